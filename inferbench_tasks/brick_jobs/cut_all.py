@@ -11,6 +11,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.made_from import made_from
 from inferbench_tasks.brick_jobs.members import entries_of, run_of
 from inferbench_tasks.brick_jobs.serving import serving_job
 from inferbench_tasks.bricks.results import WHOLE
@@ -83,6 +84,7 @@ def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) 
 def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Output:
     """One model is cut in the sandbox; ``asked``: the fields of ``decompose.Input``, ``known``: what needs no network.
 
+    What it was made of is said here, and not by a process that read it.
     Raises what ``decompose`` raises, and StageError where its process died or says what can't be.
     """
     folder = ctx.run_dir(asked["run_id"])
@@ -93,7 +95,11 @@ def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Outpu
     finally:
         (folder / KNOWN).unlink()
     own(one.missing, folder / NETWORKS, Path(one.model.path if order.model is None else order.model.path))
-    return one
+    if order.dummy is not None:
+        return one
+    key = made_from(order.job.model, ctx.base_dir, order.job.convert.precision, order.shapes)
+    facts = {"made_from": key, "inputs": one.model.inputs, "outputs": one.model.outputs}
+    return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
 
 
 def own(missing: Iterable[ToMeasure], networks: Path, model: Path) -> None:

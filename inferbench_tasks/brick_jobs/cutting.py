@@ -7,7 +7,7 @@ from pathlib import Path
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
-from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.handles import Handle, TensorSpec
 
 FILE = "cutting.json"
 NETWORKS = "networks"
@@ -24,7 +24,10 @@ class BrickWork(Handle):
 
 class CutModel(Handle):
     """One model at one batch size and granularity. ``at``: its place in the list; ``whole``: the identity that it is
-    timed as; ``parts``: those of its bricks in order, ``needs``: the positions that each takes from."""
+    timed as; ``parts``: those of its bricks in order, ``needs``: the positions that each takes from.
+
+    ``made_from``: what it was made of (``made_from.py``), None where that is not known; ``inputs``, ``outputs``: those
+    of the model that is served."""
 
     at: int
     name: str
@@ -43,6 +46,9 @@ class CutModel(Handle):
     view: str = "runtime"
     precision: str = "fp32"
     runtime: str = DEFAULT
+    made_from: str | None = None
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
 
 
 class ToMeasure(Handle):

@@ -8,6 +8,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.runtimes import DEFAULT
+from inferbench_tasks.contracts.handles import TensorSpec
 
 
 def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
@@ -27,4 +28,6 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
         view=document.get("view") or "runtime", precision=document.get("precision") or "fp32",
         runtime=document.get("runtime") or DEFAULT,
+        inputs=tuple(TensorSpec.model_validate(one) for one in document.get("inputs") or ()),
+        outputs=tuple(TensorSpec.model_validate(one) for one in document.get("outputs") or ()),
     )  # fmt: skip

@@ -160,9 +160,10 @@ class PerfDBResults:
         needs: Iterable[Iterable[int]],
         facts: Mapping[str, Any],
         work: Sequence[Mapping[str, Any]] = (),
+        of: CutModel | None = None,
     ) -> None:
         """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it;
-        ``work``: of each brick, also where it was not counted before."""
+        ``work``: of each brick, also where it was not counted before; ``of``: what it was made from."""
         parts = list(parts)
         where = {"whole": whole, "granularity": granularity, "parts": parts, **self._of_runtime}
         values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
@@ -170,6 +171,11 @@ class PerfDBResults:
         update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
         if facts:
             update["$set"] = {"cut_at": utc_now()} | ({"work": to_stored(list(work))} if work else {})
+        if of is not None and of.made_from is not None:
+            # Models with other weights are cut alike: one document, made from each of them.
+            update["$addToSet"] = {"made_from": of.made_from}
+            for name, tensors in (("inputs", of.inputs), ("outputs", of.outputs)):
+                update["$set"][name] = [one.model_dump(mode="json") for one in tensors]
         self._db.retrying(
             lambda: self._db.collection(DECOMPOSITIONS).update_one(where, update, upsert=True),
             "writing a decomposition",
@@ -189,7 +195,7 @@ class PerfDBResults:
                 "layers": cut.layers,
             }
             work = [one.model_dump(mode="json") for one in cut.work]
-            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work)
+            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work, cut)
 
     def whole_names(self) -> list[str]:
         """The identities of whole models that were measured at this setting."""

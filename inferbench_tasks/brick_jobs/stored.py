@@ -44,7 +44,7 @@ def predicted(
     found, whys = _stored_at(db, device, cuts, batch_size, runtime)
     if not found:
         raise _nothing(model, device, batch_size, whys, runtime)
-    results, stored, cut = max(found, key=_share)
+    results, stored, cut = max(found, key=share_of)
     return said(answer(results, cut, stored, calibrate_on, constructor))
 
 
@@ -60,14 +60,14 @@ def by_device(
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
     newest = _newest_cuts(db, model, batch_size, granularity, precision, runtime)
-    best: dict[tuple[str, int, int], _Stored] = {}
+    best: dict[tuple[str, int, int], Stored] = {}
     found, whys = _stored_at(db, "", newest, batch_size, runtime)
     if not found:
         raise _nothing(model, "", batch_size, whys, runtime)
     for one in found:
         of = one[0].setting
         device = (of.processor, of.cores, of.threads)
-        if device not in best or _share(one) > _share(best[device]):
+        if device not in best or share_of(one) > share_of(best[device]):
             best[device] = one
     return [answer(results, cut, stored, calibrate_on) for results, stored, cut in best.values()]
 
@@ -88,13 +88,19 @@ def _newest_cuts(
     """
     where = {"model": model, "granularity": granularity, "precision": of_precision(precision)}
     where["runtime"] = of_runtime(runtime)
-    cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
-    if not cuts:
+    newest = newest_of(db, where, batch_size)
+    if not newest:
         raise InputError(
             f"{model!r} was never cut at granularity {granularity} in {precision} for {runtime}; a submission of kind "
             "bricks does that, or inferbench bricks predict",
             field="model",
         )
+    return newest
+
+
+def newest_of(db: PerfDB, where: Mapping[str, Any], batch_size: int) -> dict[str, dict[str, Any]]:
+    """As ``_newest_cuts``, of the decompositions of which that is true; empty where there are none."""
+    cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
     newest: dict[str, dict[str, Any]] = {}
     for cut in cuts:
         newest.setdefault(cut.get("instruction_set") or _ANY, cut)
@@ -106,40 +112,50 @@ def _newest_cuts(
 
 
 #: The times of a setting, what is stored there of a cut's bricks, and the cut.
-_Stored = tuple[PerfDBResults, dict[str, Result], CutModel]
+Stored = tuple[PerfDBResults, dict[str, Result], CutModel]
 
 
 def _stored_at(
     db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]], batch_size: int, runtime: str
-) -> tuple[list[_Stored], list[str]]:
+) -> tuple[list[Stored], list[str]]:
     """What is stored of a model's bricks at each setting of that device, the newest first: of its instruction set, or
     of the view that is of none where more of those have times (a suite's, of a model that this device never saw). And
     of settings where it was not cut at this batch size, nor at one on either side of it, why not."""
     found, whys = [], []
-    for setting in _by_runtime(settings_of(db, device), runtime):
-        own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
-        results = PerfDBResults(db, setting_of(db, setting["setting_id"])) if own else None
-        stored = []
-        for document in own:
-            assert results is not None
-            if document.get("batch_size") == batch_size:
-                times = results.get_many(document["parts"])
-                stored.append((results, times, cut_of(0, document, times)))
-                continue
-            cut = cut_of(0, document, {})
-            sizes = measured_sizes(results, cut)
-            if (line := line_between(sizes, batch_size)) is None:
-                whys.append(f"on {setting['device']} {why_none(sizes, batch_size)}")
-                continue
-            between = line.at(batch_size)
-            known = {part: line.times[part] for part in between.parts if part in line.times}
-            stored.append((results, known, between))
-        if stored:
-            found.append(max(stored, key=_share))
+    for setting in by_runtime(settings_of(db, device), runtime):
+        stored, why = at_setting(db, setting, cuts, batch_size)
+        whys += why
+        if stored is not None:
+            found.append(stored)
     return found, list(dict.fromkeys(whys))
 
 
-def _by_runtime(settings: Sequence[dict[str, Any]], runtime: str) -> list[dict[str, Any]]:
+def at_setting(
+    db: PerfDB, setting: Mapping[str, Any], cuts: Mapping[str, Mapping[str, Any]], batch_size: int
+) -> tuple[Stored | None, list[str]]:
+    """As ``_stored_at``, at one of ``settings_of``."""
+    own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
+    results = PerfDBResults(db, setting_of(db, setting["setting_id"])) if own else None
+    stored, whys = [], []
+    for document in own:
+        assert results is not None
+        if document.get("batch_size") == batch_size:
+            times = results.get_many(document["parts"])
+            stored.append((results, times, cut_of(0, document, times)))
+            continue
+        cut = cut_of(0, document, {})
+        sizes = measured_sizes(results, cut)
+        if (line := line_between(sizes, batch_size)) is None:
+            whys.append(f"on {setting['device']} {why_none(sizes, batch_size)}")
+            continue
+        between = line.at(batch_size)
+        known = {part: line.times[part] for part in between.parts if part in line.times}
+        stored.append((results, known, between))
+    return max(stored, key=share_of, default=None), whys
+
+
+def by_runtime(settings: Sequence[dict[str, Any]], runtime: str) -> list[dict[str, Any]]:
+    """Those of these settings that are of a runtime, whatever its version."""
     return [row for row in settings if runtime_name(row["runtime"]) == runtime]
 
 
@@ -153,7 +169,8 @@ def _nothing(model: str, device: str, batch_size: int, whys: Sequence[str], runt
     return InputError(f"{model!r} was never cut at batch {batch_size}; {'; '.join(whys)}", field="batch_size")
 
 
-def _share(one: _Stored) -> float:
+def share_of(one: Stored) -> float:
+    """Of the model's unique bricks, those that have a time there."""
     _, stored, cut = one
     return len(stored) / max(1, len(set(cut.parts)))
 
@@ -164,7 +181,7 @@ def answered(
     """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set, or of any where
     the view is of none."""
     own = instruction_set() if view_of(cut.view).processor else None
-    settings = [row for row in _by_runtime(settings_of(db, device), cut.runtime) if row["threads"] == threads]
+    settings = [row for row in by_runtime(settings_of(db, device), cut.runtime) if row["threads"] == threads]
     fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:
         other = ", ".join(sorted({row["instruction_set"] for row in settings}))

@@ -15,7 +15,7 @@ from inferbench_tasks.cli.bricks_model import Named, asked
 from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
 from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.cli.bricks_wish import Wish
-from inferbench_tasks.errors import StageError, SubmissionError
+from inferbench_tasks.errors import StageError
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.submission.document import read_document
 from inferbench_tasks.submission.reader import read_submission
@@ -34,11 +34,13 @@ SUFFIXES = (".yaml", ".yml")
 
 def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
     """A row for each job."""
+    from inferbench_tasks.brick_jobs.under_load.limits import refuse
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.child import keeping
 
     jobs = expand(serving_only(read_submission(file, INSTALLED), "`inferbench bricks predict FILE.yaml`"))
-    _refuse(file, jobs, None if wish.device else len(os.sched_getaffinity(0)))
+    document = read_document(file.read_text("utf-8-sig"), str(file))
+    refuse(document, jobs, None if wish.device else len(os.sched_getaffinity(0)))
     base_dir = file.absolute().parent
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         processor = processor_of(db, wish.device)
@@ -82,22 +84,6 @@ def _way(job: Job[JobSpec]) -> Way:
 
 def _model(job: Job[JobSpec]) -> tuple[str, str, int]:
     return job.spec.model.model_dump_json(), job.spec.convert.precision, job.spec.serve.threads
-
-
-def _refuse(file: Path, jobs: Sequence[Job[JobSpec]], cores: int | None) -> None:
-    """SubmissionError with all that is not predicted, each with its line. ``cores``: None where it is not known yet."""
-    from inferbench_tasks.brick_jobs.under_load.limits import findings
-
-    document = read_document(file.read_text("utf-8-sig"), str(file))
-    problems = {}
-    for job in jobs:
-        for finding in findings(job.spec, cores):
-            field = finding.fields[0]
-            swept = [path for path in document.lines if path[:1] == ("sweep",) and path[-1] == field]
-            path = swept[0] if swept else tuple(field.split("."))
-            problems[field, finding.message] = document.problem(path, finding.message)
-    if problems:
-        raise SubmissionError(list(problems.values()))
 
 
 def _timed(

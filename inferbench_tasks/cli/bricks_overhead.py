@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
-from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import say
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import Job
@@ -24,31 +23,19 @@ Way = tuple[str, str, str]
 
 def processor_of(db: PerfDB, device: str) -> str | None:
     """The one of that name; None of this machine."""
-    from inferbench_tasks.brick_jobs.queries import settings_of
+    from inferbench_tasks.brick_jobs.under_load.stored import processor_of as named
 
-    if not device:
-        return None
-    known = sorted({row["device"] for row in settings_of(db, device)})
-    if len(known) > 1:
-        raise InputError(f"{device!r} is part of several names: {', '.join(known)}", field="device")
-    return str(known[0])
+    return named(db, device) if device else None
 
 
 def overhead_of(db: PerfDB, way: Way, processor: str | None) -> Overhead:
     """What the server adds: stored, or measured here."""
-    from inferbench_tasks.brick_jobs.under_load.overhead import stored
+    from inferbench_tasks.brick_jobs.under_load.overhead import of_processor, stored
 
     backend, protocol, client = way
     fields: dict[str, str | int] = {"backend": backend, "protocol": protocol, "client": client}
     if processor is not None:
-        found = stored(db, fields | {"processor": processor})
-        if found is None:
-            raise InputError(
-                f"nobody measured what {backend} adds over {protocol} (client {client}) on {processor}: predict a "
-                "submission there once, without --device",
-                field="device",
-            )
-        return found
+        return of_processor(db, fields, processor)
     conditions = _here(fields)
     return stored(db, conditions.model_dump()) or _measured(db, conditions)
 

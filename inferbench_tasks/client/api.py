@@ -200,6 +200,36 @@ class InferBench:
             precision=precision, calibrate_on=calibrate_on, runtime=runtime,
         )  # fmt: skip
 
+    def predict_load(
+        self,
+        submission: str | Answer | None = None,
+        *,
+        device: str = "",
+        granularity: str = "1",
+        calibrate_on: int = 3,
+        constructor: str = "sequential",
+        shapes: Sequence[str] = (),
+        timeout_s: float = 330.0,
+        **changes: Any,
+    ) -> Answer:
+        """What a serving submission would measure that has never run: latencies and capacity of each of its ``jobs``,
+        with coverage, and what is ``missing``. From stored times alone; nothing is run.
+
+        ``submission``, ``changes``: as for ``submit``; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``:
+        loads are simulated, which takes seconds for each job. InputError where something has to be measured first: what.
+        """
+        asked = {
+            "device": device, "granularity": granularity, "calibrate_on": calibrate_on, "constructor": constructor,
+            "shape": list(shapes),
+        }  # fmt: skip
+        body = {"submission": submission, **changes}
+        filled = {key: value for key, value in body.items() if value is not None}
+        longer = {"timeout": httpx.Timeout(timeout_s).as_dict()}
+        answer: Answer = self._call(
+            "POST", "/bricks/predict", params=asked, json=filled, extensions=longer
+        ).json()
+        return answer
+
     def advise(
         self,
         *,

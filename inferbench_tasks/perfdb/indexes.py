@@ -179,6 +179,7 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),
             IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),
             IndexModel([("parts", 1)], name="parts"),
+            IndexModel([("made_from", 1)], name="made_from"),
         ],
         "invocations": [
             IndexModel([("started_at", DESCENDING)], name="started"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.spec import PRECISIONS
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.document import Document
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import Job
 
 #: The only value of each field whose server, or path to it, is modelled; in the order of the YAML.
 _ONLY: tuple[tuple[str, Any, str], ...] = (
@@ -54,3 +57,19 @@ def findings(job: JobSpec, cores: int | None) -> Iterator[Finding]:
             f"{job.serve.instances} instances with {job.serve.threads} threads each need {busy} cores, there are "
             f"{cores}: how they slow each other down is not modelled",
         )
+
+
+def refuse(document: Document, jobs: Sequence[Job[JobSpec]], cores: int | None) -> None:
+    """SubmissionError with all that is not predicted of a submission's jobs, each with its line where there is a text.
+
+    ``cores``: see ``findings``.
+    """
+    problems = {}
+    for job in jobs:
+        for finding in findings(job.spec, cores):
+            field = finding.fields[0]
+            swept = [path for path in document.lines if path[:1] == ("sweep",) and path[-1] == field]
+            path = swept[0] if swept else tuple(field.split("."))
+            problems[field, finding.message] = document.problem(path, finding.message)
+    if problems:
+        raise SubmissionError(list(problems.values()))

@@ -123,6 +123,18 @@ def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
     return Overhead.model_validate(to_plain(found)) if found else None
 
 
+def of_processor(db: PerfDB, fields: Mapping[str, str | int], processor: str) -> Overhead:
+    """What is stored of a way (backend, protocol, client) on that processor; InputError where nobody measured it."""
+    found = stored(db, fields | {"processor": processor})
+    if found is None:
+        raise InputError(
+            f"nobody measured what {fields['backend']} adds over {fields['protocol']} (client {fields['client']}) on "
+            f"{processor}: predict a submission there once, without --device (`inferbench bricks predict FILE.yaml`)",
+            field="device",
+        )
+    return found
+
+
 def put(db: PerfDB, overhead: Overhead) -> None:
     """Keep it; ValueError for one that was disturbed."""
     if overhead.disturbed:

@@ -34,7 +34,7 @@ def row_of(
     if why := timed.why_none():
         return row | {"state": f"no prediction: {why}"}
     rows = job.load.samples_per_request
-    wire_bytes = bytes_of(timed.model.inputs, rows, shapes) + bytes_of(timed.model.outputs, rows, shapes)
+    wire_bytes = bytes_of(timed.inputs, rows, shapes) + bytes_of(timed.outputs, rows, shapes)
     added = overhead.at(wire_bytes)
     services = timed.services()
     told = Told(job, job.load.arrivals.bind(base_dir), services, added)

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.inside.decompose import Output
     from inferbench_tasks.bricks.measure.method import Method
     from inferbench_tasks.bricks.results import Result
-    from inferbench_tasks.contracts.handles import ModelArtifact
+    from inferbench_tasks.contracts.handles import TensorSpec
     from inferbench_tasks.perfdb.store import PerfDB
 
 
 @dataclass(frozen=True)
 class Timed:
-    """``rows``: batch size -> its prediction, as ``bricks predict MODEL`` has it."""
+    """``rows``: batch size -> its prediction, as ``bricks predict MODEL`` has it; ``inputs``, ``outputs``: of the model
+    that is served."""
 
-    model: ModelArtifact
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
     rows: Mapping[int, Mapping[str, Any]]
     runs: Mapping[str, Result]
     cut: CutModel
@@ -74,8 +76,8 @@ def timed_here(
     times = {**results.get_many(one.known), **measured.fresh}
     rows = {cut.batch_size: answer(results, cut, times, calibrate_on, constructor) for cut in one.cuts}
     cut = min(one.cuts, key=lambda cut: cut.batch_size)
-    runs = {**_runs(results, set(cut.parts) - measured.fresh.keys()), **measured.fresh}
-    return Timed(one.model, rows, runs, cut, measured.disturbed)
+    runs = {**runs_of(results, set(cut.parts) - measured.fresh.keys()), **measured.fresh}
+    return Timed(one.model.inputs, one.model.outputs, rows, runs, cut, measured.disturbed)
 
 
 def timed_stored(
@@ -91,9 +93,10 @@ def timed_stored(
         row for row in settings_of(db, processor) if (row["threads"], row["runtime"]) == (threads, runtime)
     ]
     results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
-    return Timed(one.model, rows, _runs(results, cut.parts), cut)
+    return Timed(one.model.inputs, one.model.outputs, rows, runs_of(results, cut.parts), cut)
 
 
-def _runs(results: PerfDBResults, parts: Iterable[str]) -> dict[str, Result]:
+def runs_of(results: PerfDBResults, parts: Iterable[str]) -> dict[str, Result]:
+    """The newest results of these bricks, with their single runs."""
     found = ((part, results.get(part)) for part in dict.fromkeys(parts))
     return {part: one for part, one in found if one is not None}

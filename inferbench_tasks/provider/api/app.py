@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 
 from inferbench_tasks.provider.api import (
     bricks,
+    bricks_load,
     cluster,
     datasets,
     manifests,
@@ -61,6 +62,7 @@ for part in (
     points,
     trainings,
     bricks,
+    bricks_load,
     traces,
     datasets,
     manifests,

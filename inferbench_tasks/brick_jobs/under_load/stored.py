@@ -1,0 +1,113 @@
+"""A submission's jobs under their loads from what is stored alone: nothing is measured, no model made or opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.made_from import made_from
+from inferbench_tasks.brick_jobs.queries import settings_of
+from inferbench_tasks.brick_jobs.store import of_precision, of_runtime
+from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, newest_of, share_of
+from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
+from inferbench_tasks.brick_jobs.under_load.services import sizes_of
+from inferbench_tasks.brick_jobs.under_load.timed import Timed, runs_of
+from inferbench_tasks.bricks.runtimes import DEFAULT
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.submission.schema import JobSpec
+
+#: What makes the missing known, whatever is missing.
+COMMAND = "`inferbench bricks predict FILE.yaml` on that machine measures what is missing, and keeps it"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How times of bricks become predictions; see the options of ``inferbench bricks predict``."""
+
+    device: str = ""
+    granularity: str = "1"
+    calibrate_on: int = 3
+    constructor: str = "sequential"
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+
+
+def processor_of(db: PerfDB, device: str) -> str:
+    """The one whose name has that in it. InputError where there is none, or are several."""
+    known = sorted({row["device"] for row in settings_of(db, device)})
+    if not known:
+        raise InputError(f"no device has times of bricks yet; {COMMAND}", field="device")
+    if len(known) > 1:
+        which = f"{device!r} is part of several names" if device else "several devices have times, name one"
+        raise InputError(f"{which}: {', '.join(known)}", field="device")
+    return str(known[0])
+
+
+def overhead_stored(db: PerfDB, job: JobSpec, processor: str) -> Overhead:
+    """What the job's server adds there. InputError where nobody measured it."""
+    fields = {"backend": job.serve.backend, "protocol": job.load.protocol, "client": job.load.client}
+    return of_processor(db, fields, processor)
+
+
+def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked: Asked) -> Timed:
+    """The job's model at all batch sizes that may come up, as it was cut before: at one setting for all of them, that
+    at which most is known.
+
+    InputError, with what to run, where this very model (``made_from``) was never cut, or nothing was measured at this
+    number of threads, or at no batch sizes that these lie between.
+    """
+    batching = job.serve.batching
+    sizes = sizes_of(job.load.samples_per_request, batching.max_batch_size if batching else 0)
+    threads, precision = job.serve.threads, job.convert.precision
+    # The queue is that of our own server, which runs ONNX Runtime.
+    settings = [row for row in by_runtime(settings_of(db, processor), DEFAULT) if row["threads"] == threads]
+    if not settings:
+        raise InputError(
+            f"nothing was measured on {processor} with {threads} threads; {COMMAND}", field="serve.threads"
+        )
+    key = made_from(job.model, base_dir, precision, asked.shapes)
+    where = {
+        "made_from": key,
+        "granularity": asked.granularity,
+        "precision": of_precision(precision),
+        "view": {"$in": ["runtime", "portable"]},
+        "runtime": of_runtime(DEFAULT),
+    }
+    cuts = {size: newest_of(db, where, size) for size in sizes}
+    if not cuts[sizes[0]]:
+        raise InputError(
+            f"this model was never cut here at granularity {asked.granularity} in {precision}, as it is now (its "
+            f"content, the sizes of its inputs, the libraries that make it); {COMMAND}",
+            field="model",
+        )
+    fullest: Mapping[int, Stored] | None = None
+    whys: list[str] = []
+    for setting in settings:
+        found: dict[int, Stored] = {}
+        for size in sizes:
+            stored, why = at_setting(db, setting, cuts[size], size)
+            whys += why
+            if stored is not None:
+                found[size] = stored
+        if len(found) == len(sizes) and (fullest is None or _share(found) > _share(fullest)):
+            fullest = found
+    if fullest is None:
+        whys = list(dict.fromkeys(whys)) or [f"it was cut for no instruction set of {processor}"]
+        raise InputError(f"{'; '.join(whys)}; {COMMAND}", field="model")
+    how = asked.calibrate_on, asked.constructor
+    rows = {size: answer(results, cut, times, *how) for size, (results, times, cut) in fullest.items()}
+    results, _, cut = fullest[sizes[0]]
+    return Timed(cut.inputs, cut.outputs, rows, runs_of(results, cut.parts), cut)
+
+
+def _share(found: Mapping[int, Stored]) -> float:
+    return sum(share_of(one) for one in found.values())
+
+
+def missing_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What would have to be measured for the rows that have no prediction, with the command; once each."""
+    none = [row for row in rows if row.get("saturation_rps") is None]
+    return list(dict.fromkeys(f"{row['state'].removeprefix('no prediction: ')}; {COMMAND}" for row in none))
