@@ -1,12 +1,12 @@
 """Whether the chained bricks of a corpus' models answer as the whole models do.
 
-    python -m benchmarks.bricks.exact [--corpus paper50] [--view runtime] [-G 1] [--rows exact.jsonl]
+    python -m benchmarks.bricks.exact [--corpus paper50] [--view runtime] [-G 1] [--rows FILE] [--minutes 60]
 
 Each architecture is decomposed in a process of its own with ``inferbench bricks decompose --check``: its bricks run one
 after the other with the original weights, and every tensor between two bricks is compared with the graph run as a
 whole, the last ones with the answer of the model as it is served. Allowed are differences of 1e-4 of the largest value.
 
-Rows are kept (JSON lines, with the machine and the libraries' versions); an ended run goes on where it was, and what
+Rows are kept (Parquet, with the machine and the libraries' versions); an ended run goes on where it was, and what
 failed is tried again. Exit code 1 where a model of the corpus is not proved.
 """
 
@@ -14,18 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import platform
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bricks import rows as raw_rows
 from inferbench_tasks.bricks.chain import TOLERANCE_RATIO
 from inferbench_tasks.bricks.corpus import read_corpus
-from inferbench_tasks.bricks.processor import instruction_set
 
 _LIBRARIES = ("onnxruntime", "onnx", "onnx-ir")
 _KEPT = ("layers", "bricks", "unique", "measurements", "proved", "edges", "edges_ratio", "answer_ratio")
@@ -39,25 +36,22 @@ def main() -> int:
     parser.add_argument("--corpus", default="paper50")
     parser.add_argument("--view", default="runtime")
     parser.add_argument("-G", dest="granularity", default="1")
-    parser.add_argument("--rows", type=Path, default=Path("exact.jsonl"))
     parser.add_argument("--limit-s", type=float, default=900.0, help="for one model")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no model after them")
+    raw_rows.options(parser, "exact", "model")
     options = parser.parse_args()
     where = {
         "view": options.view,
         "granularity": options.granularity,
-        "machine": f"{platform.node()} {instruction_set()}",
-        "versions": {name: version(name) for name in _LIBRARIES},
+        **raw_rows.where(*_LIBRARIES),
     }
     models = [entry.model for entry in read_corpus(options.corpus).models]
-    end = time.monotonic() + options.minutes * 60
+    end = raw_rows.ends_at(options)
     proved = _proved(options.rows, where)
     for model in models:
         if model in proved or time.monotonic() > end:
             continue
         row = {"model": model, **where, **_row(model, options)}
-        with options.rows.open("a", encoding="utf-8") as rows:
-            rows.write(json.dumps(row) + "\n")
+        raw_rows.keep(options.rows, [row])
         print(f"{model}: {_in_words(row)}", flush=True)
     return _report(models, _rows(options.rows, where))
 
@@ -83,10 +77,7 @@ def _row(model: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def _rows(path: Path, where: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The last row of each model at this view, granularity, machine and versions."""
-    if not path.exists():
-        return {}
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    return {row["model"]: row for row in rows if all(row[name] == value for name, value in where.items())}
+    return {row["model"]: row for row in raw_rows.kept(path, where)}
 
 
 def _proved(path: Path, where: dict[str, Any]) -> set[str]:
@@ -94,7 +85,7 @@ def _proved(path: Path, where: dict[str, Any]) -> set[str]:
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    if "error" in row:
+    if row.get("error"):
         return f"FAILED, {row['error']}"
     word = "proved" if row["proved"] else "NOT as the whole"
     return (
@@ -109,7 +100,7 @@ def _report(models: list[str], rows: dict[str, dict[str, Any]]) -> int:
     )
     for model in models:
         row = rows.get(model)
-        if row is None or "error" in row:
+        if row is None or row.get("error"):
             print(f"{model:<26}{'not run' if row is None else 'FAILED: ' + row['error'][:80]}")
             continue
         print(
@@ -117,7 +108,7 @@ def _report(models: list[str], rows: dict[str, dict[str, Any]]) -> int:
             f"{row['edges_ratio']:>10.1e}{row['answer_ratio']:>10.1e}{'' if row['proved'] else '  NOT PROVED'}"
         )
     proved = [row for model in models if (row := rows.get(model)) and row["proved"]]
-    worst = max((max(row["edges_ratio"], row["answer_ratio"]) for row in proved), default=math.nan)
+    worst = max((max(row["edges_ratio"], row["answer_ratio"]) for row in proved), default=float("nan"))
     passed = len(proved) == len(models)
     print(
         f"\n{'passed' if passed else 'FAILED'}: {len(proved)} of {len(models)} architectures answer as the whole "

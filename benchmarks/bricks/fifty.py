@@ -1,6 +1,6 @@
 """Fifty models predicted from their bricks and timed as a whole: gates 1 (``paper50``) and 2 (``distinct50``).
 
-    python -m benchmarks.bricks.fifty [--corpus paper50] [-G 1] [--data FOLDER] [--rows FILE]
+    python -m benchmarks.bricks.fifty [--corpus paper50] [-G 1] [--data FOLDER] [--rows FILE] [--minutes 60]
 
 A submission of kind bricks, run by `inferbench run --inline` in a data directory that stays: an ended run goes on, and
 measures only what is missing. Errors are those of the run's own results, as its users see them; each is of predicted
@@ -21,6 +21,7 @@ spread. Exit code 0 where all gates were passed, 1 where one failed, 2 where the
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from benchmarks.bricks.submitted import submitted
+from benchmarks.bricks.submitted import NoResults, submitted
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
@@ -61,10 +62,20 @@ def main() -> int:
     parser.add_argument("--corpus", choices=SPEEDUPS, default="paper50")
     parser.add_argument("-G", dest="granularities", default="1", help="one, or several with commas")
     parser.add_argument("--data", type=Path, default=Path("build/fifty"))
-    parser.add_argument("--rows", type=Path)
+    parser.add_argument("--rows", type=Path, help="Raw rows, Parquet.")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="end the run after them; it goes on later"
+    )
     options = parser.parse_args()
     granularities = [int(text) for text in options.granularities.split(",")]
-    results = _run(options.corpus, granularities, options.data.resolve())
+    try:
+        results = _run(options.corpus, granularities, options.data.resolve(), options.minutes)
+    except NoResults as error:
+        print(f"the session does not count: {error}")
+        return 2
+    if not any(_is_cut(one) for one in results):
+        print("the models were not all cut: the session does not count; run it again, and it goes on")
+        return 2
     with PerfDB.connect(None, options.data.resolve()) as db:
         rows = _rows(options.corpus, results, _Kept(db, results))
     if rows.empty:
@@ -76,20 +87,25 @@ def main() -> int:
     return _judge(options.corpus, results, rows)
 
 
-def _run(corpus: str, granularities: list[int], data_dir: Path) -> list[dict[str, Any]]:
+def _is_cut(result: dict[str, Any]) -> bool:
+    """Whether it is of the cutting, which came to its end: one that was ended early has neither setting nor counts."""
+    return bool(result["role"] == "cut" and result["setting"] and result["counts"])
+
+
+def _run(corpus: str, granularities: list[int], data_dir: Path, minutes: float) -> list[dict[str, Any]]:
     submission = {
         "kind": "bricks", "name": f"fifty-{corpus}", "models": {"corpus": corpus},
         "bricks": {"granularity": granularities}, "measure": {"reuse": "always"},
         "validate": {"models": "all", "calibrate_on": CALIBRATING},
     }  # fmt: skip
-    return submitted(submission, data_dir)
+    return submitted(submission, data_dir, minutes)
 
 
 class _Kept:
     """What is stored of the session: whole models' rounds, and what the runs of each network took of the device."""
 
     def __init__(self, db: PerfDB, results: list[dict[str, Any]]) -> None:
-        setting = Setting.model_validate(next(one["setting"] for one in results if one["role"] == "cut"))
+        setting = Setting.model_validate(next(one["setting"] for one in results if _is_cut(one)))
         self.setting, self._store = setting, PerfDBResults(db, setting)
         self._whole_of = {
             cut["digest"]: cut["whole"] for cut in self._store.cuts_of(self._store.whole_names(), {})
@@ -137,7 +153,7 @@ def _judge(corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame) -> in
     finest = rows[rows["granularity"] == "1"]
     spread = statistics.median(max(times) / min(times) - 1 for times in finest["rounds_ms"])
     _print_models(console, finest)
-    cut = next(one for one in results if one["role"] == "cut")["counts"]
+    cut = next(one for one in results if _is_cut(one))["counts"]
     _print_granularities(console, cut["summary"])
     summary = next(row for row in cut["summary"] if row["granularity"] == "1")
     lost = [one for one in results if one["role"] == "model" and one["verdict"] != "valid"]
@@ -150,6 +166,11 @@ def _judge(corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame) -> in
     )
     if spread > LARGEST_SPREAD_RATIO:
         console.print("the session does NOT count: its repeats differ by more than 5%; measure it again")
+        return 2
+    if ended := [one for one in results if one["verdict"].startswith("cancelled")]:
+        console.print(
+            f"the session does NOT count yet: {len(ended)} of its runs were ended early; run it again, it goes on"
+        )
         return 2
     gates = [
         *_errors(summary, finest, spread),
@@ -174,7 +195,7 @@ def _unique(corpus: str, summary: dict[str, Any]) -> str:
 def _errors(summary: dict[str, Any], rows: pd.DataFrame, spread: float) -> list[Gate]:
     least = SPREADS_OF_A_GATE * spread if spread > SPREAD_THAT_COUNTS_RATIO else 0.0
     plain, calibrated = summary["plain"], summary["calibrated"]
-    gates = [_mean("sums", plain), _mean("calibrated", calibrated)] if calibrated else [_mean("sums", plain)]
+    gates = [_mean(name, errors) for name, errors in (("sums", plain), ("calibrated", calibrated)) if errors]
     for name, errors, bound in (("sums", plain, PLAIN_RATIO), ("calibrated", calibrated, CALIBRATED_RATIO)):
         if errors is None:
             gates.append((f"{name}: mean absolute error", "none was made", False))
@@ -199,8 +220,10 @@ def _savings(
 ) -> list[Gate]:
     """The two speed-ups; see the module. ``rows``: of one granularity, in the list's order."""
     counted, timed, _ = SPEEDUPS[corpus]
-    ratio = summary["speedup_ratio"]
-    gates = [(f"speed-up as the paper counts it >= {counted}", f"{ratio:.2f}", ratio >= counted)]
+    ratio, name = summary["speedup_ratio"], f"speed-up as the paper counts it >= {counted}"
+    if ratio is None:
+        return [(name, "not known: some bricks have no time", False)]
+    gates = [(name, f"{ratio:.2f}", ratio >= counted)]
     shards_s = sum(one["counts"].get("seconds", 0.0) for one in results if one["role"] == "shard")
     if sum(one["counts"].get("stored", 0) for one in results if one["role"] == "shard") < summary["unique"]:
         return [

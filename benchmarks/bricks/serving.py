@@ -1,11 +1,11 @@
 """Predictions under load against real runs (gate 5).
 
-    python -m benchmarks.bricks.serving [--models resnet50 mobilenet_v2] [--rows serving.jsonl] [--minutes 60]
+    python -m benchmarks.bricks.serving [--models resnet50 mobilenet_v2] [--rows FILE] [--minutes 60]
 
 Four models, batching off and on: the capacity is predicted (`bricks predict FILE.yaml`) under a p99 of five times the
 latency of a request by itself, and looked for by `arrivals: {kind: max_rate}`; at 30, 50 and 70% of the predicted
 capacity a load is predicted, and run until it is valid, at most ``TRIES`` times. Everything is predicted before it is
-run, and what was disturbed is no row. Rows (JSON lines, with machine and versions) are kept: an ended run goes on where
+run, and what was disturbed is no row. Rows (Parquet, with machine and versions) are kept: an ended run goes on where
 it was. Passed where every p50 is within 10%, every p99 within 20% and every capacity within 10% of the measured one.
 
 A prediction that is refused ("may be unstable", a capacity too close to saturation to be told) fails where a valid run
@@ -18,17 +18,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.bricks.processor import instruction_set
+from benchmarks.bricks import rows as raw_rows
 
 MODELS = ("resnet50", "mobilenet_v2", "efficientnet-lite0", "vit-tiny")
 BATCHINGS: dict[str, dict[str, Any] | None] = {"off": None, "on": {"max_batch_size": 4, "max_delay_ms": 5}}
@@ -52,14 +50,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--rows", type=Path, default=Path("serving.jsonl"))
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no row after them")
+    raw_rows.options(parser, "serving", "row")
     options = parser.parse_args()
-    where = {
-        "machine": f"{platform.node()} {instruction_set()}",
-        "versions": {name: version(name) for name in _LIBRARIES},
-    }
-    end = time.monotonic() + options.minutes * 60
+    where = raw_rows.where(*_LIBRARIES)
+    end = raw_rows.ends_at(options)
     wanted = [(model, batching) for model in options.models for batching in BATCHINGS]
     missing: list[str] = []
     for model, batching in wanted:
@@ -71,10 +65,9 @@ def main() -> int:
             continue
         try:
             for row in _measured(model, batching, done):
-                text = json.dumps({"model": model, "batching": batching, **where, **row})
-                with options.rows.open("a", encoding="utf-8") as rows:
-                    rows.write(text + "\n")
-                print(text, flush=True)
+                made = {"model": model, "batching": batching, **where, **row}
+                raw_rows.keep(options.rows, [made])
+                print(json.dumps(made), flush=True)
         except NoRow as error:
             missing.append(f"{model}, batching {batching}: {error}")
     found = [row for one in wanted for row in _rows(options.rows, where, *one)]
@@ -183,11 +176,7 @@ def _run(submission: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(path: Path, where: dict[str, Any], model: str, batching: str) -> list[dict[str, Any]]:
     """The last row of each load and figure, of this machine and these versions."""
-    if not path.exists():
-        return []
-    of = {"model": model, "batching": batching, **where}
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    mine = [row for row in rows if all(row[name] == value for name, value in of.items())]
+    mine = raw_rows.kept(path, {"model": model, "batching": batching, **where})
     return list({(row["load"], row["figure"]): row for row in mine}.values())
 
 

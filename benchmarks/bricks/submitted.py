@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,9 +16,20 @@ import yaml
 
 from inferbench_tasks import settings
 
+#: After Ctrl-C the stages may take so long to clean up.
+_GRACE_S = 120.0
 
-def submitted(submission: dict[str, Any], data_dir: Path) -> list[dict[str, Any]]:
-    """Its results, disturbed and failed ones too. ValueError where it ended without any: why stands on stderr."""
+
+class NoResults(Exception):
+    """It ended without any: why stands on stderr."""
+
+
+def submitted(submission: dict[str, Any], data_dir: Path, minutes: float = math.inf) -> list[dict[str, Any]]:
+    """Its results, disturbed, failed and cancelled ones too. Raises NoResults.
+
+    After so many ``minutes`` it is ended as by Ctrl-C: what its ended shards measured is kept, and it goes on when
+    it is run again.
+    """
     environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
     environment.pop(settings.PERFDB_URI, None)
     command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
@@ -25,10 +38,26 @@ def submitted(submission: dict[str, Any], data_dir: Path) -> list[dict[str, Any]
         path.write_text(yaml.safe_dump(submission), encoding="utf-8")
         try:
             run = [*command, "run", "--inline", str(path), "-o", "json"]
-            answer = subprocess.run(run, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+            child = subprocess.Popen(run, env=environment, stdout=subprocess.PIPE, text=True)
+            out = _ended(child, None if minutes == math.inf else minutes * 60)
         finally:
             stop = [*command, "perfdb", "stop"]
             subprocess.run(stop, env=environment, check=False, stdout=subprocess.DEVNULL)
-    if not answer.stdout.strip():
-        raise ValueError(f"{submission['name']} ended with exit code {answer.returncode} and no results")
-    return list(json.loads(answer.stdout))
+    if not out.strip():
+        raise NoResults(f"{submission['name']} ended with exit code {child.returncode} and no results")
+    return list(json.loads(out))
+
+
+def _ended(child: subprocess.Popen[str], limit_s: float | None) -> str:
+    """What it says in the end."""
+    try:
+        return child.communicate(timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGINT)
+    except KeyboardInterrupt:  # a terminal tells the child, too, which still says what it has
+        pass
+    try:
+        return child.communicate(timeout=_GRACE_S)[0]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.communicate()[0]

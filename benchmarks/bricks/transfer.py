@@ -1,6 +1,6 @@
 """Ten models predicted at batch sizes, threads and a precision of their own: gate 4.
 
-    python -m benchmarks.bricks.transfer [--only PART ...] [--data FOLDER] [--rows FILE]
+    python -m benchmarks.bricks.transfer [--only PART ...] [--data FOLDER] [--rows FILE] [--minutes 60]
 
 Each part is a submission of kind bricks, run by `inferbench run --inline` in a data directory that stays: an ended run
 goes on, and measures only what is missing.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.bricks import rows as raw_rows
 from benchmarks.bricks.fifty import LARGEST_SPREAD_RATIO, SPREAD_THAT_COUNTS_RATIO, SPREADS_OF_A_GATE
-from benchmarks.bricks.submitted import submitted
+from benchmarks.bricks.submitted import NoResults, submitted
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.interpolation import Line, Sizes, interpolation, measured_sizes
 from inferbench_tasks.brick_jobs.predictions import NONE, predictions
@@ -78,12 +80,14 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="+", choices=[part.name for part in PARTS], metavar="PART")
     parser.add_argument("--data", type=Path, default=Path("build/transfer"))
-    parser.add_argument("--rows", type=Path, default=Path("build/transfer.parquet"))
+    raw_rows.options(parser, "transfer")
     options = parser.parse_args()
     chosen = [part for part in PARTS if part.name in (options.only or [part.name])]
     rows: list[dict[str, Any]] = []
+    end = raw_rows.ends_at(options)
     for part in chosen:
-        _measure(part, options.data.resolve())
+        if (left_s := end - time.monotonic()) > 0:  # what is stored of the others is judged all the same
+            _measure(part, options.data.resolve(), left_s / 60)
         threads = part.bricks.get("threads", 1)
         with PerfDB.connect(None, options.data.resolve()) as db:
             results = PerfDBResults(db, setting(cores_for(threads), threads, part.runtime))
@@ -92,16 +96,17 @@ def main() -> int:
     return _judge(chosen, pd.DataFrame(rows))
 
 
-def _measure(part: Part, data_dir: Path) -> None:
-    submitted(
-        {
-            "kind": "bricks", "name": f"transfer-{part.name}",
-            "models": [{"model": {"kind": "zoo", "name": name}} for name in part.models],
-            "bricks": {"granularity": 1, **part.bricks}, "measure": {"reuse": "always", "shard_s": 120},
-            "validate": {"models": "all", "calibrate_on": CALIBRATING},
-        },
-        data_dir,
-    )  # fmt: skip
+def _measure(part: Part, data_dir: Path, minutes: float) -> None:
+    submission = {
+        "kind": "bricks", "name": f"transfer-{part.name}",
+        "models": [{"model": {"kind": "zoo", "name": name}} for name in part.models],
+        "bricks": {"granularity": 1, **part.bricks}, "measure": {"reuse": "always", "shard_s": 120},
+        "validate": {"models": "all", "calibrate_on": CALIBRATING},
+    }  # fmt: skip
+    try:
+        submitted(submission, data_dir, minutes)
+    except NoResults as error:
+        print(f"{part.name}: {error}")
 
 
 def _keep(rows: list[dict[str, Any]], path: Path) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.decompositions import of_precision
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.predictions import predictions
-from inferbench_tasks.brick_jobs.store import of_precision
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.prediction import StandIns

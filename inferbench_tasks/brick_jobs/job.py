@@ -45,6 +45,10 @@ with warnings.catch_warnings():
             """The device that shards run on."""
             return self.serve.device
 
+        def needed_cores(self) -> tuple[int, str]:
+            """One for each of the runtime's threads: bricks are timed on cores of their own."""
+            return self.bricks.threads, "bricks.threads"
+
         def named_files(self) -> Iterator[NamedFile]:
             """The models that lie beside the submission; their bytes are recorded, not digested."""
             for at, entry in enumerate(self.models if isinstance(self.models, tuple) else ()):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from inferbench_tasks.artifacts.cache import key_of
+from inferbench_tasks.modelrepo.card import ModelCard
+from inferbench_tasks.modelrepo.registered import settings_of
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.submission.model import ModelSpec
 
@@ -19,10 +22,14 @@ def made_from(
     A name alone is none of that: a newer version, or another file of that name, is another key. Raises what ``resolve``
     raises; makes, converts and opens nothing.
     """
-    return key_of(
-        {
-            "source": resolve(model, base_dir).settings(),
-            "precision": precision,
-            "shapes": {name: list(shape) for name, shape in (shapes or {}).items()},
-        }
-    )
+    return _key(resolve(model, base_dir).settings(), precision, shapes or {})
+
+
+def made_from_card(card: ModelCard) -> str:
+    """The same of a registered model in fp32, none of whose inputs is free."""
+    return _key(settings_of(card), "fp32", {})
+
+
+def _key(source: Mapping[str, Any], precision: str, shapes: Mapping[str, Sequence[int]]) -> str:
+    sizes = {name: list(shape) for name, shape in shapes.items()}
+    return key_of({"source": dict(source), "precision": precision, "shapes": sizes})

@@ -1,8 +1,8 @@
 """A night keeps what is known of bricks current: one device times what it lacks, or has of another version, or old.
 
 Which models: those that were ever cut for this instruction set, as far as they are still to be had (built-in ones, and
-the newest version of registered ones), and registered ones that never were. The most useful bricks first, until the
-budget of device time is spent; what was timed is stored after each session.
+the newest version of registered ones), and registered ones that never were, or of which there is a newer version since.
+The most useful bricks first, until the budget of device time is spent; what was timed is stored after each session.
 """
 
 from __future__ import annotations
@@ -21,15 +21,11 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
-from inferbench_tasks.brick_jobs.store import (
-    DECOMPOSITIONS,
-    PerfDBResults,
-    of_precision,
-    of_runtime,
-    result_of,
-)
+from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of
+from inferbench_tasks.brick_jobs.uncut import uncut
 from inferbench_tasks.brick_jobs.useful import Cut, Lacking, lacking, within
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
@@ -129,7 +125,7 @@ class _Models:
 
     def __init__(self, db: PerfDB, ctx: Context, runtime: str) -> None:
         self._db, self._ctx, self._runtime = db, ctx, runtime
-        self._registered = {card.name for card in ModelRepository(db).search()}
+        self._registered = {card.name: card for card in ModelRepository(db).search()}
 
     def spec(self, name: str) -> Spec | None:
         """How a submission names it; None where it is not to be had any more."""
@@ -138,9 +134,9 @@ class _Models:
         return ZooModel(kind="zoo", name=name) if name in ZOO else None
 
     def cut_new(self, results: PerfDBResults) -> None:
-        """Cut registered models that nobody cut for this instruction set; one that can't be is said and left out."""
-        cut = {one["model"] for one in _cuts(self._db, results.setting)}
-        for name in sorted(self._registered - cut):
+        """Cut registered models whose newest version nobody cut for this instruction set: its content counts, not its
+        name. One that can't be is said and left out."""
+        for name in uncut(self._db, self._registered.values(), results.setting):
             try:
                 with ExitStack() as kept:
                     results.put_cuts(self._cut(kept, (name, *_FIRST), set(), networks=False).cuts)

@@ -6,14 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
+from inferbench_tasks.brick_jobs.uncut import uncut
 from inferbench_tasks.bricks.measure.method import Setting, runtime_name
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
+#: Of a registered model whose newest version nobody took apart.
+NOT_CUT = "not cut yet: the next night does it"
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -101,7 +106,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
 def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[str, Any]]:
     """For each device, and each model that was cut for its instruction set: how many of its bricks have no time there.
 
-    Those with the most missing first; a model of which all is known is none of them. ``newest``: of so many settings
+    A registered model whose newest version was not cut yet stands first, without numbers (``note``). Then those with
+    the most missing; a model of which all is known is none of them. ``newest``: of so many settings
     only, those that were begun last.
     """
     rows = []
@@ -109,7 +115,12 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
         db, DECOMPOSITIONS, {"model": {"$exists": True}},
         {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1, "precision": 1, "runtime": 1},
     )  # fmt: skip
+    cards = ModelRepository(db).search()
     for setting in settings_of(db, device)[:newest]:
+        rows += [
+            _gap(setting, name, {"batch_size": 1, "granularity": "1"}, None, None, NOT_CUT)
+            for name in uncut(db, cards, setting_of(db, setting["setting_id"]))
+        ]
         known = set(_identities(db, setting["setting_id"]))
         for cut in cuts:
             if cut.get("instruction_set") != setting["instruction_set"]:
@@ -118,15 +129,19 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
                 continue
             unique = set(cut["parts"])
             if missing := sorted(unique - known):
-                rows.append(
-                    {
-                        "model": cut["model"], "batch_size": cut["batch_size"], "granularity": cut["granularity"],
-                        "precision": cut.get("precision") or "fp32",
-                        "bricks": len(unique), "missing": len(missing), "device": setting["device"],
-                        "threads": setting["threads"], "runtime": setting["runtime"],
-                    }
-                )  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["missing"], row["model"]))
+                rows.append(_gap(setting, cut["model"], cut, len(unique), len(missing)))
+    return sorted(rows, key=lambda row: (row["missing"] is not None, -(row["missing"] or 0), row["model"]))
+
+
+def _gap(
+    setting: Mapping[str, Any], model: str, cut: Mapping[str, Any], bricks: int | None, missing: int | None,
+    note: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "model": model, "batch_size": cut["batch_size"], "granularity": cut["granularity"],
+        "precision": cut.get("precision") or "fp32", "bricks": bricks, "missing": missing,
+        "device": setting["device"], "threads": setting["threads"], "runtime": setting["runtime"], "note": note,
+    }  # fmt: skip
 
 
 def models_of(

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_runtime
 from inferbench_tasks.brick_jobs.queries import settings_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, of_runtime
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.study import jaccard_of
 from inferbench_tasks.perfdb.store import PerfDB

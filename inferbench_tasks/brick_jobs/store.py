@@ -2,41 +2,28 @@
 
 ``brick_levels`` has one document for each setting, with the references' times that all times of it are relative to;
 ``brick_references`` one for each session that counted, with these as they were then; ``brick_results`` one for each
-session that measured a brick or a whole model; ``decompositions`` one for each model that was cut, at each granularity:
-its bricks in order, and what each of them takes from.
+session that measured a brick or a whole model. How models are cut: ``decompositions.py``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.cutting import ToMeasure
+from inferbench_tasks.brick_jobs.decompositions import Decompositions
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
-from inferbench_tasks.bricks.runtimes import DEFAULT
-from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
-RESULTS, LEVELS, DECOMPOSITIONS = "brick_results", "brick_levels", "decompositions"
-REFERENCES = "brick_references"
-
-
-def of_precision(precision: str) -> str | dict[str, list[str | None]]:
-    """How decompositions of a precision are asked for: those of before it was kept are of fp32."""
-    return {"$in": ["fp32", None]} if precision == "fp32" else precision
-
-
-def of_runtime(name: str) -> str | dict[str, list[str | None]]:
-    """How decompositions for a runtime are asked for: those of before it was kept are ONNX Runtime's."""
-    return {"$in": [DEFAULT, None]} if name == DEFAULT else name
+RESULTS, LEVELS, REFERENCES = "brick_results", "brick_levels", "brick_references"
 
 
 def session_name(run_id: str, attempt: int | str) -> str:
@@ -48,14 +35,12 @@ def session_name(run_id: str, attempt: int | str) -> str:
 _AT_ONCE = 5_000
 
 
-class PerfDBResults:
+class PerfDBResults(Decompositions):
     """Those of one setting."""
 
     def __init__(self, db: PerfDB, setting: Setting) -> None:
-        self.setting = setting
-        self._db, self._id = db, setting_id(setting)
-        #: How models are cut is the runtime's: another one has other layers.
-        self._of_runtime = {"runtime": of_runtime(setting.runtime_name)}
+        super().__init__(db, setting)
+        self._id = setting_id(setting)
 
     def base_ns(self) -> dict[str, float] | None:
         """The level's base; None before the first session."""
@@ -152,104 +137,11 @@ class PerfDBResults:
         for granularity, parts in result.parts.items():
             self.put_cut(result.identity, granularity, parts, result.needs[granularity], {})
 
-    def put_cut(
-        self,
-        whole: str,
-        granularity: str,
-        parts: Iterable[str],
-        needs: Iterable[Iterable[int]],
-        facts: Mapping[str, Any],
-        work: Sequence[Mapping[str, Any]] = (),
-        of: CutModel | None = None,
-    ) -> None:
-        """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it;
-        ``work``: of each brick, also where it was not counted before; ``of``: what it was made from."""
-        parts = list(parts)
-        where = {"whole": whole, "granularity": granularity, "parts": parts, **self._of_runtime}
-        values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
-        values["runtime"] = self.setting.runtime_name
-        update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
-        if facts:
-            update["$set"] = {"cut_at": utc_now()} | ({"work": to_stored(list(work))} if work else {})
-        if of is not None and of.made_from is not None:
-            # Models with other weights are cut alike: one document, made from each of them.
-            update["$addToSet"] = {"made_from": of.made_from}
-            for name, tensors in (("inputs", of.inputs), ("outputs", of.outputs)):
-                update["$set"][name] = [one.model_dump(mode="json") for one in tensors]
-        self._db.retrying(
-            lambda: self._db.collection(DECOMPOSITIONS).update_one(where, update, upsert=True),
-            "writing a decomposition",
-        )
-
-    def put_cuts(self, cuts: Iterable[CutModel]) -> None:
-        """Keep how models are cut, with what is known of them."""
-        for cut in cuts:
-            facts = {
-                "model": cut.name,
-                "digest": cut.digest,
-                "batch_size": cut.batch_size,
-                "task": cut.task,
-                "view": cut.view,
-                "precision": cut.precision,
-                "instruction_set": self.setting.instruction_set if view_of(cut.view).processor else None,
-                "layers": cut.layers,
-            }
-            work = [one.model_dump(mode="json") for one in cut.work]
-            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work, cut)
-
     def whole_names(self) -> list[str]:
         """The identities of whole models that were measured at this setting."""
         where = {"usable": True, "setting_id": self._id, "whole": True}
         return self._db.retrying(
             lambda: self._db.collection(RESULTS).distinct("identity", where), "reading models' results"
-        )
-
-    def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any], limit: int = 0) -> list[dict[str, Any]]:
-        """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""
-        where, newest = {"whole": {"$in": list(wholes)}, **self._of_runtime, **of}, [("created_at", -1)]
-        return self._db.retrying(
-            lambda: list(
-                self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}, sort=newest, limit=limit)
-            ),
-            "reading decompositions",
-        )
-
-    def cuts_at(
-        self, granularity: str, view: str, precision: str, of: Mapping[str, Any], fields: Sequence[str] = ()
-    ) -> list[dict[str, Any]]:
-        """How models were cut, at all batch sizes, for this setting's instruction set or for none; the newest first.
-
-        ``of``: what else is known of them; ``fields``: these only. Without bricks' work.
-        """
-        own = self.setting.instruction_set if view_of(view).processor else None
-        where: dict[str, Any] = {
-            "granularity": granularity,
-            "instruction_set": own,
-            "batch_size": {"$exists": True},
-        }
-        where |= {"precision": of_precision(precision), **self._of_runtime, **of}
-        wanted = {**dict.fromkeys(fields, 1), "_id": 0} if fields else {"_id": 0, "work": 0}
-        newest = [("cut_at", -1), ("created_at", -1)]
-        return self._db.retrying(
-            lambda: list(self._db.collection(DECOMPOSITIONS).find(where, wanted, sort=newest)),
-            "reading decompositions",
-        )
-
-    def measured_cuts(self, limit: int) -> list[dict[str, Any]]:
-        """The newest models that were cut for this setting's instruction set and whose bricks' work was counted."""
-        where = {
-            "instruction_set": self.setting.instruction_set,
-            "work": {"$exists": True},
-            **self._of_runtime,
-        }
-        fields = {"model": 1, "work": 1, "_id": 0}
-        return self._db.retrying(
-            lambda: list(
-                self._db.collection(DECOMPOSITIONS).find(
-                    where, fields, sort=[("created_at", -1)], limit=limit
-                )
-            ),
-            "reading decompositions",
         )
 
     def wholes(self) -> list[Result]:
@@ -267,26 +159,8 @@ class PerfDBResults:
     def _results(self, found: Iterable[dict[str, Any]]) -> dict[str, Result]:
         """By identity, the last of each; whole models with their cuts."""
         newest = {document["identity"]: document for document in found}
-        cuts = self._cuts([identity for identity in newest if identity.startswith(WHOLE)])
+        cuts = self._cuts_by_whole([identity for identity in newest if identity.startswith(WHOLE)])
         return {identity: _result(document, cuts.get(identity, {})) for identity, document in newest.items()}
-
-    def _cuts(self, wholes: list[str]) -> dict[str, dict[str, Any]]:
-        cuts: dict[str, dict[str, Any]] = {}
-        if not wholes:
-            return cuts
-        found = self._db.retrying(
-            lambda: list(
-                self._db.collection(DECOMPOSITIONS)
-                .find({"whole": {"$in": wholes}, **self._of_runtime})
-                .sort("created_at", 1)
-            ),
-            "reading decompositions",
-        )
-        for cut in found:
-            of = cuts.setdefault(cut["whole"], {"parts": {}, "needs": {}})
-            of["parts"][cut["granularity"]] = cut["parts"]
-            of["needs"][cut["granularity"]] = cut["needs"]
-        return cuts
 
 
 def result_of(

@@ -7,10 +7,11 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.results import Result

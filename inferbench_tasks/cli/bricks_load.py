@@ -44,7 +44,7 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
     base_dir = file.absolute().parent
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         processor = processor_of(db, wish.device)
-        overheads = {key: overhead_of(db, key, processor) for key in _by(jobs, _way)}
+        overheads = {key: _overhead(db, key, processor) for key in _by(jobs, _way)}
         rows: dict[int, dict[str, Any]] = {}
         with progress() as bar:
             task = bar.add_task("preparing", total=None)
@@ -52,11 +52,19 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
             def tell(what: str, done: float, of: float | None) -> None:
                 bar.update(task, description=what, completed=done, total=of)
 
-            for group in _by(jobs, _model).values():
+            for each in _by(jobs, _model).values():
+                # Without what the server adds nothing can be said, whatever the model's time is.
+                rows |= {
+                    job.index: _none(job, why) for job in each if isinstance(why := overheads[_way(job)], str)
+                }
+                if not (group := [job for job in each if job.index not in rows]):
+                    continue
                 timed = _timed(db, group, base_dir, processor, wish, tell)
                 for job in group:
                     tell(f"{job.job_id}: simulating", 0, None)
-                    rows[job.index] = _row(job, timed, overheads[_way(job)], base_dir, wish.cut["shapes"])
+                    overhead = overheads[_way(job)]
+                    assert not isinstance(overhead, str)
+                    rows[job.index] = _row(job, timed, overhead, base_dir, wish.cut["shapes"])
     ordered = [rows[job.index] for job in jobs]
     for row in ordered:
         if row["warning"]:
@@ -130,6 +138,21 @@ def _row(
     return {"job": job.job_id, "point": job.point, **row_of(job.spec, timed, overhead, base_dir, shapes)}
 
 
+def _overhead(db: PerfDB, way: Way, processor: str | None) -> Overhead | str:
+    """What the server adds; why it is not known where a busy machine did not let it be measured: jobs of other
+    protocols and clients are predicted all the same."""
+    try:
+        return overhead_of(db, way, processor)
+    except StageError as error:
+        return str(error)
+
+
+def _none(job: Job[JobSpec], why: str) -> dict[str, Any]:
+    """The row of a job of which nothing can be said."""
+    none: dict[str, Any] = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
+    return {"job": job.job_id, "point": job.point, **none, "state": f"no prediction: {why}"}
+
+
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of the table."""
     shown = {"job": json.dumps(row["point"]) if row["point"] else row["job"]}
@@ -172,6 +195,11 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
         said.append(
             f"{row['job']}: its capacity is between {row['capacity_interval_rps'][0]:.4g} and the saturation rate, "
             f"{row['capacity_interval_rps'][1]:.4g} at most: so close to it no load of a sensible length tells more."
+        )
+    if row["draws"] is not None and row["draws"] < row["draws_wanted"]:
+        said.append(
+            f"{row['job']}: its load changes, so all of it is simulated, {row['draws']} times instead of "
+            f"{row['draws_wanted']}: the intervals are wider for it."
         )
     if row["capacity_fails_at_rps"] is not None:
         said.append(

@@ -38,6 +38,16 @@ def deliver(delivery: dict[str, Any]) -> None:
     _deliveries[spec.name, spec.version] = card, Path(delivery["folder"])
 
 
+def settings_of(card: ModelCard) -> dict[str, Any]:
+    """What determines the model of a card; see ``ModelSource.settings``."""
+    return {
+        "registered": card.digest,
+        "format": card.format,
+        "signature": [s.model_dump(mode="json") for s in (*card.inputs, *card.outputs)],
+        "recipe": 2,
+    }
+
+
 class RegisteredSource(ModelSource):
     """What was registered from a built-in model keeps that model's data set and requests."""
 
@@ -64,13 +74,7 @@ class RegisteredSource(ModelSource):
 
     def settings(self) -> dict[str, Any]:
         """The version's content: a copy under another name is the same model."""
-        signature = [s.model_dump(mode="json") for s in (*self.card.inputs, *self.card.outputs)]
-        return {
-            "registered": self.card.digest,
-            "format": self.card.format,
-            "signature": signature,
-            "recipe": 2,
-        }
+        return settings_of(self.card)
 
     def make(self, folder: Path, watch: Watch) -> Made:
         self.refuse_code()

@@ -23,6 +23,7 @@ class LeaseRequest:
     ``series`` stands before the job's id where estimates are learnt, if more is done than the job itself.
     ``least_limit_s``: it is not stopped earlier, however long it was expected to take. ``scaled_by``: parameters of a
     trigger -> the value that the expected length stands for; with another one it is longer or shorter in proportion.
+    ``leaves_out``: the parameter of a trigger that names kinds of devices (processors) on which it is not to run.
     """
 
     job: dict[str, Any]
@@ -31,6 +32,7 @@ class LeaseRequest:
     series: str = ""
     least_limit_s: float = 0.0
     scaled_by: dict[str, float] = field(default_factory=dict)
+    leaves_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)

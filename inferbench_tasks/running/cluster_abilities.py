@@ -1,8 +1,9 @@
-"""What this installation and its cluster can do: also whether a host has as many devices as a job needs at once."""
+"""What this installation and its cluster can do: also whether there are as many devices and cores as a job needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ class ClusterAbilities(InstalledAbilities):
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """Also that no host has so many devices; a job of one device waits for one."""
-        findings = [*super().findings(spec)]
+        findings = [*super().findings(spec), *self._cores(spec)]
         count = spec.needed_devices()
         if count > 1 and (devices := self.devices()):
             wanted = spec.needed_device()
@@ -38,6 +39,30 @@ class ClusterAbilities(InstalledAbilities):
             if message := too_few(suited, count, types):
                 findings.append(Finding((spec.devices_field,), message))
         return findings
+
+    def _cores(self, spec: JobBase) -> Iterator[Finding]:
+        """Where every device of its kind has fewer cores than it needs."""
+        needed, field = spec.needed_cores()
+        if needed <= 1 or not (devices := self.devices()):
+            return
+        kind = spec.needed_device().kind
+        most = max((len(d.cores) for d in devices if d.cores and d.device_type == kind), default=needed)
+        if most < needed:
+            yield Finding(
+                (field,), f"{needed} threads need as many cores; the largest {kind} device has {most}"
+            )
+
+
+@dataclass(frozen=True)
+class MachineAbilities(InstalledAbilities):
+    """Those of this process' machine, where a submission is run at once."""
+
+    def findings(self, spec: JobBase) -> Sequence[Finding]:
+        """Also that there are fewer cores than it can't do without."""
+        needed, field = spec.needed_cores()
+        there = len(os.sched_getaffinity(0))
+        few = Finding((field,), f"{needed} threads need as many cores; {there} may be used here")
+        return [*super().findings(spec), *([few] if needed > there else [])]
 
 
 def of_cluster(db: PerfDB) -> ClusterAbilities:

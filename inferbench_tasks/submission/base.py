@@ -77,6 +77,10 @@ class JobBase(Spec):
         """How many devices of one host it holds at once."""
         return 1
 
+    def needed_cores(self) -> tuple[int, str]:
+        """How many cores of its device it can't do without, and the field that says so; 0: any number will do."""
+        return 0, ""
+
     def named_files(self) -> Iterator[NamedFile]:
         """The files that it names."""
         yield from ()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.under_load.no_work import REMEDY
 from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, point_of, put
+from inferbench_tasks.cli.bricks_overhead import overhead_of
 from inferbench_tasks.cli.main import main
+from inferbench_tasks.errors import StageError
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.integration.test_brick_predict import SETTING, cut
 from tests.integration.test_brick_predict import put as put_brick
@@ -31,6 +35,12 @@ sweep:
 """
 
 
+CONDITIONS = Conditions(
+    backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
+    processor="Some CPU", cores=2,
+)  # fmt: skip
+
+
 @pytest.fixture
 def file(tmp_path: Path, data_dir: Path, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
@@ -46,26 +56,56 @@ def predict(file: Path, *arguments: str) -> int:
     return int(end.value.code or 0)
 
 
+def known(perfdb: PerfDB, one: Any) -> None:
+    """A time of each brick, and what a server adds over HTTP."""
+    PerfDBResults(perfdb, SETTING).set_base_ns({"dense": 1.0})
+    for identity in dict.fromkeys(one.parts):
+        put_brick(perfdb, identity, 1.0)
+    points = [point_of(n, np.full(200, 500_000), np.full(200, 50_000), 10_000.0) for n in (8, 10_000)]
+    put(perfdb, Overhead(conditions=CONDITIONS, points=tuple(points), runs=("r",)))
+
+
+def test_a_machine_that_is_too_busy_to_measure_a_server_does_not_fail_all_jobs(
+    file: Path,
+    data_dir: Path,
+    perfdb: PerfDB,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The jobs of another protocol are predicted; of this one the row says why, and what helps; exit code 1."""
+    from inferbench_tasks.cli import bricks_load
+
+    def busy(db: PerfDB, way: Any, processor: str | None) -> Overhead:
+        if way[1] == "grpc":
+            raise StageError(f"the load of pauses was invalid. {REMEDY}")
+        return overhead_of(db, way, processor)
+
+    monkeypatch.setattr(bricks_load, "overhead_of", busy)
+    known(perfdb, cut(file.with_name("ours.onnx"), data_dir))
+    file.write_text(YAML.replace("load.arrivals.rate_rps: [20, 1000000]", "load.protocol: [grpc, http]"))
+    assert predict(file, "--device", "some", "-o", "json") == 1
+    out, err = capsys.readouterr()
+    none, calm = json.loads(out)
+    assert none["state"].startswith("no prediction: the load of pauses was invalid") and REMEDY in err
+    assert "p50_ms" not in none and none["coverage_ratio"] is None
+    assert calm["state"] == "stable" and calm["p50_ms"] > 0
+    assert predict(file, "--device", "some") == 1  # as a table
+
+
 def test_a_submission_that_never_ran_has_figures_from_what_is_stored(
     file: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the server's overhead it is refused; with it the sum of the bricks and of what is added is every
     percentile of regular arrivals; too many have none, and are called unstable."""
-    store = PerfDBResults(perfdb, SETTING)
-    store.set_base_ns({"dense": 1.0})
     one = cut(file.with_name("ours.onnx"), data_dir)
+    PerfDBResults(perfdb, SETTING).set_base_ns({"dense": 1.0})
     for identity in dict.fromkeys(one.parts):
         put_brick(perfdb, identity, 1.0)
     assert predict(file, "--device", "some", "-o", "json") == 2
     assert (
         "nobody measured what onnxruntime adds over http (client fast) on Some CPU" in capsys.readouterr().err
     )
-    conditions = Conditions(
-        backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
-        processor="Some CPU", cores=2,
-    )  # fmt: skip
-    points = [point_of(n, np.full(200, 500_000), np.full(200, 50_000), 10_000.0) for n in (8, 10_000)]
-    put(perfdb, Overhead(conditions=conditions, points=tuple(points), runs=("r",)))
+    known(perfdb, one)
     assert predict(file, "--device", "some", "-o", "json") == 0
     calm, many = json.loads(capsys.readouterr().out)
     assert calm["state"] == "stable" and calm["coverage_ratio"] == 1

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS
 from inferbench_tasks.brick_jobs.queries import gaps
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages.decompose import usable
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, RESULTS, PerfDBResults
+from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.brick_jobs.stored import by_device, predicted
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result

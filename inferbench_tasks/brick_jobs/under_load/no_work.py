@@ -40,6 +40,12 @@ _LOADS: tuple[Mapping[str, Any], ...] = (
     {"kind": "single_stream"}, {"kind": "closed_loop", "concurrency": USERS},
     {"kind": "trace", "path": PAUSES, "column": "at", "unit": "ns"},
 )  # fmt: skip
+LOAD_NAMES = ("one user", "many users", "pauses")
+#: What helps where one of them is not valid: mostly others' work on the cores.
+REMEDY = (
+    "Nothing is kept of it: ask again when the machine is quiet (`uptime` tells), or, with --device, of a processor on "
+    "which it was measured; `inferbench bricks predict MODEL` needs none of it"
+)
 
 #: Runs one job of that submission, beside these files; its result as PerfDB has it, None where it has none.
 RunJob = Callable[[JobSpec, Path], Mapping[str, Any] | None]
@@ -114,7 +120,7 @@ def measured(
     conditions: Conditions, folder: Path, run: RunJob, runs_dir: Callable[[str], Path],
     tell: Callable[[str, float, float | None], None],
 ) -> Overhead:  # fmt: skip
-    """Measure it here, in six loads. StageError where one of them has no result, or failed."""
+    """Measure it here, in six loads. StageError, with what helps, where one of them has no result, or is invalid."""
     points, runs, why = [], [], []
     total = len(_LOADS) * len(NUMBERS)
     write_pauses(folder / PAUSES)
@@ -126,7 +132,11 @@ def measured(
             result = run(job(conditions, file.name, arrivals), folder)
             verdict = Verdict.of(result) if result else None
             if result is None or verdict is None or not (verdict.valid or verdict.bounds_only):
-                raise StageError(f"what the server adds could not be measured: {verdict or 'no result'}")
+                busy = verdict is not None and verdict.measured
+                raise StageError(
+                    f"what the server adds could not be measured: {verdict or 'no result'} (the load of "
+                    f"{LOAD_NAMES[which]}, {4 * numbers} bytes){'. ' + REMEDY if busy else ''}"
+                )
             if not verdict.valid:
                 why.append(str(verdict))
             runs.append(str(result["run_id"]))
@@ -164,7 +174,7 @@ class _Answered:
         done, began = column(table, "done_ns")[good], column(table, "intended_ns")[good]
         if len(done) < 100:
             raise StageError(
-                f"what the server adds could not be measured: {len(done)} requests were answered"
+                f"what the server adds could not be measured: {len(done)} requests were answered. {REMEDY}"
             )
         order = np.argsort(began, kind="stable")
         done, began, instance = done[order], began[order], column(table, "server_inference_ns")[good][order]

@@ -125,7 +125,7 @@ def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
 
 def of_processor(db: PerfDB, fields: Mapping[str, str | int], processor: str) -> Overhead:
     """What is stored of a way (backend, protocol, client) on that processor; InputError where nobody measured it."""
-    found = stored(db, fields | {"processor": processor})
+    found = stored(db, {**fields, "processor": processor})
     if found is None:
         raise InputError(
             f"nobody measured what {fields['backend']} adds over {fields['protocol']} (client {fields['client']}) on "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.brick_jobs.under_load.added import Added
 from inferbench_tasks.brick_jobs.under_load.capacity import Objective, at_rate, capacity
 from inferbench_tasks.brick_jobs.under_load.services import Services
-from inferbench_tasks.brick_jobs.under_load.simulated import Seen, offered_rps, simulated
+from inferbench_tasks.brick_jobs.under_load.simulated import Seen, offered_rps, requests_of, simulated
 from inferbench_tasks.queueing.server import Batcher, Server
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -22,6 +23,11 @@ FIGURES = {"p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0}
 #: Of the draws that far apart are what an interval is of.
 _INTERVAL = (2.5, 97.5)
 _Z = 1.959964
+#: A load that changes is simulated in all of its length: with more requests than these in all draws together, it is
+#: drawn less often, but so often at least; and not at all with more in one.
+MOST_SIMULATED, FEWEST_DRAWS, MOST_OF_ONE = 2_000_000, 8, 1_000_000
+#: The first word of a state in which nothing was simulated, for want of time.
+TOO_LONG = "not simulated"
 UNSTABLE = "unstable: queue grows"
 MAY_BE = "may be unstable"
 
@@ -54,9 +60,12 @@ class Told:
 
 
 def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
-    """``state``: stable, or in words that the queue grows or may; percentiles are null then, whatever was simulated.
+    """``state``: stable, or in words that the queue grows or may, or that its load is too long to be simulated;
+    percentiles are null then, whatever was simulated.
 
     An interval is of draws: each has an error of the model's time, by its interval, and arrivals and runs of its own.
+    ``draws`` in the answer: how many; where they are fewer than were asked for, the interval is wider for it
+    (``_wide``).
     """
     load, sigma = told.job.load, told.services.log_spread()
     objective = Objective.of(told.job.slo.bounds() if told.job.slo else {})
@@ -81,16 +90,33 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
         "capacity_arrivals": at_rate(told.arrivals, 1.0).kind,
         "saturation_rps": saturation(1.0),
         "slo_left_out": list(objective.left_out),
+        "draws": None,
+        "draws_wanted": draws,
     }
     if state != "stable":
         return row
+    each = requests_of(load, told.arrivals, np.random.default_rng(seed))
+    if each > MOST_OF_ONE:
+        return row | {
+            "state": f"{TOO_LONG}: its load changes and has {each:,} requests, at most {MOST_OF_ONE:,} are simulated; "
+            "give a shorter load.duration_s"
+        }
+    wanted, draws = draws, draws_of(each, draws)
     factors = np.exp(sigma * np.random.default_rng(seed).standard_normal(draws))
-    centre = [simulated(told.server(1.0), load, told.arrivals, _rng(seed, at)) for at in range(draws // 4)]
+    middle = max(draws // 4, min(FEWEST_DRAWS // 2, draws))
+    centre = [simulated(told.server(1.0), load, told.arrivals, _rng(seed, at)) for at in range(middle)]
     drawn = [
-        simulated(told.server(float(factor)), load, told.arrivals, _rng(seed, draws + at))
+        simulated(told.server(float(factor)), load, told.arrivals, _rng(seed, wanted + at))
         for at, factor in enumerate(factors)
     ]
-    return row | _figures(centre, drawn)
+    return row | _figures(centre, drawn, few=draws < wanted) | {"draws": draws}
+
+
+def draws_of(requests: int, wanted: int) -> int:
+    """How often a load of so many requests is drawn: as often as was asked for, as far as ``MOST_SIMULATED`` allows."""
+    # A quarter as many again is drawn for the figures themselves.
+    affordable = int(MOST_SIMULATED / 1.25 / max(1, requests))
+    return min(wanted, max(FEWEST_DRAWS, affordable))
 
 
 def _rng(seed: int, at: int) -> np.random.Generator:
@@ -111,7 +137,22 @@ def _state(offered: float | None, saturation: float, least: float) -> str:
     return f"{MAY_BE}: {offered:.4g} requests/s come, the model's interval allows {least:.4g} to be answered"
 
 
-def _figures(centre: list[Seen], drawn: list[Seen]) -> dict[str, Any]:
+def _wide(values: list[float]) -> list[float]:
+    """Where one more draw lies with 95%, of few: Student's interval of the logarithms, and no less than all of them.
+
+    The outermost of eight hold less than 80% of what else might have been drawn.
+    """
+    from scipy.stats import t
+
+    logs, count = np.log(np.maximum(values, 1e-9)), len(values)
+    if count < 2:
+        return [0.0, math.inf]
+    far = float(t.ppf(0.975, count - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / count))
+    centre = float(logs.mean())
+    return [min(*values, math.exp(centre - far)), max(*values, math.exp(centre + far))]
+
+
+def _figures(centre: list[Seen], drawn: list[Seen], few: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
     answered = [seen for seen in drawn if len(seen.latencies_ms)]
     middle = [seen for seen in centre if len(seen.latencies_ms)]
@@ -119,7 +160,9 @@ def _figures(centre: list[Seen], drawn: list[Seen]) -> dict[str, Any]:
         if middle and answered:
             values = [float(np.percentile(seen.latencies_ms, percent)) for seen in answered]
             found[name] = float(np.median([np.percentile(seen.latencies_ms, percent) for seen in middle]))
-            found[f"{name}_interval"] = [float(value) for value in np.percentile(values, _INTERVAL)]
+            found[f"{name}_interval"] = (
+                _wide(values) if few else [float(value) for value in np.percentile(values, _INTERVAL)]
+            )
     for name in ("utilisation_ratio", "error_ratio", "batch_requests", "throughput_rps"):
         found[name] = float(np.mean([getattr(seen, name) for seen in centre]))
     return found

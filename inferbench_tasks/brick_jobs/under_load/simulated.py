@@ -46,6 +46,17 @@ def offered_rps(load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generat
     return float(counts.max()) / (lasts_s / _PARTS)
 
 
+def requests_of(load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator) -> int:
+    """How many requests ``simulated`` has of this load, warm-up included, about."""
+    if isinstance(arrivals, ClosedProcess) or (
+        arrivals.stationary and arrivals.mean_rate_rps(load.duration_s) is not None
+    ):
+        return 2 * MOST_REQUESTS
+    before = len(arrivals.warmup().offsets_ns(load.warmup_s, rng)) if load.warmup_s else 0
+    count = len(arrivals.offsets_ns(load.duration_s, rng))
+    return before + (count if load.max_requests is None else min(count, load.max_requests))
+
+
 def simulated(
     server: Server,
     load: LoadSpec,

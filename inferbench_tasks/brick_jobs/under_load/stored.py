@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.decompositions import of_precision, of_runtime
 from inferbench_tasks.brick_jobs.made_from import made_from
 from inferbench_tasks.brick_jobs.queries import settings_of
-from inferbench_tasks.brick_jobs.store import of_precision, of_runtime
 from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, newest_of, share_of
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
 from inferbench_tasks.brick_jobs.under_load.services import sizes_of

@@ -72,8 +72,16 @@ def queued_job(
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
-        avoid=avoid,
+        avoid=frozenset(avoid) | _left_out(request, conf, cluster),
     )
+
+
+def _left_out(
+    request: LeaseRequest, conf: Mapping[str, Any], cluster: Cluster | ClusterView
+) -> frozenset[str]:
+    """The devices of the kinds that its trigger named."""
+    kinds = set(conf.get(request.leaves_out) or ()) if request.leaves_out else set()
+    return frozenset(d.device_id for d in cluster.devices() if d.name in kinds) if kinds else frozenset()
 
 
 def device_types(device: DeviceSpec, cluster: Cluster | ClusterView) -> frozenset[str]:

@@ -1,33 +1,44 @@
 """The DAG ``bricks-nightly``: what is known of bricks is kept current, after everybody else's work.
 
 On the cron of the nights it takes a CPU device, at the lowest priority, for a budget of minutes: bricks that the device
-has no time of, none of its runtime's version, or only old ones, are timed there, the most useful first.
+has no time of, none of its runtime's version, or only old ones, are timed there, the most useful first. Then it starts
+itself again for the next kind of processor that the cluster has, until each had its night; of two devices of one kind
+the first that is free is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param, TaskGroup
+from airflow.sdk.exceptions import AirflowSkipException
 
+from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.nightly.dag import JOB, LOWEST_PRIORITY, on_device, schedule
 from inferbench_tasks.provider.nightly.operators import HoldDevice, MeasuringOperator
 from inferbench_tasks.provider.on_device import LeaseRequest
+from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
 from inferbench_tasks.submission.reader import read_submission_data
 from inferbench_tasks.submission.sweep import expand
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context as TaskContext
+
+    from inferbench_tasks.cluster.device import Device
     from inferbench_tasks.perfdb.store import PerfDB
 
 DAG_ID = "bricks-nightly"
 #: Device time of one night, and how old a time may be.
 MINUTES, MAX_AGE_DAYS = 30.0, 30.0
+#: The parameter that names the processors that had their night.
+DONE = "not_on"
 #: What a night takes beside its budget: cutting the models anew, the last session.
 _BESIDE_S = 1800.0
 
@@ -38,7 +49,7 @@ def load_bricks_night() -> dict[str, DAG]:
 
 
 def bricks_night() -> DAG:
-    """One device for one night; triggered by hand it takes another budget."""
+    """One device for one night, then the next kind; triggered by hand it takes another budget."""
     dag = DAG(
         dag_id=DAG_ID,
         dag_display_name="bricks (nightly)",
@@ -54,6 +65,8 @@ def bricks_night() -> DAG:
                              description="Of the device."),
             "max_age_days": Param(MAX_AGE_DAYS, type="number", exclusiveMinimum=0, maximum=3650, title="Age, days",
                                   description="Older times are taken anew."),
+            DONE: Param([], type="array", items={"type": "string"}, title="Not on",
+                        description="Processors, by their names, that it is not to run on."),
             "threads": Param(1, type="integer", minimum=1, maximum=256, title="Threads",
                              description="Of ONNX Runtime, each with a core of the device."),
         },
@@ -70,12 +83,17 @@ def bricks_night() -> DAG:
         series=DAG_ID,
         least_limit_s=MINUTES * 60 + _BESIDE_S,
         scaled_by={"minutes": MINUTES},
+        leaves_out=DONE,
     )
-    with dag, TaskGroup(group_id=group_id(JOB), tooltip="one night"):
-        hold = HoldDevice(**on_device("hold", 0, request=request), **common)
-        measure = MeasureBricks(**on_device("measure", 1), **common)
-        release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
-        hold >> measure >> release.as_teardown(setups=hold)
+    with dag:
+        with TaskGroup(group_id=group_id(JOB), tooltip="one night"):
+            hold = HoldDevice(**on_device("hold", 0, request=request), **common)
+            measure = MeasureBricks(**on_device("measure", 1), **common)
+            release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
+            hold >> measure >> release.as_teardown(setups=hold)
+        measure >> NextKind(
+            task_id="next", trigger_dag_id=DAG_ID, measured_by=measure.task_id, queue=HOST, **common
+        )
     return dag
 
 
@@ -96,9 +114,10 @@ class MeasureBricks(MeasuringOperator):
 
         threads = int(params.get("threads") or 1)
         cores = cores_for(threads)
+        results = PerfDBResults(db, setting(cores, threads))
         night = run_night(
             db,
-            PerfDBResults(db, setting(cores, threads)),
+            results,
             Context(data_dir=data_dir, base_dir=data_dir, cancelled=self._stop.is_set, run_stage=perform),
             cores,
             float(params.get("minutes") or MINUTES) * 60,
@@ -106,7 +125,39 @@ class MeasureBricks(MeasuringOperator):
             stopped=self._stop.is_set,
         )
         self.log.info("%s", night)
-        return asdict(night)
+        return asdict(night) | {"device": results.setting.processor}
+
+
+class NextKind(TriggerDagRunOperator):
+    """Starts the night of the next kind of processor; skipped where each of the cluster's had it."""
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, measured_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.measured_by = measured_by
+
+    def execute(self, context: TaskContext) -> None:
+        from inferbench_tasks.cluster.store import Cluster
+        from inferbench_tasks.perfdb.store import PerfDB
+
+        ti, params = context["ti"], context["params"]
+        done = sorted({*(params.get(DONE) or ()), ti.xcom_pull(task_ids=self.measured_by)["device"]})
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+            left = kinds_left(Cluster(db).devices(), done)
+        if not left:
+            raise AirflowSkipException(f"each kind of processor had its night: {', '.join(done)}")
+        self.log.info("left: %s", ", ".join(left))
+        self.conf = {name: params[name] for name in ("minutes", "max_age_days", "threads")} | {DONE: done}
+        self.trigger_run_id = f"after-{ti.run_id}"
+        super().execute(context)
+
+
+def kinds_left(devices: Iterable[Device], done: Iterable[str]) -> list[str]:
+    """The processors, by name, of the CPU devices that may take a job, without those that are done."""
+    there = {d.name for d in devices if d.device_type == "cpu" and d.health == "ok" and not d.stopped}
+    return sorted(there - set(done))
 
 
 def _job() -> dict[str, Any]:

@@ -24,6 +24,23 @@ models:
 """
 
 
+def test_threads_above_the_cores_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    """Of this machine where it is run at once, of the largest CPU device where it waits for one."""
+    from inferbench_tasks.cluster.device import Device
+    from inferbench_tasks.running.cluster_abilities import ClusterAbilities, MachineAbilities
+
+    path = tmp_path / "x.yaml"
+    path.write_text(LIST + "bricks: {threads: 200}\n")
+    with pytest.raises(SubmissionError, match="x.yaml:6: bricks.threads: 200 threads need as many cores; "):
+        read_submission(path, MachineAbilities())
+    small = Device(device_id="a", device_type="cpu", name="EPYC", host="a", cores=(0, 1))
+    with pytest.raises(SubmissionError, match="the largest cpu device has 2"):
+        read_submission(path, ClusterAbilities(lambda: [small]))
+    large = small.model_copy(update={"device_id": "b", "cores": tuple(range(200))})
+    read_submission(path, ClusterAbilities(lambda: [small, large]))
+    read_submission(path, ClusterAbilities(list))
+
+
 def submission(text: str, folder: Path) -> SubmissionBase:
     path = folder / "x.yaml"
     path.write_text(text)

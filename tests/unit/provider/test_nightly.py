@@ -281,3 +281,28 @@ def test_a_new_deployment_waits_for_its_first_night(monkeypatch: pytest.MonkeyPa
             last_automated_run_info=None
         )
         assert first is not None and first.run_after > now
+
+
+def test_a_night_of_bricks_goes_on_with_the_next_kind_of_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its job avoids the devices of the kinds that had their night; what is left is what may take a job."""
+    from inferbench_tasks.cluster.device import Device
+    from inferbench_tasks.provider.nightly.bricks import DONE, bricks_night, kinds_left
+    from inferbench_tasks.provider.on_device import LeasedTask
+
+    dag = bricks_night()
+    assert {task.task_id for task in dag.tasks} == {
+        "job-000.hold", "job-000.measure", "job-000.release", "next",
+    }  # fmt: skip
+    assert dag.get_task("next").upstream_task_ids == {"job-000.measure"}
+    leased = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
+    assert leased is not None and leased.request is not None and leased.request.leaves_out == DONE
+    devices = [
+        Device(device_id="a", device_type="cpu", name="EPYC", host="a"),
+        Device(device_id="b", device_type="cpu", name="Xeon", host="b"),
+        Device(device_id="c", device_type="cpu", name="Grace", host="c", health="quarantined"),
+        Device(device_id="d", device_type="h100", name="H100", host="b"),
+    ]
+    assert kinds_left(devices, []) == ["EPYC", "Xeon"] and kinds_left(devices, ["EPYC"]) == ["Xeon"]
+    assert kinds_left(devices, ["EPYC", "Xeon"]) == []

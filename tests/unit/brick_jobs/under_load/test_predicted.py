@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.brick_jobs.under_load import predicted as module
 from inferbench_tasks.brick_jobs.under_load.added import Added
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
+from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS
 from inferbench_tasks.submission.schema import JobSpec
 
 MS = 1e6
@@ -117,3 +119,28 @@ def test_sizes_are_powers_of_two_of_the_request_and_what_fits_at_most() -> None:
     """Of requests of 3 rows in batches of at most 17: 1, 2, 4 and 5 of them."""
     assert sizes_of(3, 17) == (3, 6, 12, 15)
     assert sizes_of(8, 0) == (8,) and sizes_of(1, 1) == (1,)
+
+
+def test_a_long_load_that_changes_is_drawn_less_often_and_its_interval_is_wider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within a budget of requests, eight draws at least; the interval of few holds what that of many does."""
+    spike = {
+        "kind": "spike", "base_rate_rps": 100, "spike_rate_rps": 150, "spike_at_s": 5, "spike_for_s": 3
+    }  # fmt: skip
+    many = row(job(spike), services(5.0, off=0.1), draws=16)
+    assert (many["draws"], many["draws_wanted"]) == (16, 16)
+    monkeypatch.setattr(module, "MOST_SIMULATED", 10_000)
+    few = row(job(spike), services(5.0, off=0.1), draws=16)
+    assert few["draws"] == module.FEWEST_DRAWS and few["p50_ms"] == pytest.approx(many["p50_ms"], rel=0.05)
+    (low, high), (least, most) = few["p50_ms_interval"], many["p50_ms_interval"]
+    assert low <= least and most <= high
+    monkeypatch.setattr(module, "MOST_OF_ONE", 100)
+    none = row(job(spike), services(5.0, off=0.1), draws=16)
+    assert none["state"].startswith(module.TOO_LONG) and none["p99_ms"] is None and none["capacity_rps"] > 0
+
+
+def test_a_load_that_stays_the_same_is_drawn_as_often_as_it_was() -> None:
+    """Its length is bounded already: forty draws of the longest such path fit into the budget."""
+    assert module.draws_of(2 * MOST_REQUESTS, module.DRAWS) == module.DRAWS
+    assert module.draws_of(1_000_000, module.DRAWS) == module.FEWEST_DRAWS
