@@ -127,5 +127,6 @@ def test_what_is_not_predicted_is_refused_with_its_line(
     assert "ours.yaml:10: convert.precision: not predicted" in err
     assert predict(file, "--threads", "2") == 2
     assert (
-        "leave --batch-size, --framework, --precision, --threads and --whole out" in capsys.readouterr().err
+        "leave --batch-size, --framework, --precision, --runtime, --threads and --whole out"
+        in capsys.readouterr().err
     )
