@@ -144,6 +144,33 @@ def _gap(
     }  # fmt: skip
 
 
+def cuts_of_model(db: PerfDB, model: str, limit: int = 0) -> list[dict[str, Any]]:
+    """How a model was cut, the newest first: batch size, granularity, precision, runtime, its bricks in order
+    (``bricks``: how many) and how many of them are different (``unique_bricks``).
+    """
+    fields = {
+        "batch_size": 1,
+        "granularity": 1,
+        "precision": 1,
+        "instruction_set": 1,
+        "parts": 1,
+        "runtime": 1,
+    }
+    found = find(db, DECOMPOSITIONS, {"model": model}, fields, [("created_at", -1)], limit)
+    return [
+        {
+            "batch_size": cut.get("batch_size"),
+            "granularity": cut["granularity"],
+            "precision": cut.get("precision") or "fp32",
+            "instruction_set": cut.get("instruction_set"),
+            "runtime": cut.get("runtime") or DEFAULT,
+            "bricks": len(cut["parts"]),
+            "unique_bricks": len(set(cut["parts"])),
+        }
+        for cut in found
+    ]
+
+
 def models_of(
     db: PerfDB, task: str, batch_size: int, granularity: str, precision: str = "fp32", runtime: str = DEFAULT
 ) -> list[str]:

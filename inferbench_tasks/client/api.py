@@ -288,6 +288,15 @@ class InferBench:
         """One in full, the newest that fits ``KIND:NAME@CONSTRAINT`` (``model:digits@^1``), with digest and origin."""
         return self._get(f"/manifests/{quote(id, safe='')}")
 
+    def models(self) -> list[Answer]:
+        """The models that PerfDB has results of: how many valid ones, of how many configurations, on which devices."""
+        items: list[Answer] = self._get("/models")["items"]
+        return items
+
+    def model(self, name: str) -> Answer:
+        """All that is known of one: newest runs, evaluations, trainings, bricks, manifests, submissions."""
+        return self._get("/model", name=name)
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")

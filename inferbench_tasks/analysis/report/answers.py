@@ -126,11 +126,16 @@ def _measures(views: Sequence[RunView]) -> list[Table]:
         beyond = f"{differing['beyond_tolerance']:,} of {differing['compared']:,}"
         if differing["samples"]:
             beyond += f" (samples {', '.join(str(sample) for sample in differing['samples'][:5])})"
-        cells = [_quality(name, measures.get(name)) for name in ordered]
+        cells = [measure_text(name, measures.get(name)) for name in ordered]
         if "withheld" in under_load:
             cells = [under_load["withheld"], *cells[1:]] if cells else []
         rows.append(
-            [view.label, *cells, _quality("top1_ratio", alone.get("measures", {}).get("top1_ratio")), beyond]
+            [
+                view.label,
+                *cells,
+                measure_text("top1_ratio", alone.get("measures", {}).get("top1_ratio")),
+                beyond,
+            ]
         )
     note = " ".join(
         [
@@ -185,7 +190,8 @@ def _ties(views: Sequence[RunView]) -> list[str]:
     ]
 
 
-def _quality(name: str, quality: dict[str, Any] | None) -> str:
+def measure_text(name: str, quality: dict[str, Any] | None) -> str:
+    """A measure of answers with its 95% interval, as tables have it; ``–`` where there is none."""
     if quality is None:
         return "–"
     form = "{:.2%}" if name.endswith("_ratio") else "{:.4f}"

@@ -16,6 +16,7 @@ from inferbench_tasks.provider.api import (
     cluster,
     datasets,
     manifests,
+    models,
     plan,
     points,
     questions,
@@ -35,8 +36,10 @@ from inferbench_tasks.provider.ui import (
     files,
     following,
     home,
+    model_pages,
     new_page,
     pages,
+    pushed,
     recommend_page,
     run_page,
 )
@@ -66,6 +69,7 @@ for part in (
     traces,
     datasets,
     manifests,
+    models,
     cluster,
     regression,
 ):
@@ -83,11 +87,13 @@ app.include_router(files.router)
 app.include_router(home.router)
 app.include_router(new_page.router)
 app.include_router(pages.router)
+app.include_router(model_pages.router)
 app.include_router(cluster_page.router)
 app.include_router(compare_page.router)
 app.include_router(recommend_page.router)
 app.include_router(run_page.router)
 app.include_router(following.router)
+app.include_router(pushed.router)
 app.include_router(training_pages.router)
 app.include_router(scaling_and_clusters.router)
 app.include_router(brick_pages.router)

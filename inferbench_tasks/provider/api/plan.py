@@ -71,6 +71,8 @@ class Planned(BaseModel):
     kind: str
     jobs: int
     points: list[dict[str, Any]]
+    #: Of each of these points, on its device.
+    points_s: list[float]
     stages: list[PlannedStage]
     device: str
     devices_of_a_job: int
@@ -117,7 +119,8 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         if node.job_index is None
     ]
     estimator = _estimator(db)
-    expected_s = sum(estimator.estimate_s(job.job_id, pipeline.length_s(job.spec)) for job in jobs)
+    job_s = [estimator.estimate_s(job.job_id, pipeline.length_s(job.spec)) for job in jobs]
+    expected_s = sum(job_s)
     needed = sorted({str(job.spec.needed_device()) for job in jobs})
     place = _place(
         cluster_state(db), device_types(jobs[0].spec.needed_device(), Cluster(db)), submission.priority
@@ -129,6 +132,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         kind=submission.kind,
         jobs=len(jobs),
         points=[job.point for job in jobs[:MOST_POINTS]],
+        points_s=[round(one_s, 1) for one_s in job_s[:MOST_POINTS]],
         stages=stages,
         device=" or ".join(needed),
         devices_of_a_job=at_once,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
@@ -14,6 +14,7 @@ from inferbench_tasks.cluster.node_rows import row
 from inferbench_tasks.cluster.node_state import node_states
 from inferbench_tasks.cluster.timeline import Stay, stays
 from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import MOST_HOURS, cluster_now
 from inferbench_tasks.provider.ui.render import page
@@ -40,13 +41,17 @@ def cluster(db: Store, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 6) 
     return page(
         "cluster.html",
         here="cluster",
-        cluster=cluster_now(db),
-        nodes=[row(state) for state in node_states(db)],
+        **cluster_part(db),
         hours=hours,
         offered=OFFERED,
         timeline=timeline(found.stays, since, now),
         unseen_before=found.unseen_before,
     )
+
+
+def cluster_part(db: PerfDB) -> dict[str, Any]:
+    """What changes while the page is open."""
+    return {"cluster": cluster_now(db), "nodes": [row(state) for state in node_states(db)]}
 
 
 def timeline(found: Sequence[Stay], since: datetime, now: datetime) -> Chart | None:

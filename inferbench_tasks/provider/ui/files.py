@@ -21,6 +21,7 @@ _STATIC = (
     "inferbench.js",
     "yaml.js",
     "editor.js",
+    "graph.js",
     "plan.js",
     "board.js",
     "live.js",

@@ -60,7 +60,7 @@ async def _events(watch: Watch) -> AsyncIterator[str]:
     until = time.monotonic() + LONGEST_S
     _watching.add(watch)
     try:
-        while time.monotonic() < until and not _server_ends():
+        while time.monotonic() < until and not server_ends():
             if watch.must_ask:
                 await asyncio.to_thread(watch.ask)
             ended = False
@@ -75,7 +75,7 @@ async def _events(watch: Watch) -> AsyncIterator[str]:
         _watching.discard(watch)
 
 
-def _server_ends() -> bool:
+def server_ends() -> bool:
     """Whether uvicorn was told to end: it waits for open answers, and this one would have no end.
 
     Of an application only the lifespan is told, after that wait; what is known before is known to who handles SIGTERM.

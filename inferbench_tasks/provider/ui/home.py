@@ -38,25 +38,29 @@ def start() -> RedirectResponse:
 
 @router.get("/home", response_class=HTMLResponse)
 def home(db: Store) -> HTMLResponse:
-    """What a team looks at first; what runs, waits and is broken follows while it is open."""
+    """What a team looks at first; what runs, waits and is broken, and the verdicts follow while it is open."""
+    part = home_part(db)
+    return page("home.html", here="home", **part)
+
+
+def home_part(db: PerfDB) -> dict[str, Any]:
+    """What changes while the home is open."""
     cluster = cluster_now(db)
     left_s = {of["run_id"]: of["expected_left_s"] for of in cluster["devices"] if of["run_id"]}
     live = {record.run_id: live_of(record) for record in db.find_runs({"status": "running"}, limit=FOLLOWED)}
     nights = regression_now(db)
-    return page(
-        "home.html",
-        here="home",
-        running=[
+    return {
+        "running": [
             {**of, "left_s": left_s.get(of["run"]), "live": live.get(of["run"])} for of in cluster["running"]
         ],
-        waiting=cluster["waiting"],
-        queued_s=sum(of["expected_s"] for of in cluster["queues"]),
-        states=Counter(of["state"] for of in cluster["devices"]),
-        broken=[of for of in cluster["devices"] if of["state"] in ("quarantined", "gone")],
-        last=last_verdicts(db),
-        nights=nights,
-        watched=bool(nights["series"]),
-    )
+        "waiting": cluster["waiting"],
+        "queued_s": sum(of["expected_s"] for of in cluster["queues"]),
+        "states": Counter(of["state"] for of in cluster["devices"]),
+        "broken": [of for of in cluster["devices"] if of["state"] in ("quarantined", "gone")],
+        "last": last_verdicts(db),
+        "nights": nights,
+        "watched": bool(nights["series"]),
+    }
 
 
 def last_verdicts(db: PerfDB) -> list[dict[str, Any]]:

@@ -82,6 +82,13 @@ def new(
     )
 
 
+def shipped_of(model: str) -> list[Card]:
+    """The shipped submissions of a model."""
+    folder = submissions_dir()
+    shipped = names(folder) if folder.is_dir() else []
+    return [card for each in shipped if (card := _card(folder, each)) and card.model == model]
+
+
 def again(db: PerfDB, run: str) -> str:
     """What a run asked for, as YAML without what is the default anyway; one point, without its sweep."""
     record, _ = find(db, run)

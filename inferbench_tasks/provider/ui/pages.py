@@ -47,7 +47,7 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         problem, figure = str(error), FIGURES["p99_ms"]
     listed = [row for group in groups for row in group["rows"]]
     for row in listed:
-        row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
+        row["mark"] = bool(mark) and (row["run"] == mark or row["run"].startswith(f"{mark}."))
 
     def told(name: str) -> bool:
         """A column that no row fills only takes room."""

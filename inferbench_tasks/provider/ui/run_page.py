@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 from fastapi import APIRouter
@@ -28,6 +31,8 @@ from inferbench_tasks.provider.ui.render import asker, page, query
 from inferbench_tasks.submission.schema import JobSpec
 
 router = APIRouter(include_in_schema=False)
+#: An invocation's id as ``invocation.dag_run_invocation`` makes it.
+_OF_A_DAG = re.compile(r"(?P<dag_id>.+)-[0-9A-Za-z]{1,24}-[0-9a-f]{8}")
 
 
 @router.get("/run/{run}", response_class=HTMLResponse)
@@ -66,6 +71,8 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         facts=facts(view) | (pipeline.described(others[0]) if others else {}),
         downloads=pipeline.downloads(others[0]) if others else {},
         certificate_of="the stimulus" if result or not others else "its figures",
+        ways=ways(view),
+        airflow=airflow_path(invocation),
         stages=stages,
         certificate=_certificate(result or next(iter(others), None)),
         provenance=[
@@ -159,6 +166,24 @@ def facts(view: RunView) -> dict[str, Any]:
         "seed": load.get("seed"),
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def ways(view: RunView) -> dict[str, str]:
+    """Where facts lead to: the model's page, and all runs of the submission."""
+    name = view.job.get("name") or (view.result.submission.name if view.result else None)
+    found = {"submission": "/inferbench/runs" + query(q=f"submission={shlex.quote(name)}")} if name else {}
+    return found | (
+        {"model": "/inferbench/model" + query(name=view.result.model.name)} if view.result else {}
+    )
+
+
+def airflow_path(invocation: str | None) -> str | None:
+    """The runs of the DAG that executed an invocation, in Airflow's own pages; None where no DAG of here did."""
+    folder = settings.data_dir() / "invocations" / (invocation or "-")
+    named = _OF_A_DAG.fullmatch(invocation or "")
+    if named is None or not folder.is_dir() or (folder / "order.json").exists():
+        return None
+    return f"/dags/{quote(named['dag_id'])}/runs"
 
 
 def _warnings(view: RunView) -> list[str]:

@@ -204,15 +204,25 @@ for (const place of document.querySelectorAll("script[data-draw]")) {
   draw(target, chart);
   tools(target, chart, target.parentElement.querySelector("figcaption")?.textContent ?? document.title, place.dataset.how ?? "It is made of what PerfDB has stored whenever this page is opened.");
 }
-// A run that goes on, or a cluster: the page follows it while somebody looks.
-const live = document.querySelector("[data-refresh]");
-if (live) {
-  setInterval(async () => {
-    if (document.hidden || live.contains(document.activeElement)) return;
-    const answer = await fetch(location.href, { credentials: "same-origin" });
-    if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-refresh]");
-    if (!fresh) location.reload(); // it has ended: the whole page, with its charts
-    else if (fresh.innerHTML !== live.innerHTML) live.innerHTML = fresh.innerHTML;
-  }, Number(live.dataset.refresh) * 1000);
+// What changes on a page is told by the server; where it can't, the page asks again now and then.
+const pushed = document.querySelector("[data-pushed]");
+if (pushed) {
+  let source = null;
+  const show = (html) => { if (html !== undefined && !pushed.contains(document.activeElement)) pushed.innerHTML = html; };
+  const follow = () => {
+    source = new EventSource(pushed.dataset.pushed);
+    source.addEventListener("now", (event) => show(JSON.parse(event.data)));
+    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) setTimeout(askAgain, 5000); }); // else it comes again by itself
+  };
+  const askAgain = async () => {
+    if (document.hidden) return; // followed again once it is seen
+    const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
+    if (answer?.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-pushed]")?.innerHTML);
+    follow();
+  };
+  // Nobody is told what nobody sees.
+  document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) follow(); });
+  addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
+  follow();
 }

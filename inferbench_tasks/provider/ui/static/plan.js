@@ -22,22 +22,21 @@ function placeText(of) {
 
 function showPlan(of) {
   const jobs = of.jobs === 1 ? "One job" : `${of.jobs} jobs`;
-  const graph = make("ol", null, { class: "graph", "aria-label": "Stages in their order" });
-  for (const stage of of.stages) {
-    const item = make("li", null, stage.leased ? { class: "leased" } : {});
-    item.append(make("b", stage.name + (stage.of_submission || of.jobs === 1 ? "" : ` × ${of.jobs}`), { title: stage.leased ? "while the job holds its device" : stage.of_submission ? "once, after all jobs" : "before or after the device is held" }));
-    graph.append(item);
-  }
+  // The same as words, for who can't see the picture.
+  const list = make("ol", null, { class: "unseen", "aria-label": "Stages in their order" });
+  for (const stage of of.stages) list.append(make("li", `${stage.name}${stage.of_submission || of.jobs === 1 ? "" : ` × ${of.jobs}`}${stage.leased ? ", while the job holds its device" : stage.of_submission ? ", once, after all jobs" : ""}`));
+  const graph = make("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": "The plan as a graph" });
+  graph.append(graphOf(of), list);
   const all = of.on_these_devices_s === null ? "" : `, about ${duration(of.on_these_devices_s)} on the devices that are here`;
   const parts = [
-    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}. Framed stages hold the device.`),
+    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}.`),
     graph,
     make("p", placeText(of)),
   ];
   if (of.jobs > 1) {
-    const fold = make("details"), list = make("ol");
-    for (const point of of.points) list.append(make("li", Object.entries(point).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")));
-    fold.append(make("summary", of.points.length < of.jobs ? `The first ${of.points.length} points` : "The points"), list);
+    const fold = make("details"), points = make("ol");
+    of.points.forEach((point, index) => points.append(make("li", `${pointText(point)}: about ${duration(of.points_s[index])}`)));
+    fold.append(make("summary", of.points.length < of.jobs ? `The first ${of.points.length} points` : "The points"), points);
     parts.push(fold);
   }
   plan.replaceChildren(...parts);

@@ -1,0 +1,62 @@
+"use strict";
+
+// The plan as a picture: a line of stages for each job, what holds the device framed, the wait for it before, and what
+// follows all jobs. Seconds are the scheduler's expectations.
+const MOST_LINES = 4; // more jobs are told by their number
+const SVG = "http://www.w3.org/2000/svg";
+
+function part(name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const pointText = (point) => Object.entries(point).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+function graphOf(of) {
+  const own = of.stages.filter((stage) => !stage.of_submission), after = of.stages.filter((stage) => stage.of_submission);
+  const lines = Math.min(of.jobs, MOST_LINES), high = 24, step = 52, top = 48, gap = 10;
+  const wide = (stage) => Math.round(stage.name.length * 6.3) + 12;
+  const leased = own.map((stage) => stage.leased), from = leased.indexOf(true), to = leased.lastIndexOf(true);
+  const xs = [], lane = 84; // the lane of who waits, before the device
+  let x = 4;
+  own.forEach((stage, index) => { if (index === from) x += lane; if (index && index === to + 1 && from >= 0) x += 8; xs.push(x); x += wide(stage) + gap; });
+  const joined = x + 8, bottom = top + lines * step + (of.jobs > lines ? 18 : 0), middle = top + ((lines - 1) * step) / 2;
+  after.forEach((stage) => { x += 8; xs.push(x); x += wide(stage) + gap; });
+  const width = x, height = bottom + 10;
+  const label = `${of.jobs} ${of.jobs === 1 ? "job" : "jobs"} of ${own.length} stages each${after.length ? `, then ${after.map((stage) => stage.name).join(", ")}` : ""}`;
+  const picture = part("svg", { class: "plan", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+  const line = (...points) => picture.append(part("polyline", { points: points.map((p) => p.join(",")).join(" ") }));
+  const box = (stage, at, y) => {
+    picture.append(part("rect", { class: stage.leased ? "leased" : "", x: at, y, width: wide(stage), height: high, rx: 5 }));
+    picture.append(part("text", { x: at + wide(stage) / 2, y: y + 16, "text-anchor": "middle" }, stage.name));
+  };
+  if (from >= 0) {
+    const left = xs[from] - 8, right = xs[to] + wide(own[to]) + 8;
+    picture.append(part("rect", { class: "device", x: left, y: 22, width: right - left, height: bottom - 24, rx: 8 }));
+    picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, `on ${of.device}: about ${duration(of.expected_s)}`));
+    const wait = of.place?.wait_s;
+    const said = !of.place ? ["in turns"] : wait === null ? ["no device", "is there"] : [wait ? `waits ${duration(wait)}` : "begins at once", of.place.jobs_before ? `${of.place.jobs_before} before it` : "first in line"];
+    said.forEach((text, index) => picture.append(part("text", { class: "soft", x: left - 6, y: 14 + 14 * index, "text-anchor": "end" }, text)));
+  }
+  for (let index = 0; index < lines; index++) {
+    const y = top + index * step, center = y + high / 2;
+    if (from >= 0) picture.append(part("text", { class: "soft", x: xs[from], y: y - 6 }, cut(of.jobs === 1 ? "" : `${pointText(of.points[index]) || `job ${index + 1}`}: ${duration(of.points_s[index])}`, Math.max(12, Math.floor((xs[to] + wide(own[to]) - xs[from]) / 6.2)))));
+    own.forEach((stage, at) => {
+      const end = xs[at] + wide(stage);
+      if (at + 1 < own.length) line([end, center], [xs[at + 1], center]);
+      else if (after.length) line([end, center], [joined, center], [joined, middle + high / 2], [xs[own.length], middle + high / 2]);
+      if (at + 1 === from) picture.append(part("circle", { class: "wait", cx: xs[from] - lane / 2 - gap / 2, cy: center, r: 6 }));
+    });
+    own.forEach((stage, at) => box(stage, xs[at], y));
+  }
+  after.forEach((stage, index) => {
+    const at = xs[own.length + index];
+    if (index + 1 < after.length) line([at + wide(stage), middle + high / 2], [xs[own.length + index + 1], middle + high / 2]);
+    box(stage, at, middle);
+  });
+  if (of.jobs > lines) picture.append(part("text", { class: "soft", x: xs[Math.max(0, from)], y: bottom - 8 }, `and ${of.jobs - lines} more jobs`));
+  return picture;
+}
