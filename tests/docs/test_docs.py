@@ -126,6 +126,15 @@ def test_submissions_shown_are_valid(page: str, tmp_path: Path) -> None:
         assert read_submission_text(text, "x.yaml", INSTALLED, base_dir=tmp_path).name
 
 
+def test_pictures_are_small_described_and_all_in_use() -> None:
+    """Under 600 kB together; each says what it shows to who can't see it, and none lies there unused."""
+    pictures = DOCS / "pictures"
+    used = re.findall(r"!\[([^\]]*)\]\(pictures/([^)]+)\)", (DOCS / "tutorial.md").read_text())
+    assert {name for _, name in used} == {path.name for path in pictures.iterdir()}
+    assert all(len(words.split()) >= 4 for words, _ in used)
+    assert sum(path.stat().st_size for path in pictures.iterdir()) < 600_000
+
+
 def test_the_site_builds_without_a_warning_and_every_link_leads_somewhere(tmp_path: Path) -> None:
     """mkdocs --strict: pages, anchors, generated reference; every local address in the HTML exists."""
     command = [

@@ -17,6 +17,7 @@ import pytest
 
 from inferbench_tasks.client import AccessError, InferBench
 from tests import browser
+from tests.e2e.pictures import picture
 from tests.e2e.web_site import GOOD, NASTY, Site, airflow, fetched, running, started
 
 if TYPE_CHECKING:
@@ -91,10 +92,14 @@ def submit_by_editor(page: Page, site: Site) -> str:
     page.goto(f"{site.url}/inferbench/new")
     area = page.get_by_label("Submission, YAML")
     area.fill(BAD)
+    page.get_by_role("button", name="Write load").wait_for()
+    picture(page, "mistake")
     page.get_by_role("button", name="Write load").click()
     assert area.input_value() == GOOD
     page.get_by_role("list", name="Stages in their order").get_by_text("load").wait_for()
+    page.get_by_role("img", name="1 job of 6 stages each, then analyze").wait_for()
     page.screenshot(path=site.shots / "02-editor.png")
+    picture(page, "plan")
     with page.expect_response(
         lambda r: r.url.endswith("/inferbench/api/submissions") and r.request.method == "POST"
     ) as posted:
@@ -155,6 +160,9 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
         page.wait_for_url("**/inferbench/run/*", timeout=600_000)
         (run_id,) = bench.progress(run)["verdicts"]
         page.get_by_role("heading", name=run_id).wait_for()
+        if "INFERBENCH_PICTURES" in os.environ:
+            page.get_by_role("img", name=re.compile("requests per second")).wait_for()
+        picture(page, "live")
         page.screenshot(path=site.shots / "04-run-live.png")
         page.goto(NOTHING)
         ended = bench.wait(run, timeout_s=600)
@@ -162,6 +170,7 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
         assert ended["verdicts"][run_id].partition(":")[0] in ("valid", "disturbed", "invalid")
         page.goto(f"{site.url}/inferbench/run/{run_id}")
         page.locator(".js-plotly-plot").first.wait_for()
+        picture(page, "run")
         assert page.get_by_text("release").first.is_visible()
         page.screenshot(path=site.shots / "05-run-done.png", full_page=True)
         stages = [s["stage"] for s in bench.run(run_id)["run"]["stages"]]
@@ -186,6 +195,63 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
     page.goto(site.url + ended["report"])
     page.locator("body[data-ready=yes]").wait_for()
     page.screenshot(path=site.shots / "07-report.png")
+    picture(page, "report")
+    # From the run to its submission, its model and back, and to the DAG that executed it.
+    page.goto(f"{site.url}/inferbench/run/{run_id}")
+    in_airflow = page.get_by_role("link", name="In Airflow").get_attribute("href")
+    assert in_airflow == f"/dags/{ended['dag']}/runs"
+    assert airflow(site, f"/dags/{ended['dag']}/dagRuns/{run}").status_code == 200
+    page.get_by_role("link", name="by-form", exact=True).click()
+    page.get_by_role("link", name=run_id).wait_for()
+    page.get_by_role("link", name="digits").first.click()
+    page.get_by_role("heading", name="digits", level=1).wait_for()
+    page.screenshot(path=site.shots / "07-model.png", full_page=True)
+    page.get_by_role("region", name="Newest runs").get_by_role("link", name=run_id).click()
+    page.get_by_role("heading", name=run_id).wait_for()
+
+
+def test_from_the_leaderboard_to_run_this(page: Page, site: Site) -> None:
+    """The objective is dragged, table and picture follow; two of what is left are compared; what is recommended under
+    it stands in the editor by *Run this*, with its plan, ready to be sent; its row leads to its model and back.
+    """
+    page.goto(f"{site.url}/inferbench/leaderboard?user=ann&y=throughput_rps&bound=15")
+    told = page.locator("#board-told")
+    told.get_by_text("1 of 3 configurations keep p99_ms ≤ 15.").wait_for()
+    place = page.locator("#board").bounding_box()
+    assert place is not None
+    line, free = page.evaluate("[see.sx.to(see.bound), see.sx.to(60)]")
+    page.mouse.move(place["x"] + line, place["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(place["x"] + free, place["y"] + 100, steps=4)
+    page.mouse.up()
+    told.get_by_text("2 of 3 configurations keep p99_ms ≤").wait_for()
+    bound = float(page.get_by_label("Objective, across").input_value())
+    assert 40 < bound < 90 and f"bound={bound:g}" in page.url
+    rows = page.locator("tr[data-run]:visible")
+    assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run", "middle-run"]
+    for name in ("fast-run", "middle-run"):
+        page.get_by_label(f"compare {name}").check()
+    page.get_by_role("button", name="Compare 2 chosen").click()
+    row = page.locator("tr", has=page.get_by_role("rowheader", name="p99_ms", exact=True))
+    row.wait_for()
+    assert "4.000" in row.inner_text() and "worse" in row.inner_text()
+    page.get_by_role("link", name="Recommend", exact=True).click()
+    page.get_by_label("Best").select_option("p99_ms")
+    page.get_by_label("Figure of bound 1").select_option("p99_ms")
+    page.get_by_label("Value of bound 1").fill(f"{bound:g}")
+    page.get_by_label("User").fill("ann")
+    page.get_by_role("button", name="Recommend").click()
+    page.get_by_text("2 of 3 configuration(s) keep").wait_for()
+    picture(page, "recommend")
+    page.get_by_role("link", name="Run this").first.click()
+    page.wait_for_url("**/inferbench/new?run=fast-run")
+    page.get_by_role("img", name="1 job of 6 stages each, then analyze").wait_for()
+    assert page.get_by_role("button", name="Send").is_enabled()
+    page.screenshot(path=site.shots / "10-run-this.png", full_page=True)
+    page.goto(f"{site.url}/inferbench/model?name=digits")
+    page.get_by_role("link", name="fast-run on the leaderboard").first.click()
+    page.locator("tr.mark").get_by_role("link", name="digits").click()
+    page.get_by_role("heading", name="digits", level=1).wait_for()
 
 
 def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
@@ -275,7 +341,7 @@ def test_what_rest_started_ends_well(readme: str, site: Site) -> None:
         assert bench.wait(run, timeout_s=600)["state"] == "success"
 
 
-def test_a_large_submission_is_one_execution_in_several_dags(site: Site, in_parts: str) -> None:
+def test_a_large_submission_is_one_execution_in_several_dags(page: Page, site: Site, in_parts: str) -> None:
     """Each job has its result once, under one invocation and in one report; the third part began when another ended."""
     with site.client() as bench:
         ended = bench.wait(in_parts, timeout_s=900)
@@ -287,6 +353,12 @@ def test_a_large_submission_is_one_execution_in_several_dags(site: Site, in_part
         }
     report = fetched(site, ended["report"])
     assert report.status_code == 200 and all(f"seed {seed}" in report.text for seed in (1, 2, 3))
+    first, second, _ = sorted(ended["verdicts"])
+    page.goto(f"{site.url}/inferbench/compare?run={first}&run={second}")
+    page.locator(".js-plotly-plot").first.wait_for()
+    picture(page, "compare")
+    page.goto(f"{site.url}/inferbench/leaderboard?model=digits&all=1")
+    picture(page, "leaderboard")
     dags = [f"{ended['dag']}..jobs-{n:05d}-{n:05d}" for n in range(3)]
     runs = [airflow(site, f"/dags/{dag}/dagRuns/{in_parts}").json() for dag in dags]
     assert [run["state"] for run in runs] == ["success"] * 3

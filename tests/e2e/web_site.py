@@ -17,26 +17,33 @@ import httpx
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.background import NICE
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.parts.operators import JOBS_OF_A_PART
+from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.workers.checks import BUSY
 from tests.unit.perfdb.builders import result
 from tests.warm import warm
 
 #: A model's name that a page must show as text.
 NASTY = "<script>document.title='hacked'</script>"
-GOOD = """name: by-form
-model: {kind: zoo, name: digits}
+#: Long enough to be seen while it goes on, where pictures are made.
+DURATION_S = 25 if "INFERBENCH_PICTURES" in os.environ else 2
+GOOD = f"""name: by-form
+model: {{kind: zoo, name: digits}}
 load:
-  arrivals: {kind: poisson, rate_rps: 100}
-  duration_s: 2
+  arrivals: {{kind: poisson, rate_rps: 100}}
+  duration_s: {DURATION_S}
   warmup_s: 1
   wait_for_quiet_s: 0
 """
+#: What the earlier runs asked for.
+ASKED = next(iter(expand(read_submission_text(GOOD, "good.yaml", INSTALLED)))).spec.model_dump(mode="json")
 
 
 @dataclass
@@ -88,9 +95,10 @@ def running(data_dir: Path, shots: Path) -> Site:
             }
             digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
             summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
-            db.save_result(
-                result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model)
-            )
+            document = result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model)
+            db.start_run(document.run_id, "earlier", name, ASKED)
+            db.save_result(document)
+            db.end_run(document.run_id, document.verdict)
     system = data_dir / "system"
     passwords = json.loads((system / "passwords.json").read_text())
     found = Site((system / "url").read_text().strip(), passwords, shots)
