@@ -51,13 +51,20 @@ kind: training
 name: {name}
 data: {{kind: digits, samples: {samples}}}
 train: {{batch_size: 16, warmup_steps: 1, rounds: {rounds}}}
+loader: {{workers: {workers}}}
 devices: {{count: 2, strategy: ddp}}
 """
 
 
-def write_training(folder: Path, name: str, *, samples: int, rounds: int) -> None:
-    """A submission of one training on two devices."""
-    (folder / f"{name}.yaml").write_text(TRAINING.format(name=name, samples=samples, rounds=rounds))
+def write_training(folder: Path, name: str, *, samples: int, rounds: int, workers: int = 0) -> None:
+    """A submission of one training on two devices, ``workers`` loader processes for each of its ranks."""
+    text = TRAINING.format(name=name, samples=samples, rounds=rounds, workers=workers)
+    (folder / f"{name}.yaml").write_text(text)
+
+
+def shared_memory() -> set[str]:
+    """The files of torch's loaders in shared memory."""
+    return {path.name for path in Path("/dev/shm").glob("torch_*")}
 
 
 class Driver:

@@ -2,10 +2,12 @@
 
     python -m benchmarks.training.faults [--quick] [--only FAULT] [--verify] [--tries N] [--minutes M] [--rows FILE]
 
-Faults are injected for real, each at three strengths, in a seeded random order with clean runs among them; each run
-has a process and a PerfDB of its own. Rows are appended to a file of JSON lines, and what has a valid row there is not
-run again. A run that the certificate calls disturbed or invalid is kept as it is, and tried again up to ``--tries``
-times in all. ``--quick``: one strength of each fault, four clean runs. Needs root for the cgroups and the loopback.
+Faults are injected for real, each at three strengths, in three parts, each in a seeded random order with clean runs
+among them: the middle strength of each first, then the weakest, then the strongest, so that a short time tells of every
+fault something. Each run has a process and a PerfDB of its own. Rows are appended to a file of JSON lines, and what has
+a valid row there is not run again: after ``--minutes`` the gates are told as far as they are decided, and the same
+command goes on. A run that the certificate calls disturbed or invalid is kept as it is, and tried again up to
+``--tries`` times in all. ``--quick``: the first part alone. Needs root for the cgroups and the loopback.
 
 Gates: the right cause first in 95% of the valid runs with a fault, none in valid clean runs, none in any run that is
 not valid; with ``--verify`` the step after the remedy within 15% of the predicted one in 9 of 10. A gate without any
@@ -29,6 +31,8 @@ from typing import Any
 from benchmarks.training.cases import NOT_HERE, Case, cases, clean
 
 CLEAN_RUNS, QUICK_CLEAN_RUNS = 20, 4
+#: Strengths in the order of their parts: the middle one, the weakest, the strongest.
+PARTS = (1, 0, 2)
 RIGHT, WITHIN, WITHIN_RATIO = 0.95, 0.9, 0.15
 #: A run takes a minute or two; one that takes so long hangs.
 PATIENCE_S = 900.0
@@ -36,17 +40,19 @@ Row = dict[str, Any]
 
 
 def planned(quick: bool, only: str | None, seed: int) -> list[tuple[int, Case]]:
-    """Cases with their number among equal ones, in random order."""
-    faults = cases()
-    if quick:
-        middle = {fault: [case for case in faults if case.fault == fault][1] for fault in _names(faults)}
-        faults = list(middle.values())
-    count = QUICK_CLEAN_RUNS if quick else CLEAN_RUNS
-    kinds = clean()
-    plan = [(0, case) for case in faults] + [(n // len(kinds), kinds[n % len(kinds)]) for n in range(count)]
-    plan = [(number, case) for number, case in plan if only in (None, case.fault)]
-    random.Random(seed).shuffle(plan)
-    return plan
+    """Cases with their number among equal ones: the part of the middle strengths, of the weakest, of the strongest."""
+    faults, kinds, chance = cases(), clean(), random.Random(seed)
+    of_fault = [[case for case in faults if case.fault == fault] for fault in _names(faults)]
+    unharmed = [(n // len(kinds), kinds[n % len(kinds)]) for n in range(CLEAN_RUNS)]
+    ends = (QUICK_CLEAN_RUNS, (QUICK_CLEAN_RUNS + CLEAN_RUNS) // 2, CLEAN_RUNS)
+    plan: list[tuple[int, Case]] = []
+    start = 0
+    for strength, end in zip(PARTS[:1] if quick else PARTS, ends, strict=False):
+        part = [(0, strengths[strength]) for strengths in of_fault] + unharmed[start:end]
+        chance.shuffle(part)
+        plan += part
+        start = end
+    return [(number, case) for number, case in plan if only in (None, case.fault)]
 
 
 def run_case(case: Case, verify: bool) -> Row:

@@ -1,8 +1,14 @@
-"""Our step beside a bare script's: ``python -m benchmarks.training.peers [--pairs N]``.
+"""Our step beside a bare script's.
+
+    python -m benchmarks.training.peers [--pairs N] [--minutes M] [--rows FILE]
 
 Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. The ratio
 of their steps is the mean over pairs on the logarithm, with Student's 95% interval; CPU time beside the wall clock. The
 gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
+
+Rows are appended to a file of JSON lines, case by case, the short steps first; a case that is decided there is not run
+again. After ``--minutes`` no case is begun, and each is told as far as it is decided: kept, failed, not told, not run.
+Exit 0 only if all are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +19,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -22,7 +30,9 @@ from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 
+Row = dict[str, Any]
 GATE_RATIO = 1.02
+KEPT, FAILED = "kept", "failed"
 #: Network -> image side and batch: a step of a few ms, and one of some tens.
 CASES = {"fashion-cnn": (28, 32), "resnet-18": (32, 16)}
 
@@ -67,25 +77,70 @@ def ratio(rows: list[dict[str, tuple[float, float]]], at: int) -> tuple[float, f
 
 
 def main() -> int:
-    """A line for each case; 1 where the gate fails or the interval does not tell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=40)
-    pairs, kept = parser.parse_args().pairs, True
-    print(f"load {os.getloadavg()[0]:.1f}; {pairs} pairs of epochs each")
-    for network in CASES:
-        for processes in (1, 2):
-            with tempfile.TemporaryDirectory() as folder:
-                rows = measured(network, processes, pairs, Path(folder))
-            wall, cpu = ratio(rows, 0), ratio(rows, 1)
-            state = "kept" if wall[2] <= GATE_RATIO else "failed" if wall[1] > GATE_RATIO else "not told"
-            kept = kept and state == "kept"
-            step_ms = 1e3 * float(np.median([row["plain"][0] for row in rows]))
-            print(
-                f"{network}, {processes} process(es): a step of {step_ms:.2f} ms, ours {wall[0]:.3f} times as long "
-                f"({wall[1]:.3f} to {wall[2]:.3f}), CPU time {cpu[0]:.3f} ({cpu[1]:.3f} to {cpu[2]:.3f}): {state}",
-                flush=True,
-            )
-    return 0 if kept else 1
+    """Run what is not decided yet, then a line for each case."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", type=int, default=40, help="of epochs, of each case")
+    parser.add_argument("--minutes", type=float, help="begin no case after so long")
+    parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-peers.jsonl")
+    options = parser.parse_args()
+    started_s = time.monotonic()
+    for network, processes in ((network, processes) for network in CASES for processes in (1, 2)):
+        late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
+        if late or state_of(newest(options.rows, network, processes)) in (KEPT, FAILED):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            rows = measured(network, processes, options.pairs, Path(folder))
+        row = row_of(network, processes, rows)
+        with options.rows.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{network}, {processes} process(es): {state_of(row)}", file=sys.stderr, flush=True)
+    found = {(n, p): newest(options.rows, n, p) for n in CASES for p in (1, 2)}
+    for (network, processes), known in found.items():
+        print(f"{network}, {processes} process(es): {_said(known)}")
+    return 0 if all(state_of(known) == KEPT for known in found.values()) else 1
+
+
+def row_of(network: str, processes: int, rows: list[dict[str, tuple[float, float]]]) -> Row:
+    """What its pairs say, and what else the machine did."""
+    return {
+        "network": network,
+        "processes": processes,
+        "pairs": len(rows),
+        "load": os.getloadavg()[0],
+        "step_ms": 1e3 * float(np.median([row["plain"][0] for row in rows])),
+        "wall": ratio(rows, 0),
+        "cpu": ratio(rows, 1),
+    }
+
+
+def newest(path: Path, network: str, processes: int) -> Row | None:
+    """The last row of a case."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = [
+        row for row in map(json.loads, lines) if (row["network"], row["processes"]) == (network, processes)
+    ]
+    return rows[-1] if rows else None
+
+
+def state_of(row: Row | None) -> str:
+    """By the interval of the wall clock's ratio."""
+    if row is None:
+        return "not run"
+    _, low, high = row["wall"]
+    return KEPT if high <= GATE_RATIO else FAILED if low > GATE_RATIO else "not told"
+
+
+def _said(row: Row | None) -> str:
+    if row is None:
+        return state_of(row)
+    wall, cpu = row["wall"], row["cpu"]
+    return (
+        f"a step of {row['step_ms']:.2f} ms, ours {wall[0]:.3f} times as long ({wall[1]:.3f} to {wall[2]:.3f}), CPU "
+        f"time {cpu[0]:.3f} ({cpu[1]:.3f} to {cpu[2]:.3f}), {row['pairs']} pairs at a load of {row['load']:.1f}: "
+        f"{state_of(row)}"
+    )
 
 
 if __name__ == "__main__":

@@ -9,14 +9,12 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli import regress_bisect
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression.bisect.offer import offer, start_of
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import serving_only
+from inferbench_tasks.regression.watched import bisects, comparable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -91,9 +89,9 @@ def bisect_if_asked(file: Path, outcome: dict[str, Any], db: PerfDB, data_dir: P
     from inferbench_tasks.regression.bisect.start import request_of
     from inferbench_tasks.regression.bisect.text import sentences
 
-    submission = serving_only(read_submission(file, INSTALLED), "A nightly comparison")
+    submission = comparable(file, "A nightly comparison")
     start = start_of(outcome)
-    if start is None or submission.nightly is None or not submission.nightly.bisect:
+    if start is None or not bisects(submission):
         return
     say(f"{submission.name}: looking for the commit that changed {start['figure']} (nightly.bisect)")
     state, answer = bisect(request_of(file, start), db, data_dir, say)

@@ -54,11 +54,16 @@ def list_(
     limit: int = typer.Option(50, "--limit", "-n", min=1, help="At most so many, the newest first."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """List traced runs and imported traces: spans, levels, defects, or why there is no trace."""
+    """List traced runs, imported traces and trainings, whose steps are traces: spans, levels, defects, or why there is
+    none.
+    """
     from inferbench_tasks.tracing.stored import rows
+    from inferbench_tasks.training import step_spans
 
     with _open() as db:
-        emit(rows(db, limit), output)
+        found = [*rows(db, limit), *step_spans.listed(db, limit)]
+    found.sort(key=lambda row: row["created_at"], reverse=True)
+    emit(found[:limit], output)
 
 
 @app.command()
@@ -175,18 +180,26 @@ def export(
         ..., metavar="FILE", help=".json (Perfetto, Chrome), .otlp.json, or .parquet."
     ),
 ) -> None:
-    """Write the spans of a run or an imported trace for another tool: the ending says which."""
+    """Write the spans of a run, a training or an imported trace for another tool: the ending says which."""
     from inferbench_tasks.analysis.report.runs import stored_table
     from inferbench_tasks.tracing.export import write
+    from inferbench_tasks.training import step_spans
+    from inferbench_tasks.training.export import write as write_steps
 
     with _open() as db:
         if (kept := find_imported(db, run)) is not None:
-            file, about = kept["file"], {"service.name": kept["name"], "inferbench.note": kept["note"]}
+            about = {"service.name": kept["name"], "inferbench.note": kept["note"]}
+            table = stored_table(db, kept["file"])
+        elif (training := step_spans.find(db, run)) is not None:
+            if path.suffix == ".json" and not path.name.lower().endswith(".otlp.json"):
+                # Ranks overlap: in Chrome's form each is a process of its own.
+                say(f"{write_steps(db, [training], path):,} events written to {path}")
+                return
+            about, table = step_spans.about(training), step_spans.table(db, training)
         else:
             result = _result(db, run)
-            file = spans_file(result)
             about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
-        table = stored_table(db, file)
+            table = stored_table(db, spans_file(result))
     count = write(table, path, about)
     say(f"{count:,} spans written to {path}")
 

@@ -11,6 +11,7 @@ from inferbench_tasks.cli.training_diagnose import diagnose, emit_causes
 from inferbench_tasks.cli.training_fleet import fleet
 from inferbench_tasks.cli.training_predict import predict
 from inferbench_tasks.cli.training_scaling import scaling
+from inferbench_tasks.cli.training_trainers import trainers
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis import imports
@@ -75,6 +76,7 @@ app.command()(scaling)
 app.command()(fleet)
 app.command()(diagnose)
 app.command()(predict)
+app.command()(trainers)
 
 
 @app.command("export")

@@ -153,6 +153,12 @@ class InferBench:
         curves: list[Answer] = self._get("/trainings/scaling", **filters)["curves"]
         return curves
 
+    def training_fleet(self, *, device: str = "", submission: str = "", cluster: str = "") -> list[Answer]:
+        """Devices and groups of one kind beside each other, the slow ones named; ``device``: the runs on that one."""
+        filters = {"device": device, "submission": submission, "cluster": cluster}
+        rows: list[Answer] = self._get("/trainings/fleet", **filters)["items"]
+        return rows
+
     def bricks(
         self, *, device: str = "", operators: str = "", model: str = "", limit: int | None = None
     ) -> Iterator[Answer]:

@@ -47,7 +47,7 @@ def waiting_jobs(
     def said(spec: QueuedJob, place: int) -> str:
         if text := held_back or reasons.get(spec):
             return text
-        alike = spec.device_types, spec.n_devices, spec.avoid
+        alike = spec.device_types, spec.n_devices, spec.avoid, spec.attempt > 0
         if alike not in kept:
             kept[alike] = _kept_by(spec, devices, now)
         return kept[alike](place)
@@ -103,6 +103,8 @@ def _kept_by(spec: QueuedJob, devices: Mapping[str, Device], now: float) -> Call
     free_of = _on_hosts([d for d in fit if d.device_id not in spec.avoid], n)
     if not free_of:
         lost = ", ".join(d.device_id for d in fit if d.device_id in spec.avoid)
+        if not spec.attempt:
+            return _whatever(f"it may not run on {lost}, and no other device is there")
         return _whatever(f"its run was lost on {lost}, and no other device is there")
     busy = [d for d in free_of if d.lease]
     if _on_hosts([d for d in free_of if not d.lease], n):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from pydantic import Field
 from pydantic_core import CoreSchema, core_schema
 
 DeviceKind = Literal["cpu", "gpu"]
+#: As workers register one: its host's name, and which of the host's devices it is.
+DeviceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$")]
 
 
 class DeviceSpec(str):

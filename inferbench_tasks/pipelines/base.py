@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.contracts.verdict import Verdict
     from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
     from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.pipelines.watched import Watched
 
 SpecT = TypeVar("SpecT", bound=JobBase)
 #: What a job takes on its device, seconds, where neither its submission nor its pipeline says.
@@ -165,6 +166,19 @@ class Pipeline(Generic[SpecT]):
         InputError for runs that have no figures of their own.
         """
         raise InputError(f"runs of kind {self.kind!r} have no figures that a replay is judged by")
+
+    def watched(self) -> Watched | None:
+        """What nights watch of its results; None where they watch nothing."""
+        return None
+
+    def for_nights(self, submission: Any, what: str) -> Any:
+        """The submission; InputError where ``what`` (a nightly comparison, say) can't set its runs side by side."""
+        if self.watched() is None:
+            known = [kind for kind in PIPELINES if PIPELINES.load(kind).watched() is not None]
+            raise InputError(
+                f"{what} needs a submission of kind {' or '.join(known)}; {submission.name} is of kind {self.kind}"
+            )
+        return submission
 
     def surroundings(self, result: Any) -> dict[str, Any]:
         """What a result's figures depend on, beside its environment and its versions."""

@@ -12,9 +12,12 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
 from inferbench_tasks.pipelines.serving_files import file_findings
+from inferbench_tasks.pipelines.serving_nights import watched
+from inferbench_tasks.pipelines.watched import Watched
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.schema import JobSpec, Submission
 
 if TYPE_CHECKING:
@@ -172,6 +175,14 @@ class ServingPipeline(Pipeline[JobSpec]):
             sides = {name: ">=" if FIGURES[name].higher else "<=" for name, _ in bounds}
             facts["SLO"] = ", ".join(f"{name} {sides[name]} {bound:g}" for name, bound in bounds)
         return facts
+
+    def watched(self) -> Watched:
+        """Latencies, throughput, cold start; explained by the stages of a request."""
+        return watched()
+
+    def for_nights(self, submission: Submission, what: str) -> Submission:
+        """A load that is the same each time: no search for the highest rate."""
+        return at_given_rates(submission, what)
 
     def tags(self, submission: Submission) -> tuple[str, ...]:
         """The tags of the DAG: the serving backend."""

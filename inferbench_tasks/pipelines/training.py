@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
+from inferbench_tasks.pipelines.watched import Watched
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.sweep import expand
+from inferbench_tasks.training import nights
 from inferbench_tasks.training.expected_findings import circle_with_table
 from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.job import TrainingJob
@@ -132,6 +136,30 @@ class TrainingPipeline(Pipeline[TrainingJob]):
         from inferbench_tasks.training.again import agreement
 
         return agreement(then, now)
+
+    def watched(self) -> Watched:
+        """Samples/s and the step; explained by its phases."""
+        from inferbench_tasks.training.result import TrainingResult
+
+        return Watched(
+            collection=TrainingResult.collection,
+            figures=nights.FIGURES,
+            parts=nights.PARTS,
+            work=nights.PARTS,
+            means=nights.phase_means,
+            told=("samples_per_s", "{:,.0f} samples/s"),
+            compare_page="/inferbench/trainings/compare",
+        )
+
+    def for_nights(self, submission: Any, what: str) -> Any:
+        """Of one device: both sides run on the one that a night holds."""
+        if several := [job for job in expand(submission) if job.spec.needed_devices() > 1]:
+            raise InputError(
+                f"{what} holds one device; job {several[0].index} of {submission.name} needs "
+                f"{several[0].spec.needed_devices()}: give devices.processes in place of devices.count",
+                field="devices.count",
+            )
+        return submission
 
     def surroundings(self, result: Any) -> dict[str, Any]:
         """What trained, and on what."""

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.pipelines.serving_nights import PARTS, WORK
 from inferbench_tasks.regression.ratio import mann_whitney
 
-#: As in ``metrics.stages``; ``unattributed`` is the wait in the sender and what no span tells.
-PARTS = ("preprocess", "transmit", "queue", "inference", "postprocess", "unattributed")
-#: Parts that are work; a longer queue follows from them.
-WORK = ("preprocess", "transmit", "inference", "postprocess")
 COLD_START = "cold_start"
 #: A part that explains less of the change is not worth naming.
 WORTH_NAMING_RATIO = 0.2
@@ -47,37 +43,32 @@ class Attribution:
 
 
 def attribute(
-    baseline: Sequence[Mapping[str, float]], candidate: Sequence[Mapping[str, float]], *, slower: bool
+    baseline: Sequence[Mapping[str, float]],
+    candidate: Sequence[Mapping[str, float]],
+    *,
+    slower: bool,
+    parts: Sequence[str] = PARTS,
+    work: Sequence[str] = WORK,
 ) -> Attribution:
-    """Compare the stages of two sides' runs (stage -> mean ms per request, one mapping per run).
+    """Compare the parts of two sides' runs (part -> mean ms, one mapping per run), those of a request by default.
 
-    ``slower`` is the direction of the change that is to be explained.
+    ``slower`` is the direction of the change that is to be explained; what is ``work`` goes before what follows.
     """
     sign = 1.0 if slower else -1.0
     raw = []
-    for name in PARTS:
+    for name in parts:
         before = [run[name] for run in baseline if run.get(name) is not None]
         after = [run[name] for run in candidate if run.get(name) is not None]
         if before and after:
             raw.append((name, float(np.median(before)), float(np.median(after)), mann_whitney(before, after)))
     total = sum(max(0.0, sign * (after - before)) for _, before, after, _ in raw)
-    parts = tuple(
+    rows = tuple(
         Part(name, b, a, a - b, max(0.0, sign * (a - b)) / total if total else 0.0, p)
         for name, b, a, p in raw
     )
-    guilty = [p for p in parts if p.share_ratio >= WORTH_NAMING_RATIO and p.p_value <= ALPHA]
-    causes = [p for p in guilty if p.name in WORK] or guilty
+    guilty = [p for p in rows if p.share_ratio >= WORTH_NAMING_RATIO and p.p_value <= ALPHA]
+    causes = [p for p in guilty if p.name in work] or guilty
     if not causes:
-        return Attribution(None, (), parts)
+        return Attribution(None, (), rows)
     cause = max(causes, key=lambda p: p.share_ratio)
-    return Attribution(cause.name, tuple(p.name for p in guilty if p is not cause), parts)
-
-
-def stage_means(result: Mapping[str, Any]) -> dict[str, float]:
-    """Stage -> mean ms per request, of a plain result; without those that it did not measure."""
-    stages = result.get("summary", {}).get("stages_ms") or {}
-    return {
-        part: float(value["mean"])
-        for part, value in stages.items()
-        if isinstance(value, dict) and value.get("mean") is not None
-    }
+    return Attribution(cause.name, tuple(p.name for p in guilty if p is not cause), rows)

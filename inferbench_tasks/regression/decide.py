@@ -22,12 +22,12 @@ from typing import Literal
 
 import numpy as np
 
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.regression.base import SeriesKey, Session, worse
 from inferbench_tasks.regression.evidence import Evidence, of_newest, strongest_run
 from inferbench_tasks.regression.power import ALPHA, Noise, noise_of
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.spread import History
+from inferbench_tasks.regression.watched import figure_named
 
 Kind = Literal["suspected", "confirmed", "dropped"]
 Reason = Literal["pair", "history", "confirmation"]
@@ -259,5 +259,5 @@ def usual_noise(state: State) -> Noise:
 def _event(
     kind: Kind, key: SeriesKey, session: str, effect: float, p_value: float, by: Reason, ids: tuple[str, ...]
 ) -> Event:
-    bad = worse(effect, higher=FIGURES.named(key.figure).higher)
+    bad = worse(effect, higher=figure_named(key.figure).higher)
     return Event(kind, session, effect, p_value, bad, by, ids)

@@ -27,7 +27,8 @@ from inferbench_tasks.regression.power import pairs_needed
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side
 from inferbench_tasks.regression.store import SessionDocument, SessionRun, SideName
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.regression.watched import sizes_nights, watched
+from inferbench_tasks.submission.base import SubmissionBase
 
 Say = Callable[[str], None]
 DEFAULT_PAIRS, MOST_PAIRS = 8, 40
@@ -38,23 +39,24 @@ GRACE_S = 60.0
 
 
 def pairs_for(histories: dict[SeriesKey, list[Session]], detect: float | None) -> int:
-    """How many pairs a session needs so that a change by ``detect`` (ratio, 0.03 = 3%) of the median is found.
+    """How many pairs a session needs so that a change by ``detect`` (ratio, 0.03 = 3%) is found.
 
-    By the noise since the last accepted change; 8 where nothing is known yet; within MIN_PAIRS + 1 and MOST_PAIRS.
+    By the noise of the first of its kind's figures since the last accepted change; 8 where nothing is known yet; within
+    MIN_PAIRS + 1 and MOST_PAIRS.
     """
     if detect is None:
         return DEFAULT_PAIRS
     policy = Policy()
     needed = []
     for key, state in decide(histories, policy).items():
-        if key.figure == "p50_ms" and (state.epoch or state.pending):
+        if sizes_nights(key.figure) and (state.epoch or state.pending):
             needed.append(pairs_needed(usual_noise(state), math.log1p(detect)) or MOST_PAIRS)
     return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
 
 
 def run_session(
     file: Path,
-    submission: Submission,
+    submission: SubmissionBase,
     *,
     baseline: Side,
     candidate: Side,
@@ -73,9 +75,11 @@ def run_session(
     session = SessionDocument(
         session_id=f"{submission.name}-{started:%Y%m%dT%H%M%S}-{os.urandom(2).hex()}",
         name=submission.name, kind=kind, started_at=started, pairs=pairs, baseline=baseline, candidate=candidate,
+        of_kind=submission.kind,
     )  # fmt: skip
     sides: dict[SideName, Side] = {"baseline": baseline, "candidate": candidate}
     remaining: dict[SideName, int] = {"baseline": pairs, "candidate": pairs}
+    told = watched(submission.kind).told
     position, extra = 0, math.ceil(2 * pairs * MAX_EXTRA_RATIO)
     while any(remaining.values()) and not stopped():
         side = _next_side(position, remaining)
@@ -89,7 +93,7 @@ def run_session(
         valid_count = 2 * pairs - sum(remaining.values()) + valid
         say(
             f"{valid_count}/{2 * pairs} {side}: "
-            + "; ".join(f"{_figure(row)} {row['verdict']}" for row in rows)
+            + "; ".join(f"{_figure(row, told)} {row['verdict']}" for row in rows)
         )
         if valid:
             remaining[side] -= 1
@@ -145,6 +149,6 @@ def _next_side(position: int, remaining: dict[SideName, int]) -> SideName:
     return due if remaining[due] else other
 
 
-def _figure(row: dict[str, str]) -> str:
-    value = row.get("p50_ms")
-    return "" if value is None else f"p50 {float(value):.3g} ms,"
+def _figure(row: dict[str, str], told: tuple[str, str]) -> str:
+    value = row.get(told[0])
+    return "" if value is None else f"{told[1].format(float(value))},"

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
-from inferbench_tasks.regression.attribution import COLD_START, attribute, stage_means
+from inferbench_tasks.regression.attribution import COLD_START, attribute
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.changepoint import change_points
@@ -21,6 +20,8 @@ from inferbench_tasks.regression.decide import Event, Policy, State, decide, usu
 from inferbench_tasks.regression.power import ALPHA, minimum_detectable_effect
 from inferbench_tasks.regression.store import SessionDocument, SessionRun
 from inferbench_tasks.regression.surroundings import differences
+from inferbench_tasks.regression.watched import figure_named, watched
+from inferbench_tasks.submission.base import DEFAULT_KIND
 
 
 def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _series(
     level: float,
 ) -> dict[str, Any]:
     """``level``: of the test that its stated effect is found by; stricter the more series a night has."""
-    figure = FIGURES.named(key.figure)
+    figure = figure_named(key.figure)
     pairs = int(np.median([len(session.log_ratios()) for session in history]))
     mde = None
     if state.epoch or state.pending:
@@ -193,8 +194,9 @@ def explain(
     around = differences(sides["baseline"], sides["candidate"])
     if key.figure == "cold_start_ms":
         return {"stage": COLD_START, "follows": [], "parts": [], "environment": around}
-    slower = event.worse
-    parts = attribute(*([stage_means(result) for result in sides[side]] for side in sides), slower=slower)
+    of = watched(sessions[-1].of_kind if sessions else DEFAULT_KIND)
+    means = ([of.means(result) for result in sides[side]] for side in sides)
+    parts = attribute(*means, slower=event.worse, parts=of.parts, work=of.work)
     return {
         "stage": parts.stage,
         "follows": list(parts.follows),

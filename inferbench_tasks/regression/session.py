@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
@@ -17,10 +16,7 @@ from inferbench_tasks.regression.night import pairs_for, run_session
 from inferbench_tasks.regression.overview import overview
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side, own_checkout, side_of
-from inferbench_tasks.submission.rate import at_given_rates
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import serving_only
-from inferbench_tasks.submission.sweep import each_job_once
+from inferbench_tasks.regression.watched import comparable
 
 Say = Callable[[str], None]
 #: Sessions that may follow a night at once; the nights after it go on with what is still open.
@@ -54,9 +50,7 @@ def run_night(
     Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
     valid).
     """
-    what = "A nightly comparison"
-    submission = at_given_rates(serving_only(read_submission(night.file, INSTALLED), what), what)
-    each_job_once(submission, what)
+    submission = comparable(night.file, "A nightly comparison")
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)

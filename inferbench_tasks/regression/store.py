@@ -9,12 +9,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 from inferbench_tasks.regression.base import SeriesKey, Session
 from inferbench_tasks.regression.sides import Side
+from inferbench_tasks.regression.watched import watched
+from inferbench_tasks.submission.base import DEFAULT_KIND
 
 SESSIONS, BASELINES = "regression_sessions", "regression_baselines"
 SideName = Literal["baseline", "candidate"]
@@ -32,13 +33,16 @@ class SessionRun(BaseModel):
 
 
 class SessionDocument(BaseModel):
-    """One night of one submission. ``kind``: ``confirmation`` was run because something was suspected."""
+    """One night of one submission. ``kind``: ``confirmation`` was run because something was suspected. ``of_kind``:
+    the submission's kind.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     session_id: str
     name: str
     kind: Literal["night", "confirmation"] = "night"
+    of_kind: str = DEFAULT_KIND
     started_at: datetime
     ended_at: datetime | None = None
     pairs: int
@@ -85,20 +89,20 @@ def results_of(
     db: PerfDB, documents: Sequence[SessionDocument], whole: bool = False
 ) -> dict[str, dict[str, Any]]:
     """The valid results of the sessions' runs, by run id; without ``whole`` only what series need."""
-    ids = [run.run_id for session in documents for run in session.runs]
-    fields = (
-        None
-        if whole
-        else [
-            "run_id",
-            "submission",
-            "device",
-            "environment.hardware",
-            *(figure.field_path for figure in FIGURES.on("night")),
-        ]
-    )
-    raw = db.find_raw({"run_id": {"$in": ids}, "verdict": "valid"}, sort=[("attempt", 1)], fields=fields)
-    return {document["run_id"]: to_plain(document) for document in raw}
+    results: dict[str, dict[str, Any]] = {}
+    for kind in sorted({session.of_kind for session in documents}):
+        ids = [run.run_id for session in documents if session.of_kind == kind for run in session.runs]
+        of = watched(kind)
+        needed = ["run_id", "submission", "device", "environment.hardware"]
+        fields = None if whole else [*needed, *(figure.field_path for figure in of.figures)]
+        raw = db.find_raw(
+            {"run_id": {"$in": ids}, "verdict": "valid"},
+            sort=[("attempt", 1)],
+            fields=fields,
+            collection=of.collection,
+        )
+        results |= {document["run_id"]: to_plain(document) for document in raw}
+    return results
 
 
 def histories(db: PerfDB, names: Sequence[str] = ()) -> dict[SeriesKey, list[Session]]:
@@ -140,7 +144,7 @@ def _of_job(
     newest, series = candidates[-1], {}
     device, cores = measured_on(newest)
     runs = [run for run in runs if measured_on(results[run.run_id]) == (device, cores)]
-    for figure in FIGURES.on("night"):
+    for figure in watched(session.of_kind).figures:
         sides: dict[str, list[float]] = {"baseline": [], "candidate": []}
         for run in runs:
             if value := figure.stored(results[run.run_id]["summary"]):

@@ -16,7 +16,7 @@ def differences(
 ) -> list[dict[str, Any]]:
     """Fields whose set of values differs between the sides' results: {field, baseline, candidate}, by field.
 
-    A result is a plain mapping with ``environment``, ``provenance``, ``backend`` and ``model``.
+    A result is a plain mapping with ``environment``, ``provenance``, ``model``, and ``backend`` or ``engine``.
     """
     before, after = _values(baseline), _values(candidate)
     return [
@@ -29,7 +29,7 @@ def differences(
 def _values(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     values_by_field: dict[str, set[str]] = {}
     for result in results:
-        for part in ("environment", "provenance", "backend", "model"):
+        for part in ("environment", "provenance", "backend", "model", "engine"):
             for path, value in flatten(result.get(part) or {}, f"{part}.").items():
                 if value is not None and not any(path.startswith(noise) for noise in _NOISE):
                     values_by_field.setdefault(path, set()).add(str(value))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
-from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.device import CPU, DeviceId, DeviceSpec
 from inferbench_tasks.contracts.spec import Count, RelativePath, Seconds, Sha256, Slug, Spec
 from inferbench_tasks.submission.manifest_record import ManifestRecord
 from inferbench_tasks.submission.slo import current_paths
@@ -61,6 +61,9 @@ class JobBase(Spec):
     """What you expect one job to take on its device; the scheduler's first estimate."""
     deadline_s: Seconds | None = None
     """Seconds after the submission by which the results are wanted."""
+    on_devices: tuple[DeviceId, ...] = Field(default=(), strict=False, max_length=1000)
+    """Ids of the registered devices that a running system may give it (`inferbench status` has them); any, by
+    default."""
     files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
     """SHA-256 of the files whose content counts (traces), by path; filled in on reading, or given: then the file must
     have it."""

@@ -42,6 +42,7 @@ LABELS = frozenset(
         "deadline_s",
         "block",
         "nightly",
+        "on_devices",
     }
 )
 

@@ -165,6 +165,7 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
             "batches ahead": loader.get("prefetch"),
             "processes": engine.processes if engine else None,
             "threads": engine.threads if engine else None,
+            "trainer": engine.kind if engine else None,
             "torch": engine.version if engine else None,
             "loader processes": result.loader.get("workers"),
             "device": device.name if device else None,

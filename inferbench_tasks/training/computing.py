@@ -68,9 +68,13 @@ class Computing:
             parameters, lr=train.learning_rate
         )
 
+    def scaled(self, loss: Any) -> Any:
+        """The loss that gradients are taken of: larger in fp16, whose small ones would be 0."""
+        return loss if self._scaler is None else self._scaler.scale(loss)
+
     def backward(self, loss: Any) -> None:
-        """Gradients of the loss, scaled in fp16, whose small ones would be 0."""
-        (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+        """Gradients of the loss of a network without any exchange."""
+        self.scaled(loss).backward()
 
     def step(self, optimiser: Any) -> None:
         """A step of the optimiser; the gradients are empty afterwards."""

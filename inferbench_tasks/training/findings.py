@@ -19,6 +19,7 @@ from inferbench_tasks.training.job import (
     TrainSpec,
 )
 from inferbench_tasks.training.networks import NETWORKS
+from inferbench_tasks.training.trainers.base import TRAINERS, trainer_of
 
 #: Processes of a training, those of all its devices.
 MOST_RANKS: Final = 64
@@ -28,8 +29,8 @@ _MOST: Final = {"digits": DIGITS_SAMPLES, "fashion-mnist": FASHION_SAMPLES}
 
 
 def findings(spec: TrainingJob) -> list[Finding]:
-    """All of them; of a network that nobody knows nothing but that."""
-    if found := list(_network_name(spec)):
+    """All of them; of a network or a trainer that nobody knows nothing but that."""
+    if found := [*_network_name(spec), *_trainer_name(spec)]:
         return found
     return [finding for aspect in _ASPECTS for finding in aspect(spec)]
 
@@ -55,6 +56,16 @@ def _network_name(spec: TrainingJob) -> Iterator[Finding]:
         yield Finding(("model.name",), unknown(NETWORKS, spec.model.name))
 
 
+def _trainer_name(spec: TrainingJob) -> Iterator[Finding]:
+    if spec.train.trainer not in TRAINERS:
+        yield Finding(("train.trainer",), unknown(TRAINERS, spec.train.trainer))
+
+
+def _trainer(spec: TrainingJob) -> Iterator[Finding]:
+    for name, why in trainer_of(spec).problems(spec):
+        yield Finding((name, "train.trainer"), why)
+
+
 def _network(spec: TrainingJob) -> Iterator[Finding]:
     model, side, network = spec.model, spec.data.image_size, networks.of(spec)
     for name, why in network.problems(model.arguments):
@@ -70,6 +81,12 @@ def _network(spec: TrainingJob) -> Iterator[Finding]:
 
 def _devices(spec: TrainingJob) -> Iterator[Finding]:
     devices = spec.devices
+    if devices.hosts > 1:
+        message = (
+            f"a training runs on one host; got {devices.hosts}. Leave hosts out, and give devices.count for up to "
+            f"{MOST_RANKS} devices of a host"
+        )
+        yield Finding(("devices.hosts",), message)
     if devices.strategy == "single" and devices.ranks > 1:
         field = "devices.processes" if devices.processes > 1 else "devices.count"
         message = f"{devices.ranks} processes need strategy: ddp; single is one process"
@@ -240,6 +257,6 @@ def _batch(spec: TrainingJob) -> Iterator[Finding]:
 
 
 _ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
-    _network, _devices, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
+    _network, _trainer, _devices, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
     expected_findings.findings,
 )  # fmt: skip

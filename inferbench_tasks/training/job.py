@@ -106,6 +106,8 @@ class LoaderSpec(Spec):
 class TrainSpec(Spec):
     """What an epoch does."""
 
+    trainer: Slug = "torchrun"
+    """The engine: ``torchrun``, with DistributedDataParallel, or a name that an installed package brings."""
     benchmark: Literal["train", "inference", "smooth_inference"] = "train"
     """``train``: with gradients and optimiser (cross entropy); ``inference``: forward passes only;
     ``smooth_inference``: one sample a step, without a loader, repeated to a batch with noise of 0.25 on it."""
@@ -141,10 +143,13 @@ class DevicesSpec(Spec):
 
     count: Annotated[int, Field(ge=1, le=64)] = 1
     """Devices of one host that are held at once. ``inferbench run`` leases none: its processes share the machine."""
+    hosts: Annotated[int, Field(ge=1, le=64)] = 1
+    """One: a training runs on the devices of one host."""
     processes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Ranks on each device, started by torchrun."""
+    """Ranks on each device."""
     strategy: Literal["single", "ddp"] = "single"
-    """``single``: one process without any exchange; ``ddp``: DistributedDataParallel and DistributedSampler."""
+    """``single``: one process without any exchange; ``ddp``: gradients are exchanged, by torchrun's
+    trainer with DistributedDataParallel and DistributedSampler."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """torch's threads in each process."""
     kind: DeviceSpec = CPU
@@ -177,6 +182,7 @@ class TrainingJob(JobBase):
         "data.read": "warm",
         "data.augment": False,
         "devices.count": 1,
+        "devices.hosts": 1,
         "model.kind": "network",
         "model.arguments": {},
         "model.module": None,
@@ -186,6 +192,7 @@ class TrainingJob(JobBase):
         "loader.pin_memory": False,
         "loader.persistent": False,
         "loader.context": "fork",
+        "train.trainer": "torchrun",
         "train.precision": "fp32",
         "train.optimiser": "sgd",
         "train.compile": False,

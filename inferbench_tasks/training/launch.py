@@ -1,11 +1,10 @@
-"""torchrun with its ranks, from the start to its end."""
+"""A trainer (torchrun, unless a job names another) with its ranks, from the start to its end."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE
+from inferbench_tasks.training.trainers.base import trainer_of
 
 log = logging.getLogger(__name__)
 
@@ -43,21 +43,17 @@ def start(
     ctx: Context,
     gpus: str | None = None,
 ) -> ServerHandle:
-    """Start torchrun in a sandbox and a session of its own; it is written down first, so that it can be ended.
-
-    The ranks meet on a port of the loopback that torchrun chooses. ``scratch``: a folder with a short path, as loader
-    processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there.
+    """Start the job's trainer in a sandbox and a session of its own; it is written down first, so that it can be
+       ended.
+    ``scratch``: a folder with a short path, as loader
+       processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there.
     """
     devices = job.devices
     launch = Launch(
         run_id=run_id,
         folder=folder,
         config_path=order_path,
-        argv=(
-            sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-            "--nproc-per-node", str(devices.ranks), "--max-restarts", "0",
-            "-m", "inferbench_tasks.training.rank_main", str(order_path),
-        ),
+        argv=trainer_of(job).command(job, ("-m", "inferbench_tasks.training.rank_main", str(order_path))),
         env={**thread_env(devices.threads), **_visible(job, gpus), "TMPDIR": str(scratch)},
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
@@ -70,7 +66,7 @@ def start(
             datagrams=True,
             interfaces=True,
         ),
-    )  # fmt: skip
+    )
     return ProcessLauncher().start(launch, settings.servers_dir(ctx.data_dir))
 
 
@@ -89,7 +85,7 @@ def _visible(job: TrainingJob, gpus: str | None) -> dict[str, str]:
 
 
 def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
-    """Until torchrun has ended well.
+    """Until the trainer has ended well.
 
     Raises CancelledError, and StageError with the rank that failed first and the end of the log, or with the limit that
     it went beyond. What it started is

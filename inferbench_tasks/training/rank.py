@@ -13,7 +13,6 @@ from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import cold, networks
 from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.events import DeviceEvents, device_clock
-from inferbench_tasks.training.exchange import Exchange
 from inferbench_tasks.training.items import (
     PARTS,
     FileItems,
@@ -26,6 +25,7 @@ from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Epoch, Order
 from inferbench_tasks.training.phases import NoInstrument, Synchronised, columns_of, part_of, phases_of
 from inferbench_tasks.training.taken import Taken, repeated, times_taken
+from inferbench_tasks.training.trainers.base import Trainer, trainer_of
 from inferbench_tasks.training.window import Window
 
 #: A batch that has not come for so long is lost, and the training fails.
@@ -37,16 +37,21 @@ Run = Callable[..., Any]
 
 
 class Rank:
-    """One process of the training. With ``world`` > 1 the process group must be there."""
+    """One process of the training. With ``world`` > 1 the ranks must have met: ``trainer`` has begun, which is the
+    job's own unless it is given.
+    """
 
-    def __init__(self, order: Order, rank: int, world: int, device: str = "cpu") -> None:
+    def __init__(
+        self, order: Order, rank: int, world: int, device: str = "cpu", trainer: Trainer | None = None
+    ) -> None:
         import torch
-        from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
+        from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
         self.job, self.rank, self.world = order.job, rank, world
         self._module_folder = order.module_folder
         train, loader = self.job.train, self.job.loader
-        self.ddp = self.job.devices.strategy == "ddp"
+        self.trainer = trainer or trainer_of(self.job)(self.job, rank, world, device)
+        self.several = self.trainer.several
         self.loader_ns: list[int | None] = []
         self._warmed = False
         torch.manual_seed(train.seed)  # the same weights in every rank
@@ -55,10 +60,10 @@ class Rank:
         self.module = self.build()
         network, self.exchange = self.module, None
         if train.benchmark == "train":
-            if self.ddp:
-                network = torch.nn.parallel.DistributedDataParallel(self.module)
-                self.exchange = Exchange(network)
-            self.optimiser: Any = self.computing.optimiser(self.module.parameters())
+            if self.several:
+                network = self.trainer.network(self.module)
+                self.exchange = self.trainer.exchange(network)
+            self.optimiser: Any = self.trainer.optimiser(self.computing.optimiser(self.module.parameters()))
         network.train(train.benchmark == "train")
         self.network = self.computing.compiled(network)
         self.criterion = torch.nn.CrossEntropyLoss()
@@ -66,8 +71,8 @@ class Rank:
         items = self.items
         generator = torch.Generator().manual_seed(train.seed)
         sampler: Any
-        if self.ddp:
-            sampler = DistributedSampler(items, world, rank, shuffle=loader.shuffle, seed=train.seed)
+        if self.several:
+            sampler = self.trainer.sampler(items)
         elif loader.shuffle:
             sampler = RandomSampler(items, generator=generator)
         else:
@@ -163,18 +168,16 @@ class Rank:
 
     def gather(self, scores: Any) -> None:
         """The answers of all ranks, in each of them."""
-        import torch
-
-        torch.distributed.all_gather([torch.empty_like(scores) for _ in range(self.world)], scores)
+        self.trainer.gather(scores)
 
     def barrier(self) -> None:
         """Wait for the other ranks; nothing of one process."""
-        if self.ddp:
-            import torch
+        if self.several:
+            self.trainer.barrier()
 
-            torch.distributed.barrier(
-                device_ids=[self.device.index] if self.job.devices.exchange == "nccl" else None
-            )
+    def backward(self, loss: Any) -> None:
+        """The trainer's way back, of the loss as the job's precision scales it."""
+        self.trainer.backward(self.computing.scaled(loss))
 
     def step(self, run: Run, batches: Iterator[Any]) -> Any:
         """The phases of a step in turn; the loss, None without one."""
@@ -183,7 +186,7 @@ class Rank:
         if self.job.train.benchmark != "train":
             return None
         loss = run(self.loss, scores, labels)
-        run(self.computing.backward, loss)
+        run(self.backward, loss)
         run(self.computing.step, self.optimiser)
         return loss.detach()
 
@@ -192,7 +195,7 @@ class Rank:
         image, *_ = run(next, batches)
         images = run(self.noisy_batch, run(self.computing.place, image))
         scores = run(self.passes, images)
-        if self.ddp:
+        if self.several:
             run(self.gather, scores)
 
     def instrument(self, kind: EpochKind, waits: ThreadWaits) -> NoInstrument:
@@ -215,7 +218,7 @@ class Rank:
 
         job = self.job
         kinds = job.epoch_kinds
-        if self.ddp:
+        if self.several:
             self.sampler.set_epoch(len(kinds) * round_ + kinds.index(kind))
         if self.transform is not None:
             self.transform.epoch = len(kinds) * round_ + kinds.index(kind)
@@ -262,20 +265,16 @@ class Rank:
         if not self.job.loads:
             return None
         times = times_taken(self.sampler.indices, self.job, len(self.items))
-        if self.ddp:
+        if self.several:
             import torch
 
-            counts = torch.from_numpy(times).to(self.device)
-            torch.distributed.all_reduce(counts)
-            times = counts.cpu().numpy()
+            times = self.trainer.total(torch.from_numpy(times).to(self.device)).cpu().numpy()
         return repeated(times)
 
     def agree(self, stops: bool) -> bool:
         """Whether any rank wants to stop: all of them do then, so that none waits for another for ever."""
-        if not self.ddp:
+        if not self.several:
             return stops
         import torch
 
-        flag = torch.tensor([float(stops)], device=self.device)
-        torch.distributed.all_reduce(flag)
-        return bool(flag.item())
+        return bool(self.trainer.total(torch.tensor([float(stops)], device=self.device)).item())

@@ -1,4 +1,4 @@
-"""The program of a rank, as torchrun starts it: ``python -m inferbench_tasks.training.rank_main ORDER``."""
+"""The program of a rank, as its trainer starts it: ``python -m inferbench_tasks.training.rank_main ORDER``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 from inferbench_tasks.monitors.schedstat import ThreadWaits
@@ -14,9 +14,7 @@ from inferbench_tasks.training.job import EpochKind, TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE, Answer, Epoch, Order, answer_path
 from inferbench_tasks.training.probes import probe
 from inferbench_tasks.training.rank import Rank
-
-#: A rank that does not answer for so long has failed, and the job with it.
-PATIENCE = timedelta(seconds=120)
+from inferbench_tasks.training.trainers.base import trainer_of
 
 
 def epochs(job: TrainingJob) -> list[tuple[EpochKind, int]]:
@@ -44,10 +42,10 @@ def main(path: Path) -> None:
 
     torch.set_num_threads(order.job.devices.threads)
     torch.set_num_interop_threads(1)
-    ddp = order.job.devices.strategy == "ddp"
-    if ddp:
-        torch.distributed.init_process_group(order.job.devices.exchange, timeout=PATIENCE)
-    rank, waits = Rank(order, number, world, device_of(order.job, number)), ThreadWaits()
+    device = device_of(order.job, number)
+    trainer = trainer_of(order.job)(order.job, number, world, device)
+    trainer.begin()
+    rank, waits = Rank(order, number, world, device, trainer), ThreadWaits()
     results: list[Epoch] = []
     plan = epochs(order.job)
     for kind, round_ in plan:
@@ -67,13 +65,16 @@ def main(path: Path) -> None:
         parameters=[value if math.isfinite(value) else None for value in sums],
         parameter_count=sum(w.numel() for w in weights),
         device=str(rank.device),
-        versions={"torch": torch.__version__, "threads": torch.get_num_threads()},
+        versions={
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "trainer": version(trainer.package),
+        },
         probes=probe(rank),
     )
     target = answer_path(folder, number)
     _write(target, answer.model_dump_json())
-    if ddp:
-        torch.distributed.destroy_process_group()
+    trainer.end()
 
 
 def _progress(folder: Path, epochs_over: int, epochs_all: int, last: Epoch) -> None:

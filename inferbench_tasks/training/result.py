@@ -10,7 +10,9 @@ from inferbench_tasks.perfdb.finalise import common_fields
 
 
 class EngineInfo(Document):
-    """What trained: torchrun, with the exchange of gradients (None of one process) and torch's version."""
+    """What trained: ``kind``, the trainer, with the exchange of gradients (None of one process); ``version`` is
+    torch's, ``trainer_version`` that of the trainer's package.
+    """
 
     kind: str
     backend: str | None = None
@@ -18,6 +20,7 @@ class EngineInfo(Document):
     processes: int
     threads: int
     version: str | None = None
+    trainer_version: str | None = None
 
 
 class NetworkInfo(Document):

@@ -15,7 +15,7 @@ from inferbench_tasks.regression import store
 from inferbench_tasks.regression.overview import bisectable, overview
 from inferbench_tasks.regression.report import write_report
 from tests.report_page import charts_of
-from tests.unit.regression.nights import side, write_nights
+from tests.unit.regression.nights import side, write_nights, write_training_nights
 
 pytestmark = pytest.mark.integration
 QUIET: list[dict[str, float]] = [{}] * 5
@@ -48,6 +48,24 @@ def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
     charts = charts_of(page)
     assert {f'data-chart="{name}"' in page for name in charts} == {True} and charts["0"]["data"][0]["y"]
     assert "http://" not in page.split("<script")[0] and 'src="http' not in page
+
+
+def test_a_slower_phase_of_a_training_is_confirmed_beside_nights_of_serving(perfdb: PerfDB) -> None:
+    """2 ms more in backward for two nights: the step and samples/s of the training, in that phase; serving is quiet."""
+    write_nights(perfdb, [{}] * 7)
+    write_training_nights(perfdb, [*QUIET, {"backward": 2.0}, {"backward": 2.0}])
+    found = overview(perfdb)
+    changes = {change["series"].rpartition("-")[2]: change for change in found["regressions"]}
+    assert set(changes) == {"step_ms", "epoch_samples_per_s"}
+    assert {change["stage"] for change in changes.values()} == {"backward"}
+    assert changes["step_ms"]["change_percent"] == pytest.approx(100 * 2 / 15.5, rel=0.15)
+    assert changes["epoch_samples_per_s"]["change_percent"] < 0
+    assert {"field": "engine.version", "baseline": "2.12", "candidate": "2.13"} in changes["step_ms"][
+        "environment"
+    ]
+    units = {series["figure"]: (series["unit"], series["better"]) for series in found["series"]}
+    assert units["step_ms"] == ("ms", "lower") and units["epoch_samples_per_s"] == ("samples/s", "higher")
+    assert units["p50_ms"] == ("ms", "lower")
 
 
 def test_a_bisection_starts_from_the_job_and_the_size_of_the_change(perfdb: PerfDB) -> None:

@@ -20,7 +20,7 @@ from inferbench_tasks.provider.system.config import SQLITE_WAIT_S
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.training.result import TrainingResult
-from tests.local_system import ROOT, Driver, local_system, once_each, write_job, write_training
+from tests.local_system import ROOT, Driver, local_system, once_each, shared_memory, write_job, write_training
 from tests.probe_pipeline import install, submission
 from tests.stranger import ask
 from tests.warm import warm
@@ -37,6 +37,7 @@ def _write(folder: Path) -> None:
     write_job(folder, "pair", 1.5, "sweep: {load.seed: [1, 2]}")
     write_training(folder, "gang", samples=128, rounds=3)
     write_training(folder, "gang-long", samples=1347, rounds=60)
+    write_training(folder, "gang-some", samples=640, rounds=12, workers=1)
     (folder / "probe.yaml").write_text(submission("probe"))
     (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
@@ -231,6 +232,29 @@ def test_a_worker_of_two_devices_is_killed(driver: Driver, which: int) -> None:
     driver.until(
         lambda: {d.state for d in cluster_state(driver.db).devices} == {"free"}, "a device is not free"
     )
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+def test_perfdb_and_the_scheduler_are_killed_amid_a_training_of_two_devices(driver: Driver) -> None:
+    """kill -9 of both while both ranks train: the training goes on, ends once with one result, and both devices are
+    free; no rank and no shared memory of its loaders is left.
+    """
+    before, leased = len(trainings(driver, "gang-some")), grants_of(driver, "gang-some")
+    shared = shared_memory()
+    run = driver.trigger("gang-some")
+    driver.running(run, "train")
+    driver.until(lambda: len(ranks(driver)) >= 2, "no ranks")
+    folder = str(driver.system.data_dir / "perfdb" / "db")
+    mongod = next(p for p in psutil.process_iter(["cmdline"]) if folder in (p.info["cmdline"] or []))
+    mongod.kill()
+    driver.kill("scheduler")
+    driver.succeeded(run, timeout_s=400)
+    [result, *others] = trainings(driver, "gang-some")
+    assert len(others) == before and result.verdict.measured
+    driver.all_is_well()
+    assert [len(g.devices) for g in grants_of(driver, "gang-some")] == [2] * (len(leased) + 1)
+    driver.until(lambda: not ranks(driver), "ranks are left")
+    assert shared_memory() <= shared
 
 
 def test_a_failed_start_frees_the_device(driver: Driver) -> None:

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli.trace import app as trace_app
 from inferbench_tasks.cli.training import app
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError
@@ -102,6 +103,51 @@ def test_one_has_its_result_and_its_steps(http: TestClient, trainings: dict[str,
     lines = list(csv.DictReader(io.StringIO(http.get(f"{API}/{trainings['fast']}/steps?format=csv").text)))
     assert len(lines) == len(table) > 40 and {"rank", "step", "step_ns"} <= set(lines[0])
     assert http.get(f"{API}/none").status_code == 404
+
+
+def test_its_steps_are_traces_by_rest_and_by_command(
+    http: TestClient,
+    trainings: dict[str, str],
+    perfdb_uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Listed beside traced requests, found by level and name, and written as OTLP and for Chrome."""
+    run = trainings["fast"]
+    asked: dict[str, str] = {"level": "framework", "name": "forward", "limit": "5"}
+    items = http.get(f"/inferbench/api/traces/{run}/spans", params=asked).json()["items"]
+    assert [(span["name"], span["duration_ns"]) for span in items] == [("forward", 5_000_000)] * 5
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    listed = json.loads(CliRunner().invoke(trace_app, ["list", "-o", "json"]).stdout)
+    assert {(row["run"], row["origin"]) for row in listed} == {(of, "training") for of in trainings.values()}
+    for name in ("steps.otlp.json", "steps.json"):
+        written = CliRunner().invoke(trace_app, ["export", run, str(tmp_path / name)])
+        assert written.exit_code == 0, written.output
+    (resource,) = json.loads((tmp_path / "steps.otlp.json").read_text())["resourceSpans"]
+    assert len(resource["scopeSpans"][0]["spans"]) == 3 * 23 * 5
+    assert len(json.loads((tmp_path / "steps.json").read_text())["traceEvents"]) > 3 * 23 * 4
+
+
+def test_a_fleet_is_asked_for_with_its_rate(http: TestClient, perfdb: PerfDB, tmp_path: Path) -> None:
+    """Six devices, one of them three times as slow: it is named, and its history is its own runs."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    for at in range(6):
+        result = view(f"d{at}", 3 if at == 2 else 1, interval=(600, 700)).result
+        submission = result.submission.model_copy(update={"digest": "f" * 64})
+        held = {"devices": [{"device_id": f"d{at}"}]}
+        result = result.model_copy(update={"extensions": held, "submission": submission})
+        perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(result, path)
+        perfdb.end_run(result.run_id, result.verdict)
+    document = http.get(f"{API}/fleet").json()
+    assert document["false_alarms"] == 0.01
+    words = {row["device"]: row["is"] for row in document["items"]}
+    assert words.pop("d2") == "slower than its kind" and document["items"][0]["device"] == "d2"
+    assert len(words) == 5 and set(words.values()) == {"as its kind"}
+    (row,) = http.get(f"{API}/fleet", params={"device": "d2"}).json()["items"]
+    assert (row["run"], row["by_the_first"]) == ("x-1.d2", 1.0)
+    assert http.get(f"{API}/fleet", params={"rate": 2}).status_code == 422
 
 
 def test_two_are_compared_and_an_invalid_one_is_not(http: TestClient, trainings: dict[str, str]) -> None:

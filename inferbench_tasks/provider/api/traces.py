@@ -21,6 +21,7 @@ from inferbench_tasks.provider.api.runs import Limit, Offset
 from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.queries import spans_file, spans_like
 from inferbench_tasks.tracing.stored import traced_runs
+from inferbench_tasks.training import step_spans
 
 router = APIRouter(tags=["traces"])
 Level = Literal["application", "model", "framework", "layer"]
@@ -93,9 +94,12 @@ def spans(
     offset: Offset = 0,
     format: Format = None,
 ) -> Response:
-    """``items`` in their order, and ``next_offset``; times in Unix ns."""
+    """``items`` in their order, and ``next_offset``; times in Unix ns. Of a training the steps of its ranks."""
     try:
-        stored = stored_table(db, spans_file(_result(db, run)))
+        training = step_spans.find(db, run)
+        stored = (
+            step_spans.table(db, training) if training else stored_table(db, spans_file(_result(db, run)))
+        )
     except InputError as error:
         raise not_found(str(error)) from error
     rows = spans_like(stored, level, name, limit + 1, offset)

@@ -17,6 +17,8 @@ from inferbench_tasks.provider.api.runs import Limit, Offset
 from inferbench_tasks.training.comparison import Comparison
 from inferbench_tasks.training.comparison import compare as compared
 from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
+from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
+from inferbench_tasks.training.fleet.rows import fleets, history, lines, sick
 from inferbench_tasks.training.listing import COLUMNS, SORTS, comparison_rows, listed, result_of, row
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.rows import documents
@@ -121,6 +123,29 @@ def scaling(request: Request, db: Store, filters: Filters, format: Format = None
         curves = documents(db, filters)
     rows = [{"kind": of["kind"], "work": of["work"], **point} for of in curves for point in of["points"]]
     return table(request, format, rows, {"curves": curves}, name="scaling")
+
+
+@router.get("/fleet", summary="Devices of a kind beside each other")
+def fleet(
+    request: Request,
+    db: Store,
+    filters: Filters,
+    rate: Annotated[
+        float, Query(ge=1e-6, le=0.5, description="Of fleets with equal devices so many have one named.")
+    ] = FALSE_ALARMS,
+    device: Text = "",
+    format: Format = None,
+) -> Response:
+    """``items``: a line for each device and group of devices with valid runs of one job: its step, by that of the
+    others, and whether it is named as slower; ``false_alarms``: the rate. With ``device`` the runs on that one.
+    """
+    results = listed(db, {**filters, "device": ""})
+    if device:
+        rows = history(results, device)
+    else:
+        found = fleets(results, rate)
+        rows = [line for one in found for line in lines(one, sick(found))]
+    return table(request, format, rows, {"items": rows, "false_alarms": rate}, name="fleet")
 
 
 @router.get("/{run}", summary="One training, with everything that is known of it")

@@ -17,7 +17,6 @@ from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule, get_parsing_context
 
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import group_id
@@ -36,11 +35,9 @@ from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
 from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
+from inferbench_tasks.regression.watched import bisects, comparable
 from inferbench_tasks.submission.base import SubmissionBase
-from inferbench_tasks.submission.rate import at_given_rates
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import Submission, serving_only
-from inferbench_tasks.submission.sweep import each_job_once, expand
+from inferbench_tasks.submission.sweep import expand
 
 #: The beginning of the ids of the nightly DAGs.
 NIGHTLY = "nightly."
@@ -66,9 +63,7 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
     dags: dict[str, DAG] = {}
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
         try:
-            what = "A nightly comparison"
-            submission = at_given_rates(serving_only(read_submission(path, INSTALLED), what), what)
-            each_job_once(submission, what)
+            submission = comparable(path, "A nightly comparison")
         except InputError as error:
             if dag_id_to_parse is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
@@ -88,7 +83,7 @@ def nightly_dir() -> Path:
     return dags_dir().parent / "configs" / "nightly"
 
 
-def night_dag(submission: Submission, path: Path) -> DAG:
+def night_dag(submission: SubmissionBase, path: Path) -> DAG:
     """The DAG that runs one submission every night."""
     dag = DAG(
         dag_id=f"{NIGHTLY}{submission.name}",
@@ -98,7 +93,7 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         schedule=schedule(),
         catchup=False,
         max_active_runs=1,
-        tags=["inferbench", "nightly", submission.serve.backend, *submission.tags],
+        tags=["inferbench", "nightly", *pipeline_of(submission).tags(submission), *submission.tags],
         doc_md=__doc__,
         params=parameters(),
         # A workstation's `inferbench up` must not start to measure at night unasked.
@@ -139,17 +134,12 @@ def night_dag(submission: Submission, path: Path) -> DAG:
     return dag
 
 
-def bisects(submission: Submission) -> bool:
-    """Whether its nights start a bisection by themselves."""
-    return submission.nightly is not None and submission.nightly.bisect
-
-
-def bisect_id(submission: Submission) -> str:
+def bisect_id(submission: SubmissionBase) -> str:
     """The id of the DAG that they start."""
     return f"{BISECT}{submission.name}"
 
 
-def bisect_dag(submission: Submission, path: Path) -> DAG:
+def bisect_dag(submission: SubmissionBase, path: Path) -> DAG:
     """The DAG that looks for the commit which made a confirmed change; started by a night, or by hand."""
     commit: dict[str, Any] = {"type": ["string", "null"], "maxLength": 100}
     dag = DAG(
@@ -160,7 +150,7 @@ def bisect_dag(submission: Submission, path: Path) -> DAG:
         schedule=None,
         catchup=False,
         max_active_runs=1,
-        tags=["inferbench", "nightly", "bisect", submission.serve.backend, *submission.tags],
+        tags=["inferbench", "nightly", "bisect", *pipeline_of(submission).tags(submission), *submission.tags],
         doc_md=__doc__,
         params={
             "good": Param(None, **commit, title="Good", description="The commit that is as it should be."),

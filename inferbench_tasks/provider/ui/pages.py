@@ -139,6 +139,7 @@ def pair(
     from inferbench_tasks.regression import store
     from inferbench_tasks.regression.base import SeriesKey
     from inferbench_tasks.regression.overview import pair_of
+    from inferbench_tasks.regression.watched import watched
 
     found = next((s for s in regression_now(db)["series"] if s["id"] == series), None)
     document = next((s for s in store.sessions(db) if s.session_id == session), None)
@@ -148,7 +149,7 @@ def pair(
     runs = pair_of(db, key, document)
     if not runs:
         raise not_found(f"the runs of session {session} are not in PerfDB any more")
-    return RedirectResponse("/inferbench/compare" + query(run=runs))
+    return RedirectResponse(watched(document.of_kind).compare_page + query(run=runs))
 
 
 def leading(made: dict[str, Any], series: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.regression.attribution import COLD_START, Part, attribute
 from inferbench_tasks.regression.base import worse
 from inferbench_tasks.regression.bisect.sequential import Effect
 from inferbench_tasks.regression.bisect.state import BisectState, Comparison
 from inferbench_tasks.regression.bisect.walk import effect_of, interval
+from inferbench_tasks.regression.watched import figure_named, watched
 
 #: ``culprit``: one step. ``range``: one of several, since those between can't be measured or told. ``none``: the ends
 #: do not differ. ``scattered``: the ends differ, no two neighbours do: several small changes, or an unlikely error.
@@ -60,7 +60,7 @@ def answer_of(state: BisectState) -> Answer:
     kind: Kind = "culprit" if within.bad - within.good == 1 else "range"
     if last.decision != "changed":
         kind = "scattered"
-    figure = FIGURES.named(state.task.figure)
+    figure = figure_named(state.task.figure)
     slower = worse(effect.effect, higher=figure.higher)
     stage, parts = _stage(state, last, slower=slower)
     whole = effect.low <= of_ends.effect <= effect.high or abs(effect.effect) >= abs(of_ends.effect)
@@ -77,5 +77,6 @@ def _stage(state: BisectState, last: Comparison, *, slower: bool) -> tuple[str |
         [run.stages_ms for run in last.runs if run.side == side and run.figure is not None]
         for side in ("baseline", "candidate")
     )
-    parts = attribute(baseline, candidate, slower=slower)
+    of = watched(state.task.of_kind)
+    parts = attribute(baseline, candidate, slower=slower, parts=of.parts, work=of.work)
     return parts.stage, parts.parts

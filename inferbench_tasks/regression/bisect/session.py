@@ -14,13 +14,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError, StageError
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
-from inferbench_tasks.regression.attribution import stage_means
 from inferbench_tasks.regression.bisect.answer import Answer, answer_of
 from inferbench_tasks.regression.bisect.build import Build, Builder, UnbuildableError
 from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
@@ -37,9 +34,8 @@ from inferbench_tasks.regression.bisect.steps import Step
 from inferbench_tasks.regression.bisect.walk import Next, next_comparison
 from inferbench_tasks.regression.night import MAX_EXTRA_RATIO, one_run
 from inferbench_tasks.regression.store import measured_on
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import serving_only
-from inferbench_tasks.submission.sweep import each_job_once, expand
+from inferbench_tasks.regression.watched import comparable, figure_named, watched
+from inferbench_tasks.submission.sweep import expand
 
 Say = Callable[[str], None]
 #: A step whose run fails (not: is disturbed) is tried once more before it is skipped.
@@ -62,12 +58,12 @@ class Request:
 
 def task_of(request: Request) -> Task:
     """Raises InputError for a figure that nights don't watch, or a job that the submission has not."""
-    what = "A bisection"
-    submission = each_job_once(serving_only(read_submission(request.file, INSTALLED), what), what)
-    watched = [figure.name for figure in FIGURES.on("night")]
-    if request.figure not in watched:
+    submission = comparable(request.file, "A bisection")
+    known = [figure.name for figure in watched(submission.kind).figures]
+    if request.figure not in known:
         raise InputError(
-            f"{request.figure} is no figure of nights; known: {', '.join(watched)}", field="figure"
+            f"{request.figure} is no figure of nights of kind {submission.kind}; known: {', '.join(known)}",
+            field="figure",
         )
     jobs = len(expand(submission))
     if request.job >= jobs:
@@ -75,6 +71,7 @@ def task_of(request: Request) -> Task:
     texts = [request.file.read_text(encoding="utf-8"), *(step.model_dump_json() for step in request.steps)]
     return Task(
         name=submission.name,
+        of_kind=submission.kind,
         what=hashlib.sha256("\n".join([*texts, request.build_command or ""]).encode()).hexdigest()[:16],
         figure=request.figure, job=request.job, steps=[step.name for step in request.steps],
         detect=math.log1p(request.detect), error=request.error, most_pairs=request.most_pairs,
@@ -89,7 +86,8 @@ def bisect(
     Raises InputError, and StageError where an end can't be built or the machine gives too few valid runs.
     """
     task = task_of(request)
-    identity = hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:12]
+    # The kind follows from the submission's content, which is in it.
+    identity = hashlib.sha256(task.model_dump_json(exclude={"of_kind"}).encode()).hexdigest()[:12]
     folder = data_dir / "regression" / "bisect"
     path = folder / f"{task.name}-{identity}" / "state.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +169,9 @@ class _Walk:
         run = BisectRun(run_id=row["run_id"], side=side, verdict=row["verdict"])
         if not verdict.valid:
             return run
-        result = to_plain(self.db.find_raw({"run_id": run.run_id}, sort=[("attempt", -1)])[0])
+        of = watched(self.state.task.of_kind)
+        raw = self.db.find_raw({"run_id": run.run_id}, sort=[("attempt", -1)], collection=of.collection)
+        result = to_plain(raw[0])
         machine = measured_on(result)
         if self.state.machine is None:
             self.state.machine = machine
@@ -180,8 +180,8 @@ class _Walk:
                 f"This bisection was begun on {self.state.machine}, here is {machine}: steps of two machines can't be "
                 "compared. Go on there, or remove its state to begin anew here."
             )
-        run.figure = FIGURES.named(self.state.task.figure).stored(result["summary"]) or None
-        run.stages_ms = stage_means(result)
+        run.figure = figure_named(self.state.task.figure).stored(result["summary"]) or None
+        run.stages_ms = of.means(result)
         return run
 
     def _skip(self, comparison: Comparison, place: int, reason: str) -> None:

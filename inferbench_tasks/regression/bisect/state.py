@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.regression.base import Session
+from inferbench_tasks.submission.base import DEFAULT_KIND
 
 SideName = Literal["baseline", "candidate"]
 #: Of a comparison: the candidate differs from the baseline (it is bad), it does not, or it was not found out.
@@ -80,6 +81,7 @@ class Task(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
+    of_kind: str = DEFAULT_KIND
     what: str
     figure: str
     job: int = 0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.regression.base import percent
 from inferbench_tasks.regression.bisect.answer import Answer
 from inferbench_tasks.regression.bisect.sequential import Effect
 from inferbench_tasks.regression.bisect.state import BisectState
+from inferbench_tasks.regression.watched import figure_named
 
 
 def sentences(state: BisectState, answer: Answer) -> list[str]:
     """What came out, with intervals; then what was measured and skipped."""
     task, names = state.task, state.task.steps
-    figure = FIGURES.named(task.figure).title
+    figure = figure_named(task.figure).title
     ends = f"{names[0]} and {names[-1]}"
     lines = []
     if answer.kind == "open":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ def run(inp: Input, ctx: Context) -> Output:
         memory_figures,
         networks,
         spending,
+        step_spans,
         steps,
     )
     from inferbench_tasks.training.order import Answer
@@ -80,7 +82,8 @@ def run(inp: Input, ctx: Context) -> Output:
     devices = job.devices
     git_sha, dirty = environment.git_state()
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
-    extensions: dict[str, Any] = {"measured_window": {"start_ns": window[0], "end_ns": window[1]}}
+    clock = {step_spans.CLOCK: time.time_ns() - time.monotonic_ns()}
+    extensions: dict[str, Any] = {"measured_window": {"start_ns": window[0], "end_ns": window[1], **clock}}
     stored = db.files.put(
         Path(inp.train.monitors_path), "monitors.parquet", run_id=inp.run_id, attempt=inp.attempt
     )
@@ -112,12 +115,13 @@ def run(inp: Input, ctx: Context) -> Output:
             cores=environment.granted_cores(hardware),
         ),
         engine=EngineInfo(
-            kind="torchrun",
+            kind=job.train.trainer,
             backend=devices.exchange,
             strategy=devices.strategy,
             processes=devices.ranks,
             threads=devices.threads,
             version=answers[0].versions.get("torch"),
+            trainer_version=answers[0].versions.get("trainer"),
         ),
         summary=TrainingSummary(**summary),
         certificate=proof,

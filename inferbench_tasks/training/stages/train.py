@@ -1,4 +1,4 @@
-"""Stage ``train``: all epochs, by torchrun, with the monitors running."""
+"""Stage ``train``: all epochs, by the job's trainer, with the monitors running."""
 
 from __future__ import annotations
 

@@ -127,3 +127,48 @@ def write_session(
     store.save_session(db, session)
     db.collection("results").insert_many([to_stored(document) for document in results])
     return session.session_id
+
+
+def write_training_nights(
+    db: PerfDB, extra_ms: Sequence[dict[str, float]], *, name: str = "epochs", pairs: int = 6
+) -> None:
+    """The same of trainings: what the candidate takes longer in each phase of its steps, ms."""
+    rng = np.random.default_rng(2)
+    results = []
+    phases = {
+        "loading": 2.0,
+        "to_device": 0.2,
+        "forward": 4.0,
+        "loss": 0.2,
+        "backward": 8.0,
+        "optimiser": 1.0,
+    }
+    for night, extra in enumerate(extra_ms):
+        session = SessionDocument(
+            session_id=f"{name}-{night:03d}", name=name, of_kind="training", pairs=pairs,
+            started_at=START + timedelta(days=night), baseline=side("old"), candidate=side("new"),
+        )  # fmt: skip
+        for position in range(2 * pairs):
+            who: store.SideName = "baseline" if position % 4 in (0, 3) else "candidate"
+            added = extra if who == "candidate" else {}
+            means = {k: (v + added.get(k, 0)) * float(rng.normal(1, 0.01)) for k, v in phases.items()}
+            step_ms = sum(means.values()) + 0.1
+            run_id = f"{name}-{night:03d}-{position}.000"
+            results.append(
+                {
+                    "run_id": run_id, "attempt": 1, "verdict": "valid",
+                    "submission": {"name": name, "digest": "cd" * 32},
+                    "device": {"kind": "cpu", "name": "Example CPU", "cores": 2.0},
+                    "engine": {"kind": "torchrun", "version": "2.12" if who == "baseline" else "2.13"},
+                    "summary": {
+                        "bare": {"samples_per_s": 32e3 / step_ms},
+                        "synchronised": {
+                            "step_ms": {"mean": step_ms}, "unexplained_ms": 0.1,
+                            "phases": {k: {"wall_ms": {"mean": v}} for k, v in means.items()},
+                        },
+                    },
+                }
+            )  # fmt: skip
+            session.runs.append(SessionRun(run_id=run_id, side=who, job=0, position=position))
+        store.save_session(db, session)
+    db.collection("trainings").insert_many([to_stored(document) for document in results])

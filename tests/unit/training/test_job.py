@@ -35,12 +35,11 @@ def job(text: str) -> TrainingJob:
 
 
 def test_what_a_run_does_not_do_is_an_unknown_key() -> None:
-    """Neither hosts nor a server can be chosen: each is refused with its line."""
-    text = f"{HEAD}data: {{kind: dummy}}\ntrain:\n  accumulate: 2\ndevices:\n  hosts: 2\nserve: {{}}\n"
-    first, second, third = problems(text)
+    """Neither steps between exchanges nor a server can be chosen: each is refused with its line."""
+    text = f"{HEAD}data: {{kind: dummy}}\ntrain:\n  accumulate: 2\nserve: {{}}\n"
+    first, second = problems(text)
     assert first.startswith("x.yaml:5: train.accumulate: unknown key")
-    assert second.startswith("x.yaml:7: devices.hosts: unknown key")
-    assert third.startswith("x.yaml:8: serve: unknown key")
+    assert second.startswith("x.yaml:6: serve: unknown key")
 
 
 def test_values_have_bounds_and_choices() -> None:
@@ -109,6 +108,7 @@ def test_values_have_bounds_and_choices() -> None:
         ),
         ("loader: {persistent: true}\n", 4, "loader.persistent: persistent is of loader processes"),
         ("loader: {context: spawn}\n", 4, "loader.context: context is of loader processes"),
+        ("devices: {hosts: 2}\n", 4, "devices.hosts: a training runs on one host; got 2"),
         (
             "loader: {pin_memory: true}\n",
             4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,3 +100,19 @@ def test_fair_share_goes_by_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
     assert job("ann") == ("ann", 0), "a submitter's jobs go before nobody's by a priority of their own"
     assert job("root") == ("root", 50)
     assert job(None) == ("somebody-else", 50)
+
+
+def test_a_job_that_names_devices_avoids_all_others() -> None:
+    """Those that are registered now, beside those that it lost before; without names it avoids none."""
+    night = expand(read_submission(FILE, INSTALLED))[0].spec
+
+    def avoided(*names: str) -> frozenset[str]:
+        named = night.model_copy(update={"on_devices": names})
+        there = [SimpleNamespace(device_id=name, device_type="cpu") for name in ("a.cpu", "b.cpu", "c.cpu")]
+        request = LeaseRequest(named.model_dump(mode="json"))
+        key = JobKey("digits", "manual", 0)
+        return queued_job(key, request, {}, 0.0, Estimator(), FakeCluster(there)).avoid  # type: ignore[arg-type]
+
+    assert avoided() == frozenset()
+    assert avoided("b.cpu") == {"a.cpu", "c.cpu"}
+    assert avoided("b.cpu", "c.cpu") == {"a.cpu"}

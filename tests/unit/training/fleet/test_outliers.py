@@ -8,7 +8,7 @@ import pytest
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, outliers
-from inferbench_tasks.training.fleet.rows import fleets, lines
+from inferbench_tasks.training.fleet.rows import fleets, history, lines, sick
 from inferbench_tasks.training.result import TrainingResult
 from tests.unit.training.report.results import view
 
@@ -83,3 +83,33 @@ def test_runs_of_one_job_on_one_kind_are_set_beside_each_other() -> None:
     assert others[0]["by_the_others"] == pytest.approx(1)
     (few,) = fleets(results[:3])
     assert not few.judged and {row["is"] for row in lines(few)} == {"not judged"}
+
+
+def test_groups_are_judged_beside_groups_and_a_slow_device_explains_its_own() -> None:
+    """A pair at a third of the speed has a slow link, unless one of its devices is slow by itself."""
+    held = [f"d{a} d{b}" for a in range(4) for b in range(a + 1, 4)]
+
+    def runs(slow: dict[str, int]) -> list[TrainingResult]:
+        made = [result(f"s{at}", f"d{at}", slow.get(f"d{at}", 1)) for at in range(6)]
+        for number, names in enumerate(held):
+            of = result(f"p{number}", None, slow.get(names, 1))
+            devices = [{"device_id": name} for name in reversed(names.split())]
+            digest = of.submission.model_copy(update={"digest": "e" * 64})
+            made.append(of.model_copy(update={"extensions": {"devices": devices}, "submission": digest}))
+        return made
+
+    alone, pairs = fleets(runs({"d0 d1": 3}))
+    assert (alone.size, pairs.size) == (1, 2) and not alone.slow
+    assert [slow.device for slow in pairs.slow] == ["d0 + d1"]
+    assert lines(pairs, sick([alone, pairs]))[0]["is"] == "slow together: the link between them"
+    alone, pairs = fleets(runs({"d0": 4, "d0 d1": 3}))
+    assert sick([alone, pairs]) == {"d0"}
+    assert lines(pairs, sick([alone, pairs]))[0]["is"] == "slow for d0"
+
+
+def test_a_devices_history_is_by_its_own_first_run() -> None:
+    """The newest first; only valid runs have a step, and other devices' are not in it."""
+    newest = result("c", "d1", 2)
+    rows = history([newest, result("b", "d1", 9, wrong="x"), result("o", "d2"), result("a", "d1")], "d1")
+    assert [row["run"] for row in rows] == ["x-1.c", "x-1.b", "x-1.a"]
+    assert [row["by_the_first"] for row in rows] == [pytest.approx(2), None, 1.0]

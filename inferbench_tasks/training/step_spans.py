@@ -1,0 +1,117 @@
+"""The steps of a stored training as spans, as the trace store has those of requests: to be listed, found and exported.
+
+They are made of the raw steps whenever they are asked for, so that nothing is stored twice and they go with their run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.spans import Span, table_of
+from inferbench_tasks.training.result import TrainingResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Where a result keeps what its clock was behind Unix time, ns; results from before have it not.
+CLOCK: Final = "unix_minus_monotonic_ns"
+ORIGIN: Final = "training"
+
+
+def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> Iterator[Span]:
+    """A trace for each step of the epochs that have stamps: the step over all ranks (application), within it each
+    rank's step (model), within that its phases (framework). ``rows``: of the raw steps; ``offset_ns``: added to their
+    times.
+    """
+    steps: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row.get("timing", "synchronised") == "synchronised":
+            steps[int(row["round"]), int(row["step"])].append(row)
+    for (round_, step), of_ranks in steps.items():
+        trace = hashlib.sha256(f"{run}\n{round_}\n{step}".encode()).hexdigest()[:32]
+        start_ns = min(row["step_start_ns"] for row in of_ranks)
+        end_ns = max(row["step_start_ns"] + row["step_ns"] for row in of_ranks)
+        about = {"round": round_, "part": of_ranks[0]["part"], "samples": of_ranks[0]["samples"]}
+        whole = start_ns + offset_ns, end_ns - start_ns
+        yield Span(trace, 0, -1, "application", f"step {step}", *whole, attributes=about)
+        number = 1
+        for row in sorted(of_ranks, key=lambda of: int(of["rank"])):
+            parent = number
+            times = row["step_start_ns"] + offset_ns, row["step_ns"]
+            yield Span(trace, parent, 0, "model", f"rank {row['rank']}", *times)
+            number += 1
+            for phase in (name.removesuffix("_start_ns") for name in row if name.endswith("_start_ns")):
+                if phase == "step" or row[f"{phase}_start_ns"] is None:
+                    continue
+                times = row[f"{phase}_start_ns"] + offset_ns, row[f"{phase}_wall_ns"]
+                clocks = {
+                    f"{of}_ms": row[f"{phase}_{of}_ns"] / 1e6
+                    for of in ("cpu", "wait", "own_cpu", "own_wait")
+                    if row.get(f"{phase}_{of}_ns") is not None
+                }
+                yield Span(trace, number, parent, "framework", phase, *times, attributes=clocks)
+                number += 1
+
+
+def table(db: PerfDB, result: TrainingResult) -> pa.Table:
+    """The spans of a stored training as the trace store has them; InputError of a run without raw steps."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if result.samples is None:
+        raise InputError(f"{result.run_id} has no raw steps, and so no spans", field="RUN")
+    raw = pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples)))
+    return table_of(spans(result.run_id, raw.to_pylist(), offset_ns(result) or 0))
+
+
+def offset_ns(result: TrainingResult) -> int | None:
+    """What its times are behind Unix time; None where that was not kept."""
+    kept = (result.extensions.get("measured_window") or {}).get(CLOCK)
+    return None if kept is None else int(kept)
+
+
+def about(result: TrainingResult) -> dict[str, str]:
+    """What an exported file says of itself."""
+    clock = "CLOCK_MONOTONIC of the host" if offset_ns(result) is None else "Unix time"
+    return {
+        "inferbench.run": result.run_id,
+        "inferbench.verdict": str(result.verdict),
+        "inferbench.clock": clock,
+    }
+
+
+def find(db: PerfDB, run: str) -> TrainingResult | None:
+    """The training of that id, or the unique start of one; None where the run is none."""
+    run_id = db.resolve_run(run)
+    return next(iter(db.results_of(TrainingResult, {"run_id": run_id}, limit=1)), None)
+
+
+def listed(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
+    """A row for each training with raw steps, as the trace store's list has them, the newest first."""
+    where: dict[str, Any] = {"samples": {"$ne": None}, "summary": {"$ne": None}}
+    if before is not None:
+        where["created_at"] = {"$lt": before}
+    return [_row(result) for result in db.results_of(TrainingResult, where, limit=limit)]
+
+
+def _row(result: TrainingResult) -> dict[str, Any]:
+    assert result.summary is not None and result.samples is not None
+    return {
+        "run": result.run_id,
+        "origin": ORIGIN,
+        "created_at": result.created_at,
+        "model": result.model.name if result.model else None,
+        "backend": result.engine.kind if result.engine else None,
+        "requests": result.summary.synchronised.get("steps"),
+        "spans": None,
+        "levels": "application, model, framework",
+        "defects": None,
+        "bytes": result.samples.bytes,
+        "problem": "",
+    }
