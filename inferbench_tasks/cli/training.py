@@ -34,7 +34,11 @@ def list_(
     """List results, newest first: samples/s without instruments, the step and its phases, ms."""
     with _open() as db:
         results = listed(db, {"cluster": cluster}, sort, limit)
-    emit([row(result) for result in results], output)
+    rows = [row(result) for result in results]
+    if output is OutputFormat.table:  # a column that no row fills only takes room
+        filled = {name for of in rows for name, value in of.items() if value is not None}
+        rows = [{name: value for name, value in of.items() if name in filled} for of in rows]
+    emit(rows, output)
 
 
 @app.command()

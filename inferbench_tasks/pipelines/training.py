@@ -54,8 +54,14 @@ class TrainingPipeline(Pipeline[TrainingJob]):
         return findings(spec)
 
     def file_findings(self, spec: TrainingJob, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
-        """Expected speeds that don't go with the installation's table."""
-        return list(circle_with_table(spec))
+        """Expected speeds that don't go with the installation's table; a folder with one class or none."""
+        found = list(circle_with_table(spec))
+        if spec.data.kind == "folder" and spec.data.path is not None:
+            from inferbench_tasks.training.folder import too_few_classes
+
+            if reason := too_few_classes(base_dir / spec.data.path):
+                found.append(Finding(("data.path",), reason))
+        return found
 
     def warnings(self, spec: TrainingJob) -> dict[str, str]:
         """Too few steps for a figure."""

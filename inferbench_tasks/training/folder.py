@@ -63,12 +63,7 @@ def choose(folder: Path, count: int, seed: int, watch: Watch) -> Chosen:
     candidates, others = _candidates(folder)
     classes = sorted({path.split("/", 1)[0] for path in candidates})
     if len(classes) < 2:
-        what = f"one class ({_shown(classes[0])})" if classes else "no class"
-        message = (
-            f"{folder.name} has {what}: a classifier learns to tell two at least apart. Each folder in it is a class, "
-            f"with its images ({', '.join(FORMATS)}) below it"
-        )
-        raise InputError(message, field="data.path")
+        raise InputError(_too_few(folder, classes), field="data.path")
     chosen = Chosen(classes, others=others)
     good: list[str] = []
     for looked, at in enumerate(np.random.default_rng(seed).permutation(len(candidates)), 1):
@@ -100,6 +95,25 @@ def choose(folder: Path, count: int, seed: int, watch: Watch) -> Chosen:
     if len(set(chosen.labels)) < 2:
         raise InputError(f"all {count:,} images are of one class; take more samples", field="data.samples")
     return chosen
+
+
+def too_few_classes(folder: Path) -> str | None:
+    """Why nothing can be told apart there, by the names of its folders alone, none of whose files is opened; None where
+    there are two. What cannot be listed is left to who opens it.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return None
+    return _too_few(folder, names) if len(names) < 2 else None
+
+
+def _too_few(folder: Path, classes: list[str]) -> str:
+    what = f"one class ({_shown(classes[0])})" if classes else "no class"
+    return (
+        f"{folder.name} has {what}: a classifier learns to tell two at least apart. Each folder in it is a class, "
+        f"with its images ({', '.join(FORMATS)}) below it"
+    )
 
 
 def problem(path: Path) -> str | None:

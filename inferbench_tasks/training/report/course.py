@@ -23,7 +23,7 @@ MOST_POINTS = 300
 _MOST_RANKS = 8
 #: Steps of the picture of the loader processes.
 TIMELINE_STEPS = 24
-_PART_COLOURS = dict(zip(PARTS[:-1], ("#56B4E9", "#0072B2", "#009E73", "#CC79A7"), strict=True))
+_PART_COLOURS = dict(zip(PARTS[:-1], ("#56B4E9", "#E69F00", "#009E73", "#CC79A7"), strict=True))
 
 
 def phases(view: TrainingView, ranks: Sequence[Steps]) -> Chart | None:

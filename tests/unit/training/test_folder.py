@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.contracts.models import Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.submission.reader import read_submission_text
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.folder import choose, problem, read_listing, write_listing
 
@@ -103,3 +105,19 @@ def test_the_kernel_is_not_asked_of_files_of_others(images: Path, monkeypatch: p
     monkeypatch.setattr(os, "geteuid", lambda: os.stat(paths[0]).st_uid + 1)
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     assert cold.resident_ratio(paths) is None
+
+
+def test_a_folder_with_one_class_is_refused_where_the_submission_is_read(tmp_path: Path) -> None:
+    """By the names of its folders, with the line; a file beside them is no class."""
+    text = (
+        "kind: training\nname: x\nmodel: {name: resnet-18}\n"
+        "data: {kind: folder, path: images, samples: 40}\ntrain: {batch_size: 8}\n"
+    )
+    (tmp_path / "images" / "cats").mkdir(parents=True)
+    (tmp_path / "images" / "note.txt").write_text("no class")
+    with pytest.raises(SubmissionError) as caught:
+        read_submission_text(text, "x.yaml", INSTALLED, base_dir=tmp_path)
+    (problem,) = map(str, caught.value.problems)
+    assert problem.startswith("x.yaml:4: data.path: images has one class (cats): a classifier learns")
+    (tmp_path / "images" / "dogs").mkdir()
+    read_submission_text(text, "x.yaml", INSTALLED, base_dir=tmp_path)

@@ -119,7 +119,8 @@ function tableOf(table) {
   made.append(head);
   for (const cells of table.rows) {
     const row = element("tr", null);
-    for (const cell of cells) row.append(element("td", String(cell)));
+    // A sentence is not squeezed into a word's width on a phone: the table scrolls.
+    for (const cell of cells) row.append(element("td", String(cell), String(cell).length > 60 ? { class: "long" } : {}));
     made.append(row);
   }
   const scroll = element("div", null, { class: "scroll", tabindex: "0" });

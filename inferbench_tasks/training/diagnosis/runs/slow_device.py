@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
-from inferbench_tasks.training.fleet.rows import device_of, fleets
+from inferbench_tasks.training.fleet.rows import fleets
 from inferbench_tasks.training.result import TrainingResult
 
 
@@ -16,7 +16,7 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
 
     ``others``: the newest first, the run itself among them.
     """
-    device = device_of(result)
+    device = only_device(result)
     if device is None or result.submission.digest is None:
         return
     same = [other for other in others if other.submission.digest == result.submission.digest]
@@ -43,3 +43,9 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
                 cost_s=cost_ms / 1e3,
                 gain_s=cost_ms / 1e3,
             )
+
+
+def only_device(result: TrainingResult) -> str | None:
+    """The one device that it leased; None of a run that leased none, or several."""
+    held = result.extensions.get("devices") or []
+    return str(held[0]["device_id"]) if len(held) == 1 else None
