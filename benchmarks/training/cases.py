@@ -100,7 +100,7 @@ def cases() -> list[Case]:
             {"train": {"batch_size": 16, "rounds": 5}},
         )
         of.append(_case("first-epoch", f"{rate} MiB/s", "first_epoch", *fields, injection=slow))
-    for megabytes in (2000, 1900, 1800):
+    for megabytes in (980, 940, 900):
         little = partial(injections.little_memory, value=megabytes << 20)
         # 393 MB of images, which do not fit beside the processes: each epoch reads again what it threw away.
         fields = (
