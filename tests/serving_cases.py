@@ -210,9 +210,15 @@ def _savedmodel(case: Case, folder: Path, dynamic: bool) -> Path:
     return path
 
 
+def _tflite(case: Case, folder: Path, dynamic: bool) -> Path:
+    path = folder / "dense.tflite"
+    shutil.copyfile(_saved_models() / f"{dynamic}.tflite", path)
+    return path
+
+
 @cache
 def _saved_models() -> Path:
-    """Both, once, in a process of its own: TensorFlow stays in a process for good, with its threads and memory."""
+    """Both, and TFLite files of them, once, in a process of its own: TensorFlow stays in one for good."""
     folder = Path(tempfile.mkdtemp(prefix="inferbench-saved-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     weights, bias = dense_weights()
@@ -227,6 +233,8 @@ def _saved_models() -> Path:
         "    module.call = call\n"
         "    signatures = {'serving_default': call.get_concrete_function()}\n"
         "    tf.saved_model.save(module, sys.argv[2] + '/' + name, signatures=signatures)\n"
+        "    converter = tf.lite.TFLiteConverter.from_saved_model(sys.argv[2] + '/' + name)\n"
+        "    open(sys.argv[2] + '/' + name + '.tflite', 'wb').write(converter.convert())\n"
         "save('False', [None, 6]); save('True', [None, None, 6])\n"
     )
     command = [sys.executable, "-c", script, str(folder / "weights.npz"), str(folder)]
@@ -241,4 +249,5 @@ MAKERS = {
     "aotinductor": _aotinductor,
     "openvino": _openvino,
     "savedmodel": _savedmodel,
+    "tflite": _tflite,
 }

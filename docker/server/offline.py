@@ -40,6 +40,7 @@ BASE += ["protobuf", "filelock", "inferbench"]
 PACKAGES = {
     "onnxruntime": ["onnxruntime"],
     "openvino": ["openvino"],
+    "tflite": ["ai-edge-litert"],
     "torchscript": ["torch"],
     "tfs_protocol": ["tensorflow", "tensorflow-serving-api"],
 }

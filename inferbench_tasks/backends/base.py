@@ -180,6 +180,7 @@ BACKENDS: Registry[type[Backend]] = Registry(
         "torch_export": "inferbench_tasks.backends.torch_export:TorchExport",
         "torchserve": "inferbench_tasks.backends.torchserve:TorchServe",
         "tensorrt": "inferbench_tasks.backends.tensorrt:TensorRt",
+        "tflite": "inferbench_tasks.backends.tflite:TfLite",
         "openvino": "inferbench_tasks.backends.openvino:OpenVino",
         "tfs_protocol": "inferbench_tasks.backends.tfs_protocol:TfsProtocol",
         "mlserver": "inferbench_tasks.backends.mlserver:MLServer",

@@ -113,6 +113,7 @@ FORMATS: Registry[type[Format]] = Registry(
         "aotinductor": "inferbench_tasks.formats.aotinductor:AotInductorFormat",
         "tensorrt": "inferbench_tasks.formats.tensorrt:TensorRtFormat",
         "savedmodel": "inferbench_tasks.formats.savedmodel:SavedModelFormat",
+        "tflite": "inferbench_tasks.formats.tflite:TfliteFormat",
         "openvino": "inferbench_tasks.formats.openvino:OpenVinoFormat",
         "gguf": "inferbench_tasks.formats.gguf:GgufFormat",
         "safetensors": "inferbench_tasks.formats.safetensors:SafetensorsFormat",

@@ -25,7 +25,13 @@ from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.torch import count_parameters, keep_with_module
-from inferbench_tasks.modelrepo import onnx_file, openvino_file, savedmodel_file, torchscript_file
+from inferbench_tasks.modelrepo import (
+    onnx_file,
+    openvino_file,
+    savedmodel_file,
+    tflite_file,
+    torchscript_file,
+)
 from inferbench_tasks.modelrepo.onnx_file import Adapted
 from inferbench_tasks.modelrepo.own_batch import Tensors
 from inferbench_tasks.submission.model import FileModel
@@ -40,11 +46,12 @@ ENDINGS = {
     ".safetensors": "torch",
     ".gguf": "gguf",
     ".xml": "openvino",
+    ".tflite": "tflite",
 }
 SAFE = (
     "allowed: ONNX (.onnx), TorchScript (.pt, .ts), an exported program (.pt2), a SavedModel folder "
-    "(saved_model.pb), OpenVINO IR (.xml with its .bin), weights (.safetensors) with model.module, the Python file "
-    "that builds the network, a language model (.gguf)"
+    "(saved_model.pb), OpenVINO IR (.xml with its .bin), TFLite (.tflite), weights (.safetensors) with model.module, "
+    "the Python file that builds the network, a language model (.gguf)"
 )
 #: Formats whose files run code when they are read.
 UNSAFE = {
@@ -52,12 +59,14 @@ UNSAFE = {
     ".bin": "a pickled PyTorch checkpoint", ".ckpt": "a pickled checkpoint", ".h5": "a Keras archive",
     ".hdf5": "a Keras archive", ".keras": "a Keras archive", ".npz": "an archive of arrays",
 }  # fmt: skip
-#: Formats that are read by others than us, and what helps.
-FOREIGN = {
-    ".tflite": "is a TFLite model, which no backend here runs; convert it to ONNX (tf2onnx reads TFLite)",
-}
 #: Of a file's format; all others are PyTorch's.
-FRAMEWORKS = {"savedmodel": "tensorflow", "onnx": "onnx", "gguf": "gguf", "openvino": "openvino"}
+FRAMEWORKS = {
+    "savedmodel": "tensorflow",
+    "onnx": "onnx",
+    "gguf": "gguf",
+    "openvino": "openvino",
+    "tflite": "tflite",
+}
 
 
 class Signature(Handle):
@@ -187,6 +196,7 @@ ADAPT: dict[str, Callable[[FileSource, Path], Adapted]] = {
     "onnx": lambda source, path: onnx_file.adapt(path, source.path.name),
     "openvino": lambda source, path: openvino_file.adapt(path, source.path.name),
     "savedmodel": lambda source, path: savedmodel_file.adapt(path, source.path.name, source.signature_name),
+    "tflite": lambda source, path: tflite_file.adapt(path, source.path.name),
     "torchscript": _torchscript,
 }
 
@@ -208,8 +218,6 @@ def _format_of(path: Path, spec: FileModel) -> str:
     else:
         ending = path.suffix.lower()
         actual = ENDINGS.get(ending)
-        if ending in FOREIGN:
-            raise InputError(f"{spec.path} {FOREIGN[ending]}", field="model.path")
         kind = UNSAFE.get(ending)
         what = (
             f"is {kind}, and reading that can run code: nothing is unpickled here"

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from inferbench_tasks.modelrepo import onnx_file, openvino_file, savedmodel_file, torchscript_file
+from inferbench_tasks.modelrepo import (
+    onnx_file,
+    openvino_file,
+    savedmodel_file,
+    tflite_file,
+    torchscript_file,
+)
 
 #: Each is told the file, and the signature of a SavedModel that was chosen.
 _BY_FORMAT: dict[str, Callable[[Path, str | None], dict[str, int]]] = {
     "onnx": lambda path, _: onnx_file.operators(path),
     "openvino": lambda path, _: openvino_file.operators(path),
     "savedmodel": savedmodel_file.operators,
+    "tflite": lambda path, _: tflite_file.operators(path),
     "torchscript": lambda path, _: torchscript_file.operators(path),
 }
 

@@ -18,8 +18,9 @@ from inferbench_tasks.monitors.gpu import device_of
 
 #: Packages whose version can change a figure.
 PACKAGES = (
-    "inferbench", "apache-airflow", "numpy", "onnx", "onnxruntime", "torch", "tensorflow", "openvino", "skl2onnx",
-    "scikit-learn", "nvidia-pytriton", "grpcio", "uvloop", "httptools", "fastapi", "uvicorn", "pymongo", "pyarrow",
+    "inferbench", "apache-airflow", "numpy", "onnx", "onnxruntime", "torch", "tensorflow", "openvino", "ai-edge-litert",
+    "skl2onnx", "scikit-learn", "nvidia-pytriton", "grpcio", "uvloop", "httptools", "fastapi", "uvicorn", "pymongo",
+    "pyarrow",
 )  # fmt: skip
 _CPUS = Path("/sys/devices/system/cpu")
 

@@ -41,6 +41,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "pt2": {"kind": "file", "path": "m.pt2"},
     "savedmodel": {"kind": "file", "path": "saved"},
     "openvino": {"kind": "file", "path": "m.xml"},
+    "tflite": {"kind": "file", "path": "m.tflite"},
 }
 #: Two of the zoo's large networks: what works for 32 neurons need not work for these.
 LARGE = ("bert-base", "cyclegan")
@@ -52,6 +53,7 @@ EXPORTED = {
     "pt2": "torch",
     "savedmodel": "keras",
     "openvino": "torch",
+    "tflite": "keras",
 }
 #: Compiling ahead of time takes half a minute for each model.
 COMPILED = pytest.mark.skipif(

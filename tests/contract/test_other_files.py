@@ -147,6 +147,46 @@ def test_signatures(tmp_path: Path) -> None:
         built(tmp_path, "m.onnx", signature="other")
 
 
+def save_tflite(path: Path, shape: list[int | None], kind: str = "score") -> None:
+    """A TFLite file of one signature, made by TensorFlow's converter."""
+    import tensorflow as tf
+
+    save_signatures(path.parent / kind, serving_default=(kind, [("x", shape)]))
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path.parent / kind)).convert())
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "becomes"),
+    [
+        ([None, 2, 4], "score", None),
+        ([1, 2, 4], "score", "can't be made free"),
+        ([4, 3], "mixed", "can't be made free: at batch"),
+    ],
+)
+def test_tflite(tmp_path: Path, shape: list[int | None], kind: str, becomes: str | None) -> None:
+    """Its signature's names; a free batch is right at any, one that is in the file's shapes is kept; what is no TFLite
+    file is refused.
+    """
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("ai_edge_litert")
+    save_tflite(tmp_path / "m.tflite", shape, kind)
+    model = built(tmp_path, "m.tflite")
+    assert model.format == "tflite" and model.inputs[0].name == "x"
+    assert operators("tflite", tmp_path / "m.tflite").keys() & {"FULLY_CONNECTED", "BATCH_MATMUL", "DIV"}
+    if becomes is None:
+        assert model.batch_size is None and model.adapted == ()
+        predict = FORMATS.load("tflite")().open(model)
+        samples = {s.name: noise_like(s, 19, np.random.default_rng(1)) for s in model.inputs}
+        whole = predict(samples)["scores"]
+        parts = [predict({"x": samples["x"][at : at + 1]})["scores"] for at in range(19)]
+        np.testing.assert_allclose(whole, np.concatenate(parts), rtol=1e-5)
+    else:
+        assert model.batch_size == shape[0] and becomes in model.adapted[0]
+    (tmp_path / "no.tflite").write_bytes(b"no flat file")
+    with pytest.raises(InputError, match="LiteRT can't run no.tflite"):
+        built(tmp_path, "no.tflite")
+
+
 def traced(kind: str, batch: int) -> Any:
     """A network whose shapes have the batch as a number."""
     import torch

@@ -64,7 +64,7 @@ def test_a_refused_file_is_refused_with_the_reason(inspect: Any) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "says"),
-    [("gguf", "no GGUF file"), ("tflite", "ONNX"), ("xml", "its weights: m.bin is not there")],
+    [("gguf", "no GGUF file"), ("xml", "its weights: m.bin is not there")],
 )
 def test_files_of_others_are_refused_with_what_helps(tmp_path: Path, ending: str, says: str) -> None:
     """By their names, unread; what has a name that is read is asked for what it is."""

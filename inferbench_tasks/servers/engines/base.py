@@ -42,6 +42,7 @@ ENGINES: Registry[EngineFactory] = Registry(
         "aotinductor": "inferbench_tasks.servers.engines.torch_export:AotInductorEngine",
         "tensorrt": "inferbench_tasks.servers.engines.tensorrt:TensorRtEngine",
         "savedmodel": "inferbench_tasks.servers.engines.savedmodel:SavedModelEngine",
+        "tflite": "inferbench_tasks.servers.engines.tflite:TfliteEngine",
         "openvino": "inferbench_tasks.servers.engines.openvino:OpenVinoEngine",
     },
 )

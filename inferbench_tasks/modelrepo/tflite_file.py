@@ -1,0 +1,103 @@
+"""A TFLite file of anybody's as a model that can be served."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.formats.tflite import TfliteFormat
+from inferbench_tasks.formats.tflite_runner import Tensor, tensors
+from inferbench_tasks.modelrepo.onnx_file import Adapted
+from inferbench_tasks.modelrepo.own_batch import (
+    Tensors,
+    artifact,
+    common_batch,
+    keep_original,
+    outcome,
+    proof,
+)
+
+ORIGINAL = "original.tflite"
+REMEDY = "convert it anew with a first axis of samples"
+
+
+def adapt(path: Path, shown: str) -> Adapted:
+    """Its tensors, and whether it may be asked for another batch than its own: LiteRT lays a file out for any.
+
+    The file stays as it is. Raises InputError, which names what is in the way.
+    """
+    inputs, outputs = tensors(_opened(path, shown))
+    told = Tensors(
+        _specs(inputs, "input", shown),
+        _specs(outputs, "output", shown),
+        common_batch([(t.name, _sizes(t)) for t in (*inputs, *outputs)], shown, REMEDY),
+    )
+    notes = tuple(
+        f"{t.name} has numbers of {t.dtype} that stand for {t.quantised[0]:.6g} * (number - {t.quantised[1]}); "
+        f"they are served as they are"
+        for t in (*inputs, *outputs)
+        if t.quantised
+    )
+    if told.batch is None:
+        return Adapted(told.inputs, told.outputs, None, notes)
+    original = path.with_name(ORIGINAL)
+    shutil.copyfile(path, original)
+    free = Tensors(told.inputs, told.outputs, None)
+    ways = [
+        TfliteFormat().open(artifact("tflite", file, specs))
+        for file, specs in ((original, told), (path, free))
+    ]
+    try:
+        reason = proof(ways[0], ways[1], told.inputs, told.batch)
+    except (RuntimeError, ValueError) as error:  # laid out for another batch an operator refuses
+        reason = " ".join(str(error).split())[-300:]
+    if reason is None:
+        keep_original(path, original, told.batch)
+    else:
+        original.unlink()
+    return outcome(told, reason, notes)
+
+
+def operators(path: Path) -> dict[str, int]:
+    """How often each operator stands in it, by TFLite's names."""
+    details = _opened(path, path.name)._get_ops_details()
+    return dict(Counter(str(detail["op_name"]) for detail in details).most_common())
+
+
+def _opened(path: Path, shown: str) -> Any:
+    """Without the faster kernels, which take the place of operators. InputError where LiteRT can't read or run it."""
+    require("tflite")
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    try:
+        plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter: Any = Interpreter(
+            model_path=str(path), num_threads=1, experimental_op_resolver_type=plain
+        )
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        text = " ".join(str(error).split())[-500:].replace(str(path), shown)
+        raise InputError(f"LiteRT can't run {shown}: {text}", field="model.path") from error
+    return interpreter
+
+
+def _sizes(tensor: Tensor) -> tuple[int | None, ...]:
+    return tuple(None if size < 0 else size for size in tensor.shape)
+
+
+def _specs(found: tuple[Tensor, ...], kind: str, shown: str) -> tuple[TensorSpec, ...]:
+    specs = []
+    for tensor in found:
+        try:
+            specs.append(TensorSpec(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape[1:]))
+        except ValueError as error:
+            raise InputError(
+                f"{shown}: the {kind} {tensor.name} is of type {tensor.dtype}, which requests can't carry",
+                field="model.path",
+            ) from error
+    return tuple(specs)
