@@ -38,7 +38,11 @@ class TfliteFormat(Format):
         require("tensorflow")
         import tensorflow as tf
 
-        converter: Any = tf.lite.TFLiteConverter.from_saved_model(source.path, signature_keys=[SIGNATURE])
+        # Not from_saved_model: Keras 3's variables become TFLite's there, which nothing fills, and answers are noise.
+        # Of a function they become constants.
+        loaded: Any = tf.saved_model.load(source.path)
+        function = loaded.signatures[SIGNATURE]
+        converter: Any = tf.lite.TFLiteConverter.from_concrete_functions([function], loaded)
         if settings.precision == "fp16":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
             converter.target_spec.supported_types = [tf.float16]

@@ -10,6 +10,7 @@ from typing import Any
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
+from inferbench_tasks.formats.savedmodel import SIGNATURE
 from inferbench_tasks.formats.tflite import TfliteFormat
 from inferbench_tasks.formats.tflite_runner import Tensor, tensors
 from inferbench_tasks.modelrepo.onnx_file import Adapted
@@ -23,6 +24,8 @@ from inferbench_tasks.modelrepo.own_batch import (
 )
 
 ORIGINAL = "original.tflite"
+#: The operator by which a file names what it keeps from one run to the next.
+VARIABLE = "VAR_HANDLE"
 REMEDY = "convert it anew with a first axis of samples"
 
 
@@ -31,7 +34,15 @@ def adapt(path: Path, shown: str) -> Adapted:
 
     The file stays as it is. Raises InputError, which names what is in the way.
     """
-    inputs, outputs = tensors(_opened(path, shown))
+    opened = _opened(path, shown)
+    if any(detail["op_name"] == VARIABLE for detail in opened._get_ops_details()):
+        raise InputError(
+            f"{shown} has variables ({VARIABLE}): they keep what was computed before, or were never filled, so that "
+            f"answers to the same request differ; make constants of them: "
+            f"tf.lite.TFLiteConverter.from_concrete_functions([model.signatures['{SIGNATURE}']], model)",
+            field="model.path",
+        )
+    inputs, outputs = tensors(opened)
     told = Tensors(
         _specs(inputs, "input", shown),
         _specs(outputs, "output", shown),
