@@ -187,6 +187,29 @@ def test_tflite(tmp_path: Path, shape: list[int | None], kind: str, becomes: str
         built(tmp_path, "no.tflite")
 
 
+def test_tflite_with_variables(tmp_path: Path) -> None:
+    """A file that keeps values between runs is refused, with the remedy: answers would depend on earlier requests."""
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("ai_edge_litert")
+
+    class Summing(tf.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.kept = tf.Variable(tf.ones([4]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def score(self, x: Any) -> Any:
+            self.kept.assign_add(tf.reduce_sum(x, axis=0))
+            return {"scores": x * self.kept}
+
+    net = Summing()
+    tf.saved_model.save(net, str(tmp_path / "net"), signatures={"serving_default": net.score})
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "net"))
+    converter.experimental_enable_resource_variables = True
+    (tmp_path / "m.tflite").write_bytes(converter.convert())
+    with pytest.raises(InputError, match=r"m\.tflite has variables.*from_concrete_functions"):
+        built(tmp_path, "m.tflite")
+
+
 def traced(kind: str, batch: int) -> Any:
     """A network whose shapes have the batch as a number."""
     import torch
