@@ -190,12 +190,16 @@ def models_of(
 
 
 def settings_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
-    """The settings of those whose name has the text in it, the newest first. InputError where there is none."""
+    """The settings of the one of that name, else of those whose name has the text in it; the newest first.
+
+    InputError where there is none.
+    """
     every = [
         {**level["setting"], "device": level["setting"]["processor"], "setting_id": level["_id"]}
         for level in find(db, LEVELS, {}, {"references_ns": 0}, [("created_at", -1)])
     ]
-    found = [row for row in every if text.lower() in row["device"].lower()]
+    found = [row for row in every if text.lower() == row["device"].lower()]
+    found = found or [row for row in every if text.lower() in row["device"].lower()]
     if text and not found:
         known = ", ".join(sorted({row["device"] for row in every})) or "none"
         raise InputError(f"nothing was measured on a device {text!r}; known: {known}", field="device")

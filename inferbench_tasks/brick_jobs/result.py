@@ -82,6 +82,12 @@ class BricksResult(ResultBase):
     predictions: list[PredictedModel] = []
     counts: Extension = {}
 
+    @property
+    def precision(self) -> str:
+        """That of its submission; fp32 in results that do not keep it."""
+        job: Any = (self.provenance.model_extra or {}).get("job") or {}
+        return str((job.get("bricks") or {}).get("precision") or "fp32")
+
 
 def without_figures(run: RunDocument, verdict: Verdict) -> BricksResult:
     """The result of a run that failed or was cancelled."""

@@ -181,13 +181,25 @@ def answered(
 ) -> dict[str, Any]:
     """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set, or of any where
     the view is of none."""
-    own = instruction_set() if view_of(cut.view).processor else None
-    settings = [row for row in by_runtime(settings_of(db, device), cut.runtime) if row["threads"] == threads]
+    return answered_all(db, [cut], device, threads, calibrate_on, constructor)[1][cut.batch_size]
+
+
+def answered_all(
+    db: PerfDB, cuts: Sequence[CutModel], device: str, threads: int, calibrate_on: int, constructor: str
+) -> tuple[PerfDBResults, dict[int, dict[str, Any]]]:
+    """As ``answered``, of one model at several batch sizes; and the times of the setting that they are of.
+
+    That is one for all sizes: times of two runtimes' versions, or of devices with other cores, do not make one
+    prediction. The one at which most is known, of those at which there is a prediction of each size if there are such.
+    """
+    own = instruction_set() if view_of(cuts[0].view).processor else None
+    runtime = cuts[0].runtime
+    settings = [row for row in by_runtime(settings_of(db, device), runtime) if row["threads"] == threads]
     fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:
         other = ", ".join(sorted({row["instruction_set"] for row in settings}))
         raise InputError(
-            f"nothing was measured by {cut.runtime} on a device {device!r} with {threads} threads"
+            f"nothing was measured by {runtime} on a device {device!r} with {threads} threads"
             + (
                 f" and the instruction set {own} (there: {other}); a model's bricks are of one"
                 if other
@@ -195,11 +207,41 @@ def answered(
             ),
             field="device",
         )
-    fullest: tuple[PerfDBResults, Mapping[str, Any]] | None = None
-    for setting in fitting:
-        results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
-        stored = results.get_many([*cut.parts, cut.whole])
-        if fullest is None or len(stored) > len(fullest[1]):
-            fullest = results, stored
-    assert fullest is not None
-    return said(answer(fullest[0], cut, fullest[1], calibrate_on, constructor))
+    everywhere = [(results, _times_at(results, cuts)) for results in _settings(db, fitting)]
+    everywhere.sort(
+        key=lambda one: _share_of_all(cuts, one[1]), reverse=True
+    )  # stable: the newest of the fullest
+    without: tuple[PerfDBResults, dict[int, dict[str, Any]]] | None = None
+    refused: InputError | None = None
+    for results, times in everywhere:
+        try:
+            rows = {
+                cut.batch_size: said(answer(results, cut, known, calibrate_on, constructor))
+                for cut, known in zip(cuts, times, strict=True)
+            }
+        except InputError as error:
+            refused = refused or error
+            continue
+        if all(row["predicted_ms"] is not None for row in rows.values()):
+            return results, rows
+        without = without or (results, rows)
+    if without is None:
+        assert refused is not None
+        raise refused
+    return without
+
+
+def _settings(db: PerfDB, rows: Sequence[Mapping[str, Any]]) -> list[PerfDBResults]:
+    return [PerfDBResults(db, setting_of(db, row["setting_id"])) for row in rows]
+
+
+def _times_at(results: PerfDBResults, cuts: Sequence[CutModel]) -> list[dict[str, Result]]:
+    return [results.get_many([*cut.parts, cut.whole]) for cut in cuts]
+
+
+def _share_of_all(cuts: Sequence[CutModel], times: Sequence[Mapping[str, Result]]) -> float:
+    """Of the unique bricks at each size, those that have a time, added up."""
+    return sum(
+        len(set(cut.parts) & known.keys()) / max(1, len(set(cut.parts)))
+        for cut, known in zip(cuts, times, strict=True)
+    )

@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+from inferbench_tasks.brick_jobs.inside.opened import job_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.brick_jobs.under_load.no_work import REMEDY
 from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, point_of, put
+from inferbench_tasks.brick_jobs.under_load.timed import timed_stored
 from inferbench_tasks.cli.bricks_overhead import overhead_of
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.model import FileModel
 from tests.integration.test_brick_predict import SETTING, cut
 from tests.integration.test_brick_predict import put as put_brick
 from tests.unit.bricks.graphs import residual
@@ -112,6 +117,32 @@ def test_a_submission_that_never_ran_has_figures_from_what_is_stored(
     assert calm["p50_ms"] == pytest.approx(calm["p99_ms"]) == pytest.approx(len(one.parts) + 0.5)
     assert calm["saturation_rps"] == pytest.approx(1000 / (len(one.parts) + 0.05))
     assert many["state"] == "unstable: queue grows" and many["p50_ms"] is None
+
+
+def test_two_versions_of_a_runtime_never_make_one_prediction(
+    file: Path, data_dir: Path, perfdb: PerfDB
+) -> None:
+    """The newer one has all bricks at batch 1 and none at 2, the older one all: both sizes are the older one's. With
+    another processor whose name begins alike, the one that is named is meant."""
+    newer = SETTING.model_copy(update={"runtime": "onnxruntime 2"})
+    other = SETTING.model_copy(update={"processor": "Some CPU 2", "runtime": "onnxruntime 3"})
+    one = asked_to_cut(
+        Context(data_dir=data_dir, base_dir=file.parent), set(), run_id="r", job_id="r",
+        job=job_of("t", FileModel(kind="file", path="ours.onnx")), networks=False, batch_sizes=(1, 2),
+    )  # fmt: skip
+    small, large = one.cuts
+    for setting, ms, cuts in ((SETTING, 1.0, one.cuts), (newer, 10.0, [small]), (other, 99.0, one.cuts)):
+        PerfDBResults(perfdb, setting).set_base_ns({"dense": 1.0})
+        for identity in {part for each in cuts for part in each.parts}:
+            put_brick(perfdb, identity, ms, setting=setting)
+    timed = timed_stored(perfdb, one, "Some CPU", 1, 3, "sequential")
+    assert {size: row["runtime"] for size, row in timed.rows.items()} == {
+        1: "onnxruntime 1",
+        2: "onnxruntime 1",
+    }
+    assert timed.rows[1]["predicted_ms"] == pytest.approx(len(small.parts))
+    assert timed.rows[2]["predicted_ms"] == pytest.approx(len(large.parts))
+    assert {result.setting.runtime for result in timed.runs.values()} == {"onnxruntime 1"}
 
 
 def test_what_is_not_predicted_is_refused_with_its_line(

@@ -48,13 +48,15 @@ def cut(model: Path, data_dir: Path, batch: int = 1) -> Any:
     ).cuts[0]
 
 
-def put(db: PerfDB, identity: str, ms: float, operators: tuple[str, ...] = ("Op",)) -> None:
+def put(
+    db: PerfDB, identity: str, ms: float, operators: tuple[str, ...] = ("Op",), setting: Setting = SETTING
+) -> None:
     times = {"warm": (ms * 1e6,) * 3, "streamed": (ms * 2e6,) * 3}
     result = Result(
-        identity=identity, key=identity, operators=operators, setting=SETTING, session="s", method=Method(),
+        identity=identity, key=identity, operators=operators, setting=setting, session="s", method=Method(),
         rounds_ns=times, raw_ns={},
     )  # fmt: skip
-    PerfDBResults(db, SETTING).put(result)
+    PerfDBResults(db, setting).put(result)
 
 
 def test_a_device_s_prediction_is_the_sum_of_what_is_stored_of_it(

@@ -19,8 +19,9 @@ from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
 from inferbench_tasks.cli.bricks import app
 from inferbench_tasks.contracts.verdict import VALID
-from inferbench_tasks.perfdb.documents import SubmissionInfo
+from inferbench_tasks.perfdb.documents import Provenance, SubmissionInfo
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.ui.bricks import predicted
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 API = "/inferbench/api/bricks"
@@ -201,6 +202,31 @@ def test_the_page_shows_them(http: TestClient, perfdb: PerfDB, bricks: PerfDBRes
     assert "Some CPU" in text and "&lt;script&gt;four" in text and "<script>four" not in text
     assert ">14<" in text.replace("14.0", "14") and "Nothing, of the models that were cut." in text
     assert "No valid prediction on such a device" in http.get("/inferbench/bricks?device=none").text
+
+
+def test_no_runtime_or_precision_hides_another_on_the_page(http: TestClient, perfdb: PerfDB) -> None:
+    """One model by two runtimes, by two versions of one, and in int8: four lines; of one setting the newest alone."""
+    [one] = predictions(cuts(), known(), 3)[3]
+    runtimes = ("onnxruntime 1", "onnxruntime 1", "onnxruntime 2", "openvino 1", "onnxruntime 1")
+    for at, runtime in enumerate(runtimes):
+        job = {"bricks": {"precision": "int8" if at == 4 else "fp32"}}
+        perfdb.save_result(
+            BricksResult(
+                run_id=f"x.00{at}", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="model",
+                model={"name": "four"}, setting={**SETTING.model_dump(mode="json"), "runtime": runtime},
+                predictions=[one], provenance=Provenance(**{"job": job}),
+            )
+        )  # fmt: skip
+    rows = predicted(perfdb, "")
+    assert sorted((row["runtime"], row["precision"], row["run"]) for row in rows) == [
+        ("onnxruntime 1", "fp32", "x.001"),
+        ("onnxruntime 1", "int8", "x.004"),
+        ("onnxruntime 2", "fp32", "x.002"),
+        ("openvino 1", "fp32", "x.003"),
+    ]
+    text = http.get("/inferbench/bricks?device=SOME").text
+    assert text.count("<td>openvino 1</td>") == 1 and text.count("<td>int8</td>") == 1
+    assert not predicted(perfdb, "S.me")
 
 
 def test_what_two_models_share(http: TestClient, bricks: PerfDBResults) -> None:

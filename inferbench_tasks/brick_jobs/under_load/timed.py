@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.predict import Progress, measure
-from inferbench_tasks.brick_jobs.queries import setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
-from inferbench_tasks.brick_jobs.stored import answered
+from inferbench_tasks.brick_jobs.stored import answered_all
 from inferbench_tasks.brick_jobs.under_load.services import Services, spread_of
 
 if TYPE_CHECKING:
@@ -83,16 +82,9 @@ def timed_here(
 def timed_stored(
     db: PerfDB, one: Output, processor: str, threads: int, calibrate_on: int, constructor: str
 ) -> Timed:
-    """From what is stored of a device. InputError where nothing of this model can be said there."""
-    rows = {
-        cut.batch_size: answered(db, cut, processor, threads, calibrate_on, constructor) for cut in one.cuts
-    }
+    """From what is stored at one setting of a device. InputError where nothing of this model can be said there."""
+    results, rows = answered_all(db, one.cuts, processor, threads, calibrate_on, constructor)
     cut = min(one.cuts, key=lambda cut: cut.batch_size)
-    runtime = rows[cut.batch_size]["runtime"]
-    [setting, *_] = [
-        row for row in settings_of(db, processor) if (row["threads"], row["runtime"]) == (threads, runtime)
-    ]
-    results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
     return Timed(one.model.inputs, one.model.outputs, rows, runs_of(results, cut.parts), cut)
 
 

@@ -136,7 +136,7 @@ def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:
 
 
 def _predictions(db: PerfDB, name: str) -> list[dict[str, Any]]:
-    """The newest that its bricks gave, for each batch size, granularity and setting."""
+    """The newest that its bricks gave, for each batch size, granularity, precision and setting."""
     where = {"role": "model", "verdict": "valid", _NAME: name}
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     for result in db.results_of(BricksResult, where, NEWEST_FIRST, MOST):
@@ -144,13 +144,15 @@ def _predictions(db: PerfDB, name: str) -> list[dict[str, Any]]:
             of = (
                 one.batch_size,
                 one.granularity,
+                result.precision,
                 result.setting.get("processor"),
                 result.setting.get("threads"),
                 result.setting.get("runtime"),
             )
+            names = ("batch_size", "granularity", "precision", "device", "threads", "runtime")
             line = {
                 "run": result.run_id,
-                **dict(zip(("batch_size", "granularity", "device", "threads", "runtime"), of, strict=True)),
+                **dict(zip(names, of, strict=True)),
                 "ms": one.best.ms,
                 "ci95_ms": [one.best.low_ms, one.best.high_ms],
                 "measured_ms": one.measured.ms if one.measured else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -47,21 +48,26 @@ def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTM
 
 
 def predicted(db: PerfDB, device: str) -> list[dict[str, Any]]:
-    """The newest prediction of each model, batch size, granularity and device, with where its time goes."""
-    found = db.results_of(BricksResult, {"role": "model", "verdict": "valid"}, NEWEST_FIRST, MOST_MODELS)
+    """The newest prediction of each model, batch size, granularity, precision and setting, with where its time goes.
+
+    Another runtime, another version of one, or another number of threads is another setting: none stands for another.
+    """
+    where: dict[str, Any] = {"role": "model", "verdict": "valid"}
+    if device:
+        where["setting.processor"] = {"$regex": re.escape(device), "$options": "i"}
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for result in found:
-        processor = str(result.setting.get("processor", ""))
-        if device.lower() not in processor.lower():
-            continue
+    for result in db.results_of(BricksResult, where, NEWEST_FIRST, MOST_MODELS):
+        setting, precision = result.setting, result.precision
         for one in result.predictions:
             name = str(result.model.get("name"))
             rows.setdefault(
-                (name, one.batch_size, one.granularity, processor, result.setting.get("threads")),
+                (name, one.batch_size, one.granularity, precision, tuple(sorted(setting.items()))),
                 {
                     "model": name,
-                    "device": processor,
-                    "threads": result.setting.get("threads"),
+                    "precision": precision,
+                    "device": str(setting.get("processor", "")),
+                    "runtime": setting.get("runtime"),
+                    "threads": setting.get("threads"),
                     "run": result.run_id,
                     "one": one,
                     "ratio": one.best.ms / one.measured.ms if one.measured else None,
