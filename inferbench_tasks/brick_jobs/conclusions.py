@@ -11,7 +11,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs import cutting
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
 from inferbench_tasks.brick_jobs.job import BricksJob
-from inferbench_tasks.brick_jobs.members import entries_of, run_of
+from inferbench_tasks.brick_jobs.members import entries_of, name_of, run_of
 from inferbench_tasks.brick_jobs.predictions import missing, predictions
 from inferbench_tasks.brick_jobs.result import BricksResult, without_figures
 from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -123,9 +123,9 @@ def _point(
     for at, entry in enumerate(entries_of(spec.models)):
         run_id = run_of(cut_run, part, "model", at)
         cuts = [cut for cut in found.cuts if cut.at == at]
-        verdict = _model_verdict(at, cuts, found, shards, known)
-        first = cuts[0] if cuts else None
-        model = {"name": first.name, "digest": first.digest, "task": first.task} if first else {}
+        name = cuts[0].name if cuts else name_of(entry.model)
+        verdict = model_verdict(at, name, cuts, found, shards, known)
+        model = {"name": name} | ({"digest": cuts[0].digest, "task": cuts[0].task} if cuts else {})
         write(
             by_run[run_id], run_id, verdict, role="model", setting=setting, predictions=made.get(at, []),
             model={**model, "copies": entry.copies},
@@ -150,22 +150,23 @@ def _point(
 _OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds")
 
 
-def _model_verdict(
-    at: int, cuts: Sequence[CutModel], found: Cutting, shards: Mapping[int, Any], known: Mapping[str, Result]
-) -> Verdict:
+def model_verdict(
+    at: int, name: str, cuts: Sequence[CutModel], found: Cutting, shards: Mapping[int, Any],
+    known: Mapping[str, Result],
+) -> Verdict:  # fmt: skip
+    """Of a model's run: what it failed with, what of it has no time, or what disturbed those that it has."""
     if at in found.failed:
-        return Verdict.failed("decompose", found.failed[at])
-    absent = list(dict.fromkeys(name for cut in cuts for name in missing(cut, known)))
+        return Verdict.failed("decompose", f"{name}, {found.failed[at]}")
+    absent = list(dict.fromkeys(part for cut in cuts for part in missing(cut, known)))
     failures = {name: why for out in shards.values() for name, why in out["failed"].items()}
     todo = {one.item.name: one for one in found.todo}
-    for name in (*absent, *(cut.whole for cut in cuts)):
-        if name in failures:
-            layers = todo[name].layers if name in todo else name
-            return Verdict.failed("measure", f"{layers}: {failures[name]}")
+    for one in (*absent, *(cut.whole for cut in cuts)):
+        if one in failures:
+            layers = todo[one].layers if one in todo else one
+            return Verdict.failed("measure", f"{layers}: {failures[one]}")
     if not absent:
-        disturbed = {known[n].disturbed for cut in cuts for n in (*cut.parts, cut.whole) if n in known} - {
-            None
-        }
+        disturbed = {known[n].disturbed for cut in cuts for n in (*cut.parts, cut.whole) if n in known}
+        disturbed.discard(None)
         return Verdict.judged(
             [Reason(check=f"{INTERFERENCE}.level", text=str(why)) for why in sorted(map(str, disturbed))]
         )

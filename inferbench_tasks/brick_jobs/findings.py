@@ -132,7 +132,12 @@ def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
         except InputError as error:
             what = "bricks.precision" if error.field in ("convert.format", "convert.precision") else ""
             listed = f"models.{at}.model" if isinstance(spec.models, tuple) else "models.corpus"
-            yield Finding((what, listed) if what else (listed,), error.message if what else str(error))
+            if what:
+                yield Finding((what, listed), error.message)
+            elif (error.field or "").startswith("model.") and isinstance(spec.models, tuple):
+                yield Finding((f"models.{at}.{error.field}",), error.message)
+            else:
+                yield Finding((listed,), str(error))
 
 
 def _shapes(spec: BricksJob) -> Iterator[Finding]:
@@ -144,7 +149,11 @@ def _shapes(spec: BricksJob) -> Iterator[Finding]:
         if not isinstance(entry.model, ZooModel):
             continue
         try:
-            if (signature := resolve(entry.model, Path()).signature()) is not None:
+            source = resolve(entry.model, Path())
+        except InputError:
+            continue  # told of the model itself: see ``_precision``
+        try:
+            if (signature := source.signature()) is not None:
                 sized(signature[0], dict(entry.shapes))
         except InputError as error:
             yield Finding((f"models.{at}.shapes", f"models.{at}.model"), error.message)

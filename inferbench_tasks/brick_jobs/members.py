@@ -13,6 +13,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.spec import BricksSpec, CorpusSpec, EntrySpec, MeasureSpec, PartSpec
 from inferbench_tasks.bricks.corpus import corpora, read_corpus
+from inferbench_tasks.contracts.spec import Spec
 
 #: A guess of what measuring one model at one batch size takes of a device, its bricks and itself, s; more than one
 #: granularity has larger bricks beside.
@@ -42,6 +43,13 @@ def entries_of(models: CorpusSpec | Sequence[EntrySpec]) -> list[EntrySpec]:
         EntrySpec.model_validate({"model": {"kind": "zoo", "name": entry.model}, "copies": entry.count})
         for entry in read_corpus(models.corpus).models
     ]
+
+
+def name_of(model: Spec) -> str:
+    """What a model is called of which nothing but what a submission says is known: by its name, path or kind."""
+    return str(
+        getattr(model, "name", None) or getattr(model, "path", None) or getattr(model, "kind", "model")
+    )
 
 
 def shards_of(models: int, batch_sizes: int, granularities: int, shard_s: float) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from inferbench_tasks.bricks.bounds import MOST_BATCH, MOST_GRANULARITY
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
@@ -17,7 +18,7 @@ from inferbench_tasks.submission.model import Dim, ModelSpec
 
 #: Whose figures a job of a submission is of; see ``members.py``.
 Role = Literal["model", "cut", "shard"]
-MOST_GRANULARITY, MOST_MODELS, MOST_BATCH = 1_000, 1_000, 4_096
+MOST_MODELS = 1_000
 #: What one run of a job may take of its device at most, seconds: a shard is to stay well below it.
 MOST_SHARD_S = 1_800.0
 

@@ -10,6 +10,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
+from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
@@ -91,6 +92,7 @@ def _newest_cuts(
     where["runtime"] = of_runtime(runtime)
     newest = newest_of(db, where, batch_size)
     if not newest:
+        require_layers(db, model, granularity, precision, runtime)
         raise InputError(
             f"{model!r} was never cut at granularity {granularity} in {precision} for {runtime}; a submission of kind "
             "bricks does that, or inferbench bricks predict",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferbench_tasks.bricks.bounds import MOST_GRANULARITY
 from inferbench_tasks.errors import InputError
 
 #: The granularity that makes a model one brick.
@@ -26,12 +27,14 @@ class Needs:
 
 
 def parse_granularity(text: str) -> int | None:
-    """A whole number from 1, or None for ``whole``; InputError for anything else."""
+    """A whole number from 1 to the most that there may be, or None for ``whole``; InputError for anything else."""
     if text.strip().lower() == WHOLE:
         return None
-    if not text.strip().isdecimal() or int(text) < 1:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal()) or not 1 <= int(digits[:9]) <= MOST_GRANULARITY:
         raise InputError(
-            f"{text!r} is no number of layers; allowed: 1, 2, 3, ... up to the model's layers, or {WHOLE}",
+            f"{text[:40]!r} is no number of layers; allowed: 1, 2, 3, ... up to the model's layers, or {WHOLE}; a "
+            f"number is {MOST_GRANULARITY:,} at most",
             field="granularity",
         )
     return int(text)

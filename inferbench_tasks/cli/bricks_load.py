@@ -15,7 +15,7 @@ from inferbench_tasks.cli.bricks_model import Named, asked
 from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
 from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.cli.bricks_wish import Wish
-from inferbench_tasks.errors import StageError
+from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.submission.document import read_document
 from inferbench_tasks.submission.reader import read_submission
@@ -52,14 +52,23 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
             def tell(what: str, done: float, of: float | None) -> None:
                 bar.update(task, description=what, completed=done, total=of)
 
-            for each in _by(jobs, _model).values():
+            models = _by(jobs, _model)
+            for each in models.values():
                 # Without what the server adds nothing can be said, whatever the model's time is.
                 rows |= {
                     job.index: _none(job, why) for job in each if isinstance(why := overheads[_way(job)], str)
                 }
                 if not (group := [job for job in each if job.index not in rows]):
                     continue
-                timed = _timed(db, group, base_dir, processor, wish, tell)
+                try:
+                    timed = _timed(db, group, base_dir, processor, wish, tell)
+                except CancelledError:
+                    raise
+                except InferBenchError as error:
+                    if len(models) == 1:
+                        raise
+                    rows |= {job.index: _none(job, str(error)) for job in group}
+                    continue
                 for job in group:
                     tell(f"{job.job_id}: simulating", 0, None)
                     overhead = overheads[_way(job)]

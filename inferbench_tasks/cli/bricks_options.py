@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from inferbench_tasks.bricks.bounds import MOST_BATCH
 from inferbench_tasks.errors import InputError
 
 GRANULARITY = typer.Option("1", "--granularity", "-G", help="Layers of a brick at most: 1, 2, ... or whole.")
-BATCH = typer.Option(1, "--batch-size", "--batch", "-b", min=1, help="Samples at once.")
+BATCH = typer.Option(1, "--batch-size", "--batch", "-b", min=1, max=MOST_BATCH, help="Samples at once.")
 SHAPE = typer.Option(
     [], "--shape", metavar="INPUT=SIZES", help="An input's sizes without batch: image=3x224x224."
 )

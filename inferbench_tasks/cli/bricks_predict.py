@@ -85,7 +85,6 @@ def predict(
     Of a submission each job's latencies under its load, and its capacity, are predicted; what the server adds is
     measured once on this machine, with a model of no work.
     """
-    from inferbench_tasks.brick_jobs.spec import MOST_GRANULARITY
     from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
     from inferbench_tasks.bricks.measure.session import cores_for
@@ -101,8 +100,6 @@ def predict(
     if view not in VIEWS:
         raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
     most = parse_granularity(granularity)
-    if most is not None and most > MOST_GRANULARITY:
-        raise InputError(f"at most {MOST_GRANULARITY} layers, or whole, not {most}", field="granularity")
     if not device:
         cores_for(threads)
     known_precision(precision)

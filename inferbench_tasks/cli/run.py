@@ -19,7 +19,7 @@ from inferbench_tasks.contracts.verdict import MODE, NOTED, Verdict
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import pipeline_of
-from inferbench_tasks.running.cluster_abilities import MachineAbilities
+from inferbench_tasks.running.cluster_abilities import of_machine_here
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_with_jobs
 
@@ -52,7 +52,7 @@ def run(
     from inferbench_tasks.running.conclude import conclude, report_path
     from inferbench_tasks.upkeep.clean import clean_if_due
 
-    submission, jobs = read_with_jobs(file, MachineAbilities())
+    submission, jobs = read_with_jobs(file, of_machine_here(settings.data_dir()))
     data_dir = settings.writable(settings.data_dir())
     settings.refuse_full(data_dir)
     invocation = Invocation.new(data_dir, submission.name)

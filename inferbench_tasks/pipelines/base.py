@@ -29,6 +29,7 @@ from inferbench_tasks.submission.finding import Finding
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.sections import Section
     from inferbench_tasks.contracts.verdict import Verdict
+    from inferbench_tasks.perfdb.ask import Ask
     from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.pipelines.watched import Watched
@@ -98,6 +99,10 @@ class Pipeline(Generic[SpecT]):
 
     def file_findings(self, spec: SpecT, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
         """What is wrong with the contents of the files that a job names; they are there, below ``base_dir``."""
+        return ()
+
+    def stored_findings(self, spec: SpecT, base_dir: Path, ask: Ask) -> Sequence[Finding]:
+        """What is impossible about a job by what PerfDB has of its models; ``ask`` only where that may be."""
         return ()
 
     def warnings(self, spec: SpecT) -> dict[str, str]:

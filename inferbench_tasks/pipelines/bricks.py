@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.findings import findings, unknown_names
 from inferbench_tasks.brick_jobs.job import BricksJob
-from inferbench_tasks.brick_jobs.members import entries_of
+from inferbench_tasks.brick_jobs.members import entries_of, name_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import Pipeline, StageEntry
@@ -18,6 +18,7 @@ from inferbench_tasks.submission.finding import Finding
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.sections import Section
     from inferbench_tasks.contracts.verdict import Verdict
+    from inferbench_tasks.perfdb.ask import Ask
     from inferbench_tasks.perfdb.documents import RunDocument
     from inferbench_tasks.perfdb.store import PerfDB
 
@@ -71,8 +72,13 @@ class BricksPipeline(Pipeline[BricksJob]):
             return {
                 "part": f"{part.role} {part.at + 1} of {part.shards}" if part.role == "shard" else part.role
             }
-        model = entries_of(spec.models)[part.at].model
-        return {"part": f"model {getattr(model, 'name', None) or getattr(model, 'path', model.kind)}"}
+        return {"part": f"model {name_of(entries_of(spec.models)[part.at].model)}"}
+
+    def stored_findings(self, spec: BricksJob, base_dir: Path, ask: Ask) -> Sequence[Finding]:
+        """Bricks of more layers than a model has, as it was cut before."""
+        from inferbench_tasks.brick_jobs.layers_known import findings
+
+        return findings(spec, base_dir, ask)
 
     def facts(self, submission: Any) -> dict[str, str]:
         """The models, and how they are cut."""

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from inferbench_tasks import settings
 from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import too_few
-from inferbench_tasks.errors import PerfDBError, StorageError
-from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.ask import Ask, AskHere, AskNobody, AskThis
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
 
 
 @dataclass(frozen=True)
-class ClusterAbilities(InstalledAbilities):
+class StoredAbilities(InstalledAbilities):
+    """Those of this installation; ``ask``: the PerfDB that knows more of the models of jobs."""
+
+    ask: Ask = field(default=AskNobody(), kw_only=True)
+
+    def file_findings(self, spec: JobBase, base_dir: Path) -> Sequence[Finding]:
+        """Also what PerfDB says, of jobs whose files say nothing against them."""
+        of_files = super().file_findings(spec, base_dir)
+        return of_files or pipeline_of(spec).stored_findings(spec, base_dir, self.ask)
+
+
+@dataclass(frozen=True)
+class ClusterAbilities(StoredAbilities):
     """``devices``: those that have a worker, asked for when a job needs several; none: the cluster is not known."""
 
     devices: Callable[[], Sequence[Device]]
@@ -54,7 +65,7 @@ class ClusterAbilities(InstalledAbilities):
 
 
 @dataclass(frozen=True)
-class MachineAbilities(InstalledAbilities):
+class MachineAbilities(StoredAbilities):
     """Those of this process' machine, where a submission is run at once."""
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
@@ -67,22 +78,21 @@ class MachineAbilities(InstalledAbilities):
 
 def of_cluster(db: PerfDB) -> ClusterAbilities:
     """Those of the cluster whose devices are in this PerfDB."""
-    return ClusterAbilities(cache(lambda: _with_worker(db)))
+    return ClusterAbilities(cache(lambda: _with_worker(db)), ask=AskThis(db))
 
 
 def of_cluster_here(data_dir: Path) -> ClusterAbilities:
-    """Those of the cluster that this data directory or ``INFERBENCH_PERFDB_URI`` belongs to; nothing is started."""
+    """Those of the cluster that this data directory or ``INFERBENCH_PERFDB_URI`` belongs to; nothing is started.
 
-    def look() -> Sequence[Device]:
-        if settings.perfdb_uri() is None and not embedded.status(data_dir)["running"]:
-            return ()
-        try:
-            with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-                return _with_worker(db)
-        except (PerfDBError, StorageError):
-            return ()  # it is away: what the cluster has is not known, and the job waits with the reason
+    Where PerfDB is away, what the cluster has is not known, and the job waits with the reason.
+    """
+    ask = AskHere(data_dir)
+    return ClusterAbilities(cache(lambda: ask(_with_worker)), ask=ask)
 
-    return ClusterAbilities(cache(look))
+
+def of_machine_here(data_dir: Path) -> MachineAbilities:
+    """Those of this machine, with what the PerfDB of ``of_cluster_here`` knows of models."""
+    return MachineAbilities(ask=AskHere(data_dir))
 
 
 def _with_worker(db: PerfDB) -> Sequence[Device]:

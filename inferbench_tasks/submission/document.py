@@ -50,14 +50,24 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: FieldPath) -> int | None:
-        """The line of a path, or of the nearest thing around it; None without a text."""
-        while path and path not in self.lines:
+        """The line of a path, or of the nearest thing around it; None without a text.
+
+        A place in a list may be a number, or the text of one, as in ``models.3.model``.
+        """
+        while path:
+            for same in (path, tuple(_place(key) for key in path)):
+                if same in self.lines:
+                    return self.lines[same]
             path = path[:-1]
         return self.lines.get(path)
 
     def problem(self, path: FieldPath, message: str) -> Problem:
         """The problem with this message at the line of a path."""
         return Problem(self.file, self.line(path), dotted(path), message)
+
+
+def _place(key: str | int) -> str | int:
+    return int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key
 
 
 def read_document(text: str, file: str) -> Document:

@@ -119,6 +119,26 @@ def test_a_submission_that_never_ran_has_figures_from_what_is_stored(
     assert many["state"] == "unstable: queue grows" and many["p50_ms"] is None
 
 
+def test_a_model_that_can_not_be_cut_leaves_the_others(
+    file: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a sweep over models: its row says why, the other has its figures; exit code 1. Alone it is an error."""
+    known(perfdb, cut(file.with_name("ours.onnx"), data_dir))
+    file.with_name("broken.onnx").write_bytes(b"no model")
+    file.write_text(
+        YAML.replace("load.arrivals.rate_rps: [20, 1000000]", "model.path: [broken.onnx, ours.onnx]")
+    )
+    assert predict(file, "--device", "some", "-o", "json") == 1
+    out, err = capsys.readouterr()
+    none, calm = json.loads(out)
+    assert none["state"].startswith("no prediction: ") and none["capacity_rps"] is None
+    assert none["state"].removeprefix("no prediction: ") in err and "1 of 2 jobs have no prediction" in err
+    assert calm["state"] == "stable" and calm["coverage_ratio"] == 1
+    file.write_text(YAML.replace("ours.onnx", "broken.onnx"))
+    assert predict(file, "--device", "some") in (1, 2)
+    assert not capsys.readouterr().out
+
+
 def test_two_versions_of_a_runtime_never_make_one_prediction(
     file: Path, data_dir: Path, perfdb: PerfDB
 ) -> None:

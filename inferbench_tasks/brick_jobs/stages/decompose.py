@@ -10,6 +10,7 @@ from inferbench_tasks.brick_jobs.cut_all import cut_all
 from inferbench_tasks.brick_jobs.cutting import FILE, Cutting, ToMeasure
 from inferbench_tasks.brick_jobs.filling import fill
 from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import entries_of, name_of
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import StageError
@@ -63,9 +64,9 @@ def run(inp: Input, ctx: Context) -> Output:
     partial.write_text(cutting.model_dump_json())
     partial.replace(folder / FILE)
     if not found.cuts:
-        raise StageError(
-            "no model can be cut: " + "; ".join(f"{at}: {why}" for at, why in found.failed.items())
-        )
+        entries = entries_of(job.models)
+        whys = (f"{name_of(entries[at].model)}, {why}" for at, why in found.failed.items())
+        raise StageError("no model can be cut: " + "; ".join(whys))
     ctx.progress(part.models, part.models, f"{len(todo)} to measure, {cutting.reused} known")
     return Output(
         models=len({cut.at for cut in found.cuts}),

@@ -9,7 +9,9 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.decompositions import of_precision, of_runtime
+from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.made_from import made_from
+from inferbench_tasks.brick_jobs.members import name_of
 from inferbench_tasks.brick_jobs.queries import settings_of
 from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, newest_of, share_of
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
@@ -78,6 +80,7 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
     }
     cuts = {size: newest_of(db, where, size) for size in sizes}
     if not cuts[sizes[0]]:
+        require_layers(db, name_of(job.model), asked.granularity, precision, DEFAULT, key)
         raise InputError(
             f"this model was never cut here at granularity {asked.granularity} in {precision}, as it is now (its "
             f"content, the sizes of its inputs, the libraries that make it); {COMMAND}",

@@ -126,6 +126,27 @@ def test_models_that_are_none_are_named(models: str, said: str, tmp_path: Path) 
     assert any(said in line for line in problems(text, tmp_path)), problems(text, tmp_path)
 
 
+def test_each_model_of_a_list_has_its_own_line(tmp_path: Path) -> None:
+    """The line of what is wrong, and not that where the list begins: a list may have a thousand."""
+    text = LIST + "  - model: {kind: zoo, name: digit}\n  - model:\n      kind: zoo\n      name: lst\n"
+    assert [line.split(" unknown")[0] for line in problems(text, tmp_path)] == [
+        "x.yaml:6: models.2.model.name:",
+        "x.yaml:9: models.3.model.name:",
+    ]
+    text = LIST + "  - model: {kind: zoo, name: resnet18}\n    copies: 2\n    shapes: {none: [3]}\n"
+    [line] = problems(text, tmp_path)
+    assert line.startswith("x.yaml:8: models.2.shapes: the model has no input none")
+
+
+def test_a_framework_that_a_model_has_not_is_told_once_and_where_it_stands(tmp_path: Path) -> None:
+    """It is no problem of the model's shapes."""
+    text = LIST + "  - model: {kind: zoo, name: digits, framework: torch}\n"
+    [line] = problems(text, tmp_path)
+    assert line.startswith(
+        "x.yaml:6: models.2.model.framework: the zoo model 'digits' is trained by scikit-learn"
+    )
+
+
 def test_the_plan_is_models_then_their_cutting_then_shards(tmp_path: Path) -> None:
     """Only the measurements are on the device; cutting waits for all conversions, shards wait for the cutting."""
     plan = compile_plan(submission(LIST + "measure: {shard_s: 10}\n", tmp_path))

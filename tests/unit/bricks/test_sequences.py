@@ -78,7 +78,7 @@ def test_whole_is_one_brick_of_any_graph() -> None:
     assert find_model_subgraphs(needs, None) == find_model_subgraphs(needs, 2) == [range(0, 2)]
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "all", "1e3", "nan"])
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "all", "1e3", "nan", "1001", "9" * 5_000, "\u0663"])
 def test_what_is_no_number_of_layers_is_refused(text: str) -> None:
     """The message says what is allowed."""
     with pytest.raises(InputError, match="1, 2, 3, ... up to the model's layers, or whole"):
