@@ -45,7 +45,7 @@ def fleet(
     A quarantined device gets no job until it is pardoned, or its worker is started again.
     """
     from inferbench_tasks.cluster.store import Cluster
-    from inferbench_tasks.training.fleet.rows import fleets, history, lines, sick
+    from inferbench_tasks.training.fleet.rows import alone, fleets, history, lines
     from inferbench_tasks.training.listing import listed
 
     if (links or repeat > 1) and not run:
@@ -81,7 +81,7 @@ def fleet(
                     reason = f"slower than its kind: {slow.ratio:.2f} times the others' step (training fleet)"
                     known = Cluster(db).accuse(slow.device, reason)
                     say(f"{slow.device}: {reason if known else 'is not registered any more'}")
-    rows = [line for one in found for line in lines(one, sick(found))]
+    rows = [line for one in found for line in lines(one, alone(found))]
     emit(rows, output)
     if output is OutputFormat.table:
         few = [one for one in found if not one.judged]

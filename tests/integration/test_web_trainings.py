@@ -24,6 +24,7 @@ from inferbench_tasks.training.diagnosis import verified
 from inferbench_tasks.training.diagnosis.verified import Verified
 from tests.schedulers import device
 from tests.unit.training.epochs import JOB, answer
+from tests.unit.training.fleet.test_rows import result as on_device
 from tests.unit.training.report.results import view
 from tests.unit.training.scaling.made import result as scaling_result
 
@@ -133,10 +134,7 @@ def test_a_fleet_is_asked_for_with_its_rate(http: TestClient, perfdb: PerfDB, tm
     path = tmp_path / "steps.parquet"
     steps.write([answer(0)], path)
     for at in range(6):
-        result = view(f"d{at}", 3 if at == 2 else 1, interval=(600, 700)).result
-        submission = result.submission.model_copy(update={"digest": "f" * 64})
-        held = {"devices": [{"device_id": f"d{at}"}]}
-        result = result.model_copy(update={"extensions": held, "submission": submission})
+        result = on_device(f"d{at}", f"d{at}", 3 if at == 2 else 1)
         perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
         perfdb.save_result(result, path)
         perfdb.end_run(result.run_id, result.verdict)
@@ -145,6 +143,8 @@ def test_a_fleet_is_asked_for_with_its_rate(http: TestClient, perfdb: PerfDB, tm
     words = {row["device"]: row["is"] for row in document["items"]}
     assert words.pop("d2") == "slower than its kind" and document["items"][0]["device"] == "d2"
     assert len(words) == 5 and set(words.values()) == {"as its kind"}
+    # 30 ms of a batch of 8, by 267 samples/s.
+    assert document["items"][0]["step_ms"] == pytest.approx(30.0)
     (row,) = http.get(f"{API}/fleet", params={"device": "d2"}).json()["items"]
     assert (row["run"], row["by_the_first"]) == ("x-1.d2", 1.0)
     assert http.get(f"{API}/fleet", params={"rate": 2}).status_code == 422

@@ -18,7 +18,7 @@ from inferbench_tasks.training.comparison import Comparison
 from inferbench_tasks.training.comparison import compare as compared
 from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
-from inferbench_tasks.training.fleet.rows import fleets, history, lines, sick
+from inferbench_tasks.training.fleet.rows import alone, fleets, history, lines
 from inferbench_tasks.training.listing import COLUMNS, SORTS, comparison_rows, listed, result_of, row
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.rows import documents
@@ -144,7 +144,7 @@ def fleet(
         rows = history(results, device)
     else:
         found = fleets(results, rate)
-        rows = [line for one in found for line in lines(one, sick(found))]
+        rows = [line for one in found for line in lines(one, alone(found))]
     return table(request, format, rows, {"items": rows, "false_alarms": rate}, name="fleet")
 
 

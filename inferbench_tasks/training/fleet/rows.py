@@ -1,27 +1,31 @@
 """What trainings say of the devices that ran them: the same job on each of a kind, a baseline, and what lies beyond.
 
-Runs on several devices are judged as groups, beside other groups of as many: a group that is slow although each of its
-devices is as its kind has a slow link.
+Runs on several devices are judged as groups, beside other groups of as many: a device whose every group is slow, or a
+group that is slow, although each of its devices is as its kind by itself, has a slow link.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inferbench_tasks.training.fleet.links import slow_members
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, LEAST_OTHERS, Outlier, outliers
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import step_s as step_s_of
 
 #: Of each device its newest runs of a job, so that one which was mended is judged by what it does now.
 NEWEST = 5
+_AND = " + "
 
 
 @dataclass(frozen=True)
 class Fleet:
     """One job on the devices of one kind, or on groups of them. ``step_s``: by device or group (``A + B``) the
-    seconds of a step of its runs, the newest first. ``size``: devices of a group.
+    seconds of a step of its runs, the newest first. ``size``: devices of a group. ``slow_members``: devices whose
+    every group is slow; ``slow`` has none of their groups.
     """
 
     kind: str
@@ -30,6 +34,7 @@ class Fleet:
     runs: Mapping[str, tuple[str, ...]]
     slow: tuple[Outlier, ...]
     size: int = 1
+    slow_members: tuple[Outlier, ...] = ()
 
     @property
     def judged(self) -> bool:
@@ -38,34 +43,41 @@ class Fleet:
 
 
 def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> list[Fleet]:
-    """Valid runs on leased devices, the newest first, by job and kind of device; where two devices or groups have some.
-
-    Single devices stand before groups.
+    """Valid runs on leased devices, the newest first, by job and kind of device; single devices (where two of them have
+    some) stand before groups, and a group that has no other beside it is there, too, though not judged.
     """
     series: dict[tuple[int, str, str], dict[str, list[tuple[float, str]]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for result in results:
-        members, step_s = devices_of(result), _step_s(result)
-        if not members or step_s is None or not result.verdict.valid or result.submission.digest is None:
+        members = devices_of(result)
+        if not members or not result.verdict.valid or result.submission.digest is None:
             continue
-        of = series[len(members), _kind(result), result.submission.digest][" + ".join(members)]
+        step_s = step_s_of(result)
+        if step_s is None:
+            continue
+        of = series[len(members), _kind(result), result.submission.digest][_AND.join(members)]
         if len(of) < NEWEST:
             of.append((step_s, result.run_id))
     return [
-        Fleet(
-            kind=kind,
-            size=size,
-            job=job,
-            step_s={device: tuple(step for step, _ in values) for device, values in of.items()},
-            runs={device: tuple(run for _, run in values) for device, values in of.items()},
-            slow=tuple(
-                outliers({device: [step for step, _ in values] for device, values in of.items()}, rate)
-            ),
-        )
+        _fleet(size, kind, job, of, rate)
         for (size, kind, job), of in sorted(series.items(), key=lambda item: item[0][0])
-        if len(of) > 1
+        if len(of) > 1 or size > 1
     ]
+
+
+def _fleet(
+    size: int, kind: str, job: str, of: Mapping[str, Sequence[tuple[float, str]]], rate: float
+) -> Fleet:
+    """Of groups half of the rate is for their members, half for the groups themselves."""
+    step_s = {device: tuple(step for step, _ in values) for device, values in of.items()}
+    runs = {device: tuple(run for _, run in values) for device, values in of.items()}
+    if size == 1:
+        return Fleet(kind, job, step_s, runs, tuple(outliers(step_s, rate)))
+    members = slow_members({tuple(group.split(_AND)): values for group, values in step_s.items()}, rate / 2)
+    explained = {member.device for member in members}
+    others = {group: values for group, values in step_s.items() if not explained & set(group.split(_AND))}
+    return Fleet(kind, job, step_s, runs, tuple(outliers(others, rate / 2)), size, tuple(members))
 
 
 def devices_of(result: TrainingResult) -> tuple[str, ...]:
@@ -79,9 +91,11 @@ def device_of(result: TrainingResult) -> str | None:
     return held[0] if len(held) == 1 else None
 
 
-def sick(fleets: Iterable[Fleet]) -> set[str]:
-    """The single devices that are named."""
-    return {outlier.device for fleet in fleets if fleet.size == 1 for outlier in fleet.slow}
+def alone(fleets: Iterable[Fleet]) -> dict[str, bool]:
+    """The devices that were judged by themselves: whether they are named as slower than their kind."""
+    judged = [fleet for fleet in fleets if fleet.size == 1 and fleet.judged]
+    named = {outlier.device for fleet in judged for outlier in fleet.slow}
+    return {device: device in named for fleet in judged for device in fleet.step_s}
 
 
 def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, Any]]:
@@ -93,7 +107,7 @@ def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, An
     first: dict[Any, float] = {}
     rows = []
     for result in reversed(runs):
-        step_s = _step_s(result) if result.verdict.valid else None
+        step_s = step_s_of(result) if result.verdict.valid else None
         key = result.submission.digest, devices_of(result)
         if step_s is not None:
             first.setdefault(key, step_s)
@@ -111,15 +125,16 @@ def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, An
     return rows[::-1]
 
 
-def lines(fleet: Fleet, slow_alone: Collection[str] = ()) -> list[dict[str, Any]]:
+def lines(fleet: Fleet, alone: Mapping[str, bool] | None = None) -> list[dict[str, Any]]:
     """A line for each device or group, the slowest first: its step, by that of the others, and whether it is named.
 
-    ``slow_alone``: the single devices that are named, which explain a slow group.
+    ``alone``: see the function; it tells a slow link from slow devices.
     """
     import numpy as np
 
     means = {device: float(np.exp(np.mean(np.log(values)))) for device, values in fleet.step_s.items()}
-    named = {outlier.device: outlier for outlier in fleet.slow}
+    bounds = {outlier.device: outlier.bound for outlier in (*fleet.slow_members, *fleet.slow)}
+    named = {device: bound for device in means if (bound := _bound_of(device, bounds)) is not None}
     rows = []
     for device, mean_s in sorted(means.items(), key=lambda item: -item[1]):
         others = [value for other, value in means.items() if other != device and other not in named]
@@ -131,20 +146,37 @@ def lines(fleet: Fleet, slow_alone: Collection[str] = ()) -> list[dict[str, Any]
                 "runs": len(fleet.step_s[device]),
                 "step_ms": mean_s * 1e3,
                 "by_the_others": ratio,
-                "chance_up_to": named[device].bound if device in named else None,
-                "is": _word(fleet, device, device in named, slow_alone),
+                "chance_up_to": named.get(device),
+                "is": _word(fleet, device, device in named, alone or {}),
             }
         )
     return rows
 
 
-def _word(fleet: Fleet, device: str, named: bool, slow_alone: Collection[str]) -> str:
+def _bound_of(group: str, bounds: Mapping[str, float]) -> float | None:
+    """Of a group that is named, by itself or with one of its members."""
+    return next((bounds[name] for name in (group, *group.split(_AND)) if name in bounds), None)
+
+
+def _word(fleet: Fleet, device: str, named: bool, alone: Mapping[str, bool]) -> str:
     if not named:
         return "as its kind" if fleet.judged else "not judged"
     if fleet.size == 1:
         return "slower than its kind"
-    guilty = [one for one in device.split(" + ") if one in slow_alone]
-    return f"slow for {', '.join(guilty)}" if guilty else "slow together: the link between them"
+    members = device.split(_AND)
+    guilty = [one for one in members if alone.get(one)]
+    if guilty:
+        return f"slow for {', '.join(guilty)}"
+    always = [one.device for one in fleet.slow_members if one.device in members]
+    unknown = [one for one in (always or members) if one not in alone]
+    if unknown:
+        told = f"slow with {', '.join(always)} in each of its groups" if always else "slow together"
+        return f"{told}; {', '.join(unknown)} not judged alone"
+    return (
+        f"slow with every other: the link of {', '.join(always)}"
+        if always
+        else "slow together: the link between them"
+    )
 
 
 def _kind(result: TrainingResult) -> str:
@@ -154,9 +186,3 @@ def _kind(result: TrainingResult) -> str:
         if device and device.cores
         else str(device and device.name)
     )
-
-
-def _step_s(result: TrainingResult) -> float | None:
-    """Of the epochs without instruments: a step's share of one rank's samples/s has all that holds it up."""
-    rate = result.summary.bare["samples_per_s"] if result.summary else None
-    return 1 / rate if rate else None

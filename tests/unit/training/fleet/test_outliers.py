@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferbench_tasks.contracts.verdict import Reason, Verdict
-from inferbench_tasks.perfdb.documents import DeviceInfo
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, outliers
-from inferbench_tasks.training.fleet.rows import fleets, history, lines, sick
-from inferbench_tasks.training.result import TrainingResult
-from tests.unit.training.report.results import view
 
 
 def fleet(seed: int, devices: int = 8, sick: dict[str, float] | None = None) -> dict[str, list[float]]:
@@ -49,67 +44,3 @@ def test_few_devices_and_small_differences_name_nobody() -> None:
     assert outliers({f"d{at}": [9.0 if at == 0 else 1.0] for at in range(4)}) == []
     assert outliers({f"d{at}": [1.03 if at == 0 else 1 + at * 1e-6] for at in range(8)}) == []
     assert outliers({}) == []
-
-
-def result(
-    run: str, device: str | None, factor: int = 1, kind: str = "EPYC", wrong: str | None = None
-) -> TrainingResult:
-    made = view(run, factor).result
-    held = [{"device_id": device}] if device else []
-    return made.model_copy(
-        update={
-            "device": DeviceInfo(kind="cpu", name=kind, cores=2),
-            "extensions": {"devices": held},
-            "submission": made.submission.model_copy(update={"digest": "f" * 64}),
-            "verdict": Verdict.judged([Reason(check="x", text=wrong)] if wrong else []),
-        }
-    )
-
-
-def test_runs_of_one_job_on_one_kind_are_set_beside_each_other() -> None:
-    """Three times as slow is named; invalid runs, other kinds, and runs that leased nothing are not among them."""
-    results = [result(f"r{at}", f"d{at}", 3 if at == 2 else 1) for at in range(6)]
-    results += [result("w", "d9", 9, wrong="not watched"), result("i", None, 9), result("o", "d8", 9, "Xeon")]
-    (one,) = fleets(results)
-    assert (
-        one.judged
-        and [slow.device for slow in one.slow] == ["d2"]
-        and set(one.step_s) == {f"d{at}" for at in range(6)}
-    )
-    first, *others = lines(one)
-    assert (first["device"], first["is"]) == ("d2", "slower than its kind")
-    assert first["by_the_others"] == pytest.approx(3) and all(row["is"] == "as its kind" for row in others)
-    # The others' baseline has the sick one not in it.
-    assert others[0]["by_the_others"] == pytest.approx(1)
-    (few,) = fleets(results[:3])
-    assert not few.judged and {row["is"] for row in lines(few)} == {"not judged"}
-
-
-def test_groups_are_judged_beside_groups_and_a_slow_device_explains_its_own() -> None:
-    """A pair at a third of the speed has a slow link, unless one of its devices is slow by itself."""
-    held = [f"d{a} d{b}" for a in range(4) for b in range(a + 1, 4)]
-
-    def runs(slow: dict[str, int]) -> list[TrainingResult]:
-        made = [result(f"s{at}", f"d{at}", slow.get(f"d{at}", 1)) for at in range(6)]
-        for number, names in enumerate(held):
-            of = result(f"p{number}", None, slow.get(names, 1))
-            devices = [{"device_id": name} for name in reversed(names.split())]
-            digest = of.submission.model_copy(update={"digest": "e" * 64})
-            made.append(of.model_copy(update={"extensions": {"devices": devices}, "submission": digest}))
-        return made
-
-    alone, pairs = fleets(runs({"d0 d1": 3}))
-    assert (alone.size, pairs.size) == (1, 2) and not alone.slow
-    assert [slow.device for slow in pairs.slow] == ["d0 + d1"]
-    assert lines(pairs, sick([alone, pairs]))[0]["is"] == "slow together: the link between them"
-    alone, pairs = fleets(runs({"d0": 4, "d0 d1": 3}))
-    assert sick([alone, pairs]) == {"d0"}
-    assert lines(pairs, sick([alone, pairs]))[0]["is"] == "slow for d0"
-
-
-def test_a_devices_history_is_by_its_own_first_run() -> None:
-    """The newest first; only valid runs have a step, and other devices' are not in it."""
-    newest = result("c", "d1", 2)
-    rows = history([newest, result("b", "d1", 9, wrong="x"), result("o", "d2"), result("a", "d1")], "d1")
-    assert [row["run"] for row in rows] == ["x-1.c", "x-1.b", "x-1.a"]
-    assert [row["by_the_first"] for row in rows] == [pytest.approx(2), None, 1.0]

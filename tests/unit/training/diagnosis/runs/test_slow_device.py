@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferbench_tasks.training.diagnosis.runs.slow_device import find
-from tests.unit.training.fleet.test_outliers import result
+from tests.unit.training.fleet.test_rows import result
 
 OTHERS = [result(f"r{at}", f"d{at}", 3 if at == 2 else 1) for at in range(6)]
 
