@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from pydantic import ValidationError
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.training import networks
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.result import TrainingResult
+
+#: Fields of this version that its results leave out where they say what there was before, so that the version of before
+#: can read them -> that value.
+LEFT_OUT: Final = {"train.trainer": "torchrun", "devices.hosts": 1, "on_devices": []}
+
+
+def stored(job: TrainingJob) -> dict[str, Any]:
+    """The job as a result keeps it."""
+    fields = job.model_dump(mode="json")
+    for path, usual in LEFT_OUT.items():
+        block, _, name = path.rpartition(".")
+        holder = fields[block] if block else fields
+        if holder[name] == usual:
+            del holder[name]
+    return fields
+
+
+def fields_of(result: TrainingResult) -> dict[str, Any]:
+    """What a result keeps of its job, with the usual values of fields that came later: one job, the same fields,
+    whichever version stored it. {} of a result without its job.
+    """
+    fields: dict[str, Any] = {
+        name: dict(value) if isinstance(value, dict) else value
+        for name, value in (result.provenance.model_dump().get("job") or {}).items()
+    }
+    if not fields:
+        return fields
+    for path, usual in {**LEFT_OUT, **TrainingJob.newer}.items():
+        block, _, name = path.rpartition(".")
+        holder = value_at(fields, block) if block else fields
+        if isinstance(holder, dict):
+            holder.setdefault(name, usual)
+    return fields
 
 
 def has_job(result: TrainingResult) -> bool:

@@ -28,6 +28,7 @@ from inferbench_tasks.training.diagnosis.runs import (
 )
 from inferbench_tasks.training.diagnosis.verified import Verified
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import has_job, job_of
 
 #: Of what holds every epoch up.
 RULES: tuple[RunRule, ...] = (
@@ -98,10 +99,10 @@ def diagnose(
         )
     run = of_result(result, ranks)
     if run is None:
-        return Diagnosis(
-            run_id=result.run_id,
-            sentence="No cause is named: the run has too few steps for a figure, or its job is not known.",
-        )
+        why = "the run has too few steps for a figure, or its job is not known"
+        if has_job(result) and job_of(result) is None:
+            why = "its job is of another version, or of a package that is not installed here"
+        return Diagnosis(run_id=result.run_id, sentence=f"No cause is named: {why}.")
     of_device = list(slow_device.find(result, others, run.step_ms))
     causes = in_order([*causes_of(run), *of_device], run.step_ms)
     first = next((cause for cause in causes if cause.kind == "cause"), None)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.training.diagnosis.pipeline import Pipeline
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import job_of
 
 #: A rank's measured steps in the order of time: column -> values, ns; NaN where null.
 Steps = Mapping[str, NDArray[np.float64]]
@@ -122,13 +123,16 @@ class Observation:
 
 
 def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observation | None:
-    """None of a run without enough steps for figures, or without its job; ``ranks``: see ``diagnosis.raw``."""
+    """None of a run without enough steps for figures, or without a job that this version reads; ``ranks``: see
+    ``diagnosis.raw``.
+    """
     summary = result.summary
     timing = summary.synchronised if summary else None
-    fields = result.provenance.model_dump().get("job")
-    if summary is None or timing is None or not timing["phases"] or not fields:
+    if summary is None or timing is None or not timing["phases"]:
         return None
-    job = TrainingJob.model_validate(fields)
+    job = job_of(result)
+    if job is None:
+        return None
     phases = {
         name: PhaseTimes(of["wall_ms"]["mean"], of["cpu_ms"], of["wait_ms"] or 0.0)
         for name, of in timing["phases"].items()

@@ -29,7 +29,7 @@ def pipeline_of(result: TrainingResult) -> tuple[Observation, Pipeline]:
     if run is None or pipeline is None:
         raise InputError(
             f"{result.run_id} has no pipeline of loading and computing: too few steps, its data on the device, or "
-            "smooth inference, which loads by itself",
+            "smooth inference, which loads by itself; or its job is of another version",
             field="RUN",
         )
     return run, pipeline

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import networks
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
 
@@ -47,7 +48,10 @@ def unblocked_phases(run: Observation) -> tuple[str, ...]:
     Forward is one of a network of ours without running statistics, which are exchanged at its begin.
     """
     job = run.job
-    own_forward = job.model.kind == "network" and not networks.of(job).has_statistics
+    try:
+        own_forward = job.model.kind == "network" and not networks.of(job).has_statistics
+    except InputError:  # of a package that is not installed here, or can't be imported: nobody knows
+        own_forward = False
     return ("forward", "loss", "optimiser") if own_forward else ("loss", "optimiser")
 
 

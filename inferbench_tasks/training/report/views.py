@@ -9,6 +9,7 @@ from typing import Any
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.result import TrainingResult, TrainingSummary
+from inferbench_tasks.training.stored_job import fields_of
 
 #: The phases of a step in their order; a benchmark has some of them.
 PHASES = ("loading", "to_device", "processing", "forward", "loss", "backward", "gather", "optimiser")
@@ -69,7 +70,7 @@ def load_views(db: PerfDB, run_ids: Sequence[str]) -> list[TrainingView]:
         if known is None or known.attempt < result.attempt:
             newest[result.run_id] = result
     views = [
-        TrainingView(run_id, dict(newest[run_id].provenance.model_dump().get("job") or {}), newest[run_id])
+        TrainingView(run_id, fields_of(newest[run_id]), newest[run_id])
         for run_id in run_ids
         if run_id in newest
     ]

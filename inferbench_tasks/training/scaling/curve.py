@@ -16,6 +16,7 @@ from inferbench_tasks.training.comparison import Mean, ratio_interval
 from inferbench_tasks.training.diagnosis.observation import Steps
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
+from inferbench_tasks.training.stored_job import fields_of
 
 Kind = Literal["strong", "weak"]
 #: What does not change the work of a step, or is what scaling is over.
@@ -25,7 +26,7 @@ _APART = {
 }
 _HEAD = (
     "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "timing",
-    "expected",
+    "expected", "on_devices",
 )  # fmt: skip
 
 
@@ -146,7 +147,7 @@ def _step_ms(result: TrainingResult) -> float:
 
 
 def _job(result: TrainingResult) -> dict[str, Any]:
-    return dict(result.provenance.model_dump().get("job") or {})
+    return fields_of(result)
 
 
 def _batch_size(result: TrainingResult) -> int:

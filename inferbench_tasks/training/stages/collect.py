@@ -52,6 +52,7 @@ def run(inp: Input, ctx: Context) -> Output:
         spending,
         step_spans,
         steps,
+        stored_job,
     )
     from inferbench_tasks.training.order import Answer
     from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
@@ -134,7 +135,7 @@ def run(inp: Input, ctx: Context) -> Output:
             git_sha=git_sha,
             versions=environment.versions(),
             seeds={"train": job.train.seed},
-            **{"git_dirty": dirty, "job": job.model_dump(mode="json")},
+            **{"git_dirty": dirty, "job": stored_job.stored(job)},
         ),
         extensions=extensions,
     )

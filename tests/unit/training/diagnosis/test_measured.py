@@ -97,7 +97,11 @@ def test_a_remedy_that_was_disturbed_has_no_truth() -> None:
 def test_cores_of_devices_that_are_held_together_are_added() -> None:
     """Two devices of two cores each are four."""
     of = result(cores=2).model_copy(
-        update={"extensions": {"devices": [{"cores": [0, 1]}, {"cores": [2, 3]}]}}
+        update={
+            "extensions": {
+                "devices": [{"device_id": "a", "cores": [0, 1]}, {"device_id": "b", "cores": [2, 3]}]
+            }
+        }
     )
     run = of_result(of)
     assert run is not None and run.cores == 4

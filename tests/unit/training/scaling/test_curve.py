@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from inferbench_tasks.perfdb.documents import Provenance
 from inferbench_tasks.training.scaling.curve import Curve, curves
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
 from tests.unit.training.scaling.made import invalid, raw, result
@@ -75,3 +76,14 @@ def test_runs_of_other_work_and_runs_that_do_not_count_are_no_points() -> None:
     newer = result("weak", 2, 64, 3000)
     (curve,) = curves([newer, one, two], lambda _: [])
     assert curve.points[1].samples_per_s == 3000 and curve.points[1].lost_ms is None
+
+
+def test_runs_of_devices_by_name_and_of_the_version_before_are_of_one_curve() -> None:
+    """Which devices a run may be given is no part of its work, and a field that is missing has its usual value."""
+    one, two = result("one", 1, 64, 2000), result("two", 2, 64, 3200)
+    fields = two.provenance.model_dump()["job"]
+    del fields["train"]["trainer"], fields["data"]["read"]
+    fields["on_devices"] = ["a.cpu-0", "a.cpu-1"]
+    two = two.model_copy(update={"provenance": Provenance.model_validate({"job": fields})})
+    (curve,) = curves([one, two], lambda made: ())
+    assert [point.ranks for point in curve.points] == [1, 2]
