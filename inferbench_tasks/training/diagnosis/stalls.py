@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.fleet.rows import devices_of
 from inferbench_tasks.training.result import TrainingResult
 
 Place = Literal["device", "memory", "disk", "cold"]
@@ -72,7 +73,12 @@ class Stalls:
 
 def place_of(result: TrainingResult) -> Place:
     """Where its data lay."""
-    data = _job(result).get("data") or {}
+    return place_in(_job(result))
+
+
+def place_in(job: Mapping[str, Any]) -> Place:
+    """Where a job has its data lie."""
+    data = job.get("data") or {}
     place: Place = "cold" if data.get("read") == "cold" else data.get("where", "disk")
     return place
 
@@ -83,14 +89,32 @@ def timing_of(result: TrainingResult) -> dict[str, Any] | None:
     return timing if result.verdict.valid and timing and timing["phases"] else None
 
 
-def training_of(result: TrainingResult) -> str:
-    """The same of runs that differ in where their data lies, and in nothing else."""
-    job, device = _job(result), result.device
+def training_of(result: TrainingResult, of_job: Mapping[str, Any] | None = None) -> str:
+    """The same of runs that differ in where their data lies, and in nothing else: the job, the cluster, the host, the
+    devices that were held, and the engine with its versions. ``of_job``: its job, if that is known already.
+    """
+    job, device = _job(result) if of_job is None else of_job, result.device
     rest = {
         name: value for name, value in job.items() if name not in ("data", "name", "description", "expected")
     }
     data = {name: value for name, value in (job.get("data") or {}).items() if name not in ("where", "read")}
-    return repr((rest, data, (device.name, device.cores) if device else None))
+    machine = (
+        (device.kind, device.name, device.cores) if device else None,
+        result.cluster,
+        devices_of(result),
+        hosts_of(result),
+    )
+    engine = result.engine.model_dump() if result.engine else None
+    return repr((rest, data, machine, engine))
+
+
+def hosts_of(result: TrainingResult) -> tuple[str, ...]:
+    """Those of the devices that it held; of a run that leased none the one that it ran on, () of older ones."""
+    hosts = {str(held["host"]) for held in result.extensions.get("devices") or [] if held.get("host")}
+    if not hosts:
+        host = (result.environment.get("system") or {}).get("host")
+        hosts = {str(host)} if host else set()
+    return tuple(sorted(hosts))
 
 
 def difference(timing: Mapping[str, Any], less: Mapping[str, Any]) -> Difference:

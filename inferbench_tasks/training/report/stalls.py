@@ -66,14 +66,6 @@ def _groups(views: Sequence[TrainingView]) -> list[dict[str, TrainingView]]:
     for view in views:
         if not view.valid or view.timing is None:
             continue
-        data, device = view.job.get("data") or {}, view.result.device
-        place = "cold" if data.get("read") == "cold" else str(data.get("where", "disk"))
-        rest = {
-            key: value
-            for key, value in view.job.items()
-            if key not in ("data", "name", "description", "expected")
-        }
-        of = {key: value for key, value in data.items() if key not in ("where", "read")}
-        machine = (device.name, device.cores) if device else None
-        groups.setdefault(repr((rest, of, machine)), {}).setdefault(place, view)
+        training = by_runs.training_of(view.result, view.job)
+        groups.setdefault(training, {}).setdefault(by_runs.place_in(view.job), view)
     return list(groups.values())

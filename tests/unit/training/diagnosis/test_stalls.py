@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.of_run import with_stalls
 from inferbench_tasks.training.diagnosis.stalls import stalls_of
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import EngineInfo, TrainingResult
 from tests.unit.training.report.results import view
 
 PLACES = (("device", "warm"), ("memory", "warm"), ("disk", "warm"), ("disk", "cold"))
@@ -63,3 +65,35 @@ def test_the_differences_are_evidence_of_what_speaks_of_loading() -> None:
     assert made.stalls is not None and made.stalls["computing_ms"] == 12.0
     plain = Diagnosis(run_id="a", sentence="s", causes=causes)
     assert with_stalls(plain, None) is plain
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cluster": "b"},
+        {"extensions": {"devices": [{"device_id": "d2", "host": "h"}]}},
+        {"extensions": {"devices": [{"device_id": "d1", "host": "other"}]}},
+        {"engine": EngineInfo(kind="torchrun", strategy="ddp", processes=1, threads=1, version="2.7")},
+        {"device": DeviceInfo(kind="gpu", name="x", cores=2)},
+    ],
+)
+def test_runs_elsewhere_or_of_another_torch_are_no_siblings(changes: dict[str, Any]) -> None:
+    """What differs then is not where the data lies: cluster, device, host, kind and torch's version have to agree."""
+    same: dict[str, Any] = {
+        "cluster": "a",
+        "extensions": {"devices": [{"device_id": "d1", "host": "h"}]},
+        "engine": EngineInfo(kind="torchrun", strategy="ddp", processes=1, threads=1, version="2.8"),
+    }
+    one, other = (of.model_copy(update=same) for of in RUNS[:2])
+    assert stalls_of(one, [one, other]) is not None
+    assert stalls_of(one, [one, other.model_copy(update=changes)]) is None
+
+
+def test_of_runs_that_leased_nothing_the_machine_counts() -> None:
+    """Two machines of one kind whose users ran the same submission."""
+    one, other = (
+        of.model_copy(update={"environment": {"system": {"host": host}}})
+        for of, host in zip(RUNS[:2], ("a", "b"), strict=True)
+    )
+    assert stalls_of(one, [one, other]) is None
+    assert stalls_of(one, [one, other.model_copy(update={"environment": one.environment})]) is not None

@@ -57,6 +57,16 @@ def test_runs_of_two_machines_are_no_difference() -> None:
     assert stalls([run("device", "warm", 1), memory]) == []
 
 
+def test_runs_of_two_hosts_are_no_difference() -> None:
+    """The table goes by the same key as the diagnosis: held devices of two hosts of the same kind."""
+    device, memory = run("device", "warm", 1), run("memory", "warm", 2)
+    for view_, host in ((device, "a"), (memory, "b")):
+        view_.result.extensions = {"devices": [{"device_id": f"{host}-0", "host": host}]}
+    assert stalls([device, memory]) == []
+    memory.result.extensions = device.result.extensions
+    assert len(stalls([device, memory])) == 1
+
+
 def test_preparing_beside_data_on_the_device_has_the_batches_in_it() -> None:
     """Without a run from memory the two can't be told apart, and the cell says so."""
     (table,) = stalls([run("device", "warm", 1), run("disk", "warm", 3)])
