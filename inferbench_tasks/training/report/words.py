@@ -10,6 +10,8 @@ from itertools import groupby
 
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.diagnosis.observation import of_result
+from inferbench_tasks.training.diagnosis.runs import wrong_column
 from inferbench_tasks.training.report import expectation
 from inferbench_tasks.training.report.views import TrainingView
 
@@ -38,22 +40,35 @@ def sentences(
 
 
 def _of_jade(diagnoses: Sequence[tuple[TrainingView, Diagnosis]]) -> list[str]:
-    """What holds of Jade's columns of valid runs: a sentence for each that is wrong, one for all that are right."""
+    """What holds of Jade's columns of valid runs: a sentence for each that is wrong, one for all that are right, one
+    for those of which neither can be said.
+    """
     texts: list[str] = []
     right: list[TrainingView] = []
+    untold: list[TrainingView] = []
     for view, diagnosis in diagnoses:
         jade = view.summary.jade if view.summary else None
         wrong = [cause for cause in diagnosis.causes if cause.rule in WRONG_FIGURES]
         texts += [f"{view.label}: {cause.sentence}" for cause in wrong[: MOST_RUNS - len(texts)]]
         if view.valid and jade and jade["columns"] and not wrong:
-            right.append(view)
-    if right:
-        names = right[0].label if len(right) == 1 else f"{len(right)} run(s)"
+            run = of_result(view.result)
+            (right if run is not None and wrong_column.hold(run) else untold).append(view)
+    if untold:
         texts.append(
-            f"BenchmarkJade's columns of {names} hold what they are called by, within {LEAST_SHARE:.0%} of a step"
+            f"Whether BenchmarkJade's columns of {_names(untold)} hold what they are called by could not be told: they "
+            f"are not within {LEAST_SHARE:.0%} of a step of the synchronised phases, and no rule says why, or there is "
+            "nothing to set beside them."
+        )
+    if right:
+        texts.append(
+            f"BenchmarkJade's columns of {_names(right)} hold what they are called by, within {LEAST_SHARE:.0%} of a step"
             + (": a CPU runs in step with its host." if all(_on_cpu(view) for view in right) else ".")
         )
     return texts
+
+
+def _names(views: Sequence[TrainingView]) -> str:
+    return views[0].label if len(views) == 1 else f"{len(views)} run(s)"
 
 
 def _on_cpu(view: TrainingView) -> bool:

@@ -28,17 +28,11 @@ def find(run: Observation) -> Iterator[Cause]:
     The sum of all columns has to be that of the phases within 5%: a part that is somewhere else is not gone. Columns of
     the measured steps alone are looked at; what the start of an epoch adds is ``startup_in_means``'.
     """
-    moved = moved_ms(run)
-    if moved is None:
+    moved, why = moved_ms(run), _why(run)
+    if moved is None or why is None:
         return
     short, long, ms = moved
-    columns, truth = _columns_ms(run), true_ms(run)
-    gpu = run.job.devices.kind.kind == "gpu"
-    why = (
-        "work was only launched when the clock was read, and who waits for the device first has its time"
-        if gpu
-        else "its barrier has every rank wait for the last one there"
-    )
+    columns, truth = columns_ms(run), true_ms(run)
     yield Cause(
         rule="wrong_column",
         kind="wrong",
@@ -52,9 +46,34 @@ def find(run: Observation) -> Iterator[Cause]:
     )
 
 
+def _why(run: Observation) -> str | None:
+    """What moves time between the columns; None where nothing does: a CPU runs in step with its host, one rank has
+    nobody to wait for, and a barrier of nccl waits for the device. Smooth inference has none behind its forward pass.
+    """
+    devices = run.job.devices
+    several = devices.exchange is not None and devices.ranks > 1
+    in_step = devices.kind.kind != "gpu" or (several and devices.exchange == "nccl" and not run.job.smooth)
+    if not in_step:
+        return (
+            "work was only launched when the clock was read, and who waits for the device first has its time"
+        )
+    return "its barrier has every rank wait for the last one there" if several else None
+
+
+def hold(run: Observation) -> bool:
+    """Whether each column is there, and within 5% of a step of the phases that it is to hold."""
+    columns, truth = columns_ms(run), true_ms(run)
+    least_ms = LEAST_SHARE * sum(truth.values())
+    return (
+        bool(columns)
+        and columns.keys() == truth.keys()
+        and all(abs(columns[name] - truth[name]) <= least_ms for name in columns)
+    )
+
+
 def moved_ms(run: Observation) -> tuple[str, str, float] | None:
     """(the column that lacks it, the one that has it, ms); None where no column holds another's work."""
-    columns, truth = _columns_ms(run), true_ms(run)
+    columns, truth = columns_ms(run), true_ms(run)
     if not columns or columns.keys() != truth.keys():
         return None
     more = {name: columns[name] - truth[name] for name in columns}
@@ -75,7 +94,7 @@ def true_ms(run: Observation) -> dict[str, float]:
     }
 
 
-def _columns_ms(run: Observation) -> dict[str, float]:
+def columns_ms(run: Observation) -> dict[str, float]:
     """Jade's columns over the measured steps, ms; {} where they were not asked for."""
     steady = (run.jade or {}).get("without_warmup") or {}
     return {name: seconds * 1e3 for name, seconds in steady.items()}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.perfdb.documents import DeviceInfo
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.report.words import sentences
+from inferbench_tasks.training.report.views import TrainingView
 from tests.unit.training.report.results import view
 
 
@@ -63,10 +68,46 @@ def test_data_on_the_device_is_no_training_that_is_faster() -> None:
         assert not any("astest" in text or "samples/s" in text for text in sentences([one, other])), key
 
 
+def jade(loading_ms: float, forward_ms: float) -> dict[str, Any]:
+    """Columns of that, the same over the measured steps."""
+    columns = {"loading": loading_ms / 1e3, "forward": forward_ms / 1e3}
+    return {"columns": columns, "without_warmup": columns, "step_s": sum(columns.values()), "epoch_s": 1.0}
+
+
+def with_job(of: TrainingView) -> TrainingView:
+    """Its truth: 4 + 1 ms of loading, 5 of forward."""
+    job = {"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": {"benchmark": "inference"}}
+    of.result.provenance = Provenance.model_validate({"job": job})
+    return of
+
+
+@pytest.mark.parametrize(
+    ("columns", "right"),
+    [
+        (jade(5, 5), True),
+        (jade(5.5, 4.5), True),  # 5% of 10 ms
+        (jade(5.6, 4.6), False),
+        (jade(8, 5), False),  # the sum is not the step's, so that no rule names it
+        ({**jade(5, 5), "without_warmup": None}, False),
+        (jade(0.5, 5), False),
+    ],
+)
+def test_columns_are_called_right_only_where_each_is(columns: dict[str, Any], right: bool) -> None:
+    """That no rule fired proves nothing: 8 ms where 5 belong are not right, and without the measured steps alone nobody
+    can tell.
+    """
+    texts = sentences([one := with_job(view("b", jade=columns))], [(one, Diagnosis(run_id="b", sentence=""))])
+    assert texts[-1].startswith("BenchmarkJade's columns of b hold") is right
+    assert ("of b hold what they are called by could not be told" in texts[-1]) is not right
+
+
 def test_what_jades_clock_puts_into_the_wrong_column_is_said_first() -> None:
     """With the rule's sentence; of runs whose columns are right one sentence; of runs without such columns none."""
-    jade = {"columns": {"loading": 0.1, "forward": 0.2}, "step_s": 0.3, "epoch_s": 1.0}
-    wrong, right, without = view("a", jade=jade), view("b", jade=jade), view("c")
+    wrong, right, without = (
+        with_job(view("a", jade=jade(5, 5))),
+        with_job(view("b", jade=jade(5, 5))),
+        view("c"),
+    )
     right.result.device = DeviceInfo(kind="cpu", cores=2)
     cause = Cause(
         rule="wrong_column", kind="wrong", sentence="It puts 3 ms of forward into loading.", evidence=[]
