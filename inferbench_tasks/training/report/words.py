@@ -61,8 +61,8 @@ def _of_jade(diagnoses: Sequence[tuple[TrainingView, Diagnosis]]) -> list[str]:
         )
     if right:
         texts.append(
-            f"BenchmarkJade's columns of {_names(right)} hold what they are called by, within {LEAST_SHARE:.0%} of a step"
-            + (": a CPU runs in step with its host." if all(_on_cpu(view) for view in right) else ".")
+            f"BenchmarkJade's columns of {_names(right)} hold what they are called by, within {LEAST_SHARE:.0%} of a "
+            "step" + (": a CPU runs in step with its host." if all(_on_cpu(view) for view in right) else ".")
         )
     return texts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from inferbench_tasks.analysis.report.page import number
@@ -14,7 +15,8 @@ from inferbench_tasks.training.result import TrainingResult
 def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: float) -> Iterator[Cause]:
     """By the baseline of ``training fleet``: valid runs of the same job on devices of the same kind, five at least.
 
-    ``others``: the newest first, the run itself among them.
+    The device is named by its newest runs; this run, which may be another, has to be beyond the bound itself, and its
+    cost is by its own step. ``others``: the newest first, the run itself among them.
     """
     device = only_device(result)
     if device is None or result.submission.digest is None:
@@ -22,18 +24,20 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
     same = [other for other in others if other.submission.digest == result.submission.digest]
     for fleet in fleets(same):
         for slow in fleet.slow:
-            if slow.device != device:
+            ratio = slow.ratio * _by_the_newest(result, same, fleet.runs[slow.device])
+            if slow.device != device or ratio <= slow.bound:
                 continue
-            cost_ms = step_ms * (1 - 1 / slow.ratio)
+            cost_ms = step_ms * (1 - 1 / ratio)
             warnings = [str(text) for text in result.certificate.get("warnings", []) if "clock" in str(text)]
             yield Cause(
                 rule="slow_device",
                 kind="cause",
-                sentence=f"Its device {device} is slower than its kind: {slow.ratio:.2f} times the others' step.",
+                sentence=f"Its device {device} is slower than its kind: {ratio:.2f} times the others' step.",
                 evidence=[
                     f"{len(fleet.step_s)} devices of {fleet.kind} ran this job; chance explains up to "
                     f"{slow.bound:.2f} times, at {FALSE_ALARMS:.0%} of fleets with equal devices",
-                    f"runs of this device: {', '.join(fleet.runs[device])}; of the step it is "
+                    f"newest runs of this device: {', '.join(fleet.runs[device])}, {slow.ratio:.2f} times the others'; "
+                    "of this run's step it is "
                     f"{number(cost_ms)} of {number(step_ms)} ms",
                     *warnings,
                 ],
@@ -49,3 +53,12 @@ def only_device(result: TrainingResult) -> str | None:
     """The one device that it leased; None of a run that leased none, or several."""
     held = result.extensions.get("devices") or []
     return str(held[0]["device_id"]) if len(held) == 1 else None
+
+
+def _by_the_newest(result: TrainingResult, same: Sequence[TrainingResult], runs: Sequence[str]) -> float:
+    """The run's step by the geometric mean of those of its device's newest ``runs``, all of one job."""
+    rates = {other.run_id: other.summary.bare["samples_per_s"] for other in reversed(same) if other.summary}
+    own = result.summary.bare["samples_per_s"] if result.summary else None
+    if not own:
+        return 0.0
+    return math.exp(sum(math.log(rates[run]) for run in runs) / len(runs)) / float(own)

@@ -9,8 +9,8 @@ import pytest
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
-from inferbench_tasks.training.report.words import sentences
 from inferbench_tasks.training.report.views import TrainingView
+from inferbench_tasks.training.report.words import sentences
 from tests.unit.training.report.results import view
 
 
