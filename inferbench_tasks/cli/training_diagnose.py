@@ -37,7 +37,7 @@ def diagnose(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Say what holds a training up: by which figures, what it costs of a step, and what would mend it."""
-    from inferbench_tasks.training.diagnosis import measured
+    from inferbench_tasks.training.diagnosis import measured, verification
     from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
     from inferbench_tasks.training.imported import store
 
@@ -51,6 +51,8 @@ def diagnose(
         diagnosis = diagnosis_of(db, subject)
     cause = diagnosis.remedied
     submission = measured.changed_job(subject, cause) if cause else None
+    if verify and submission is not None:
+        verification.require_here(subject)
     if write is not None:
         if submission is None:
             raise InputError(f"nothing to write: no field of the submission mends it. {diagnosis.sentence}")
@@ -78,9 +80,13 @@ def diagnose(
 def said(verified: Verified) -> str:
     """A remedy that was run, in a sentence."""
     changes = ", ".join(f"{name}: {value}" for name, value in verified.changes.items())
-    predicted = f"a step of {number(verified.predicted_ms)} ms (gain {number(verified.predicted_gain_ms)})"
+    predicted = "nothing"
+    if verified.predicted_ms is not None:
+        predicted = (
+            f"a step of {number(verified.predicted_ms)} ms (gain {number(verified.predicted_gain_ms)})"
+        )
     if verified.measured_ms is None:
-        measured = f"not measured: the run is {verified.verdict}"
+        measured = f"not measured: {_unmeasured(verified)}"
     else:
         measured = (
             f"measured {number(verified.measured_ms)} ms (gain {number(verified.measured_gain_ms)}); predicted by "
@@ -88,6 +94,10 @@ def said(verified: Verified) -> str:
         )
     when = f"{verified.created_at:%Y-%m-%d}"
     return f"Verified {when} by {verified.remedied} ({changes}): predicted {predicted}, {measured}."
+
+
+def _unmeasured(verified: Verified) -> str:
+    return f"another machine, {verified.reason}" if verified.reason else f"the run is {verified.verdict}"
 
 
 def emit_causes(import_id: str, causes: Sequence[Cause], output: OutputFormat) -> None:

@@ -278,18 +278,25 @@ class PerfDB(Lifecycle):
         )
 
     def delete_result(self, run_id: str) -> int:
-        """Remove all attempts' results of a run with the files that they name; how many results there were."""
-        results = self.find_results({"run_id": run_id})
-        for document in results:
-            self._session.retrying(
-                lambda document=document: self._session.database()["results"].delete_one(  # type: ignore[misc]
-                    {"run_id": run_id, "attempt": document.attempt}
-                ),
-                "deleting a result",
-            )
-            for file in attachments_of(document.model_dump()):
-                self.files.delete(file)
-        return len(results)
+        """Remove all attempts' results of a run with the files that they name, a training's with the remedies of it
+        that were run; how many results there were.
+        """
+        found = {
+            "results": [result.model_dump() for result in self.find_results({"run_id": run_id})],
+            "trainings": [to_plain(raw) for raw in self.find_raw({"run_id": run_id}, collection="trainings")],
+        }
+        for collection, documents in found.items():
+            for document in documents:
+                self._delete_many(collection, {"run_id": run_id, "attempt": document["attempt"]})
+                for file in attachments_of(document):
+                    self.files.delete(file)
+        self._delete_many("verified_remedies", {"$or": [{"run": run_id}, {"remedied": run_id}]})
+        return sum(map(len, found.values()))
+
+    def _delete_many(self, collection: str, filter: Mapping[str, Any]) -> None:
+        self._session.retrying(
+            lambda: self._session.database()[collection].delete_many(filter), f"deleting of {collection}"
+        )
 
     def samples(self, run_id: str, attempt: int | None = None) -> pyarrow.Table:
         """The raw records of a run (columns: ``loadgen.records``), checked against their SHA-256.

@@ -196,11 +196,14 @@ def test_the_page_of_a_run_draws_its_phases(http: TestClient, trainings: dict[st
 def test_what_a_remedy_brought_is_kept_beside_the_diagnosis(
     http: TestClient, perfdb: PerfDB, trainings: dict[str, str]
 ) -> None:
-    """Over REST and on the run's page; kept again it stands there once; another run has none of it."""
+    """Over REST and on the run's page; kept again it stands there once; another run has none of it, nor has another
+    attempt of this one. Deleting the training takes its steps and its remedies too.
+    """
     run = trainings["fast"]
     of = Verified(
-        run=run, rule="fetch", remedied="y-1.000", changes={"data.where": "memory"}, step_ms=12.0, predicted_ms=8.0,
-        measured_ms=9.0, predicted_by_measured=8 / 9, predicted_gain_ms=4.0, measured_gain_ms=3.0, verdict="valid",
+        run=run, attempt=1, rule="fetch", remedied="y-1.000", changes={"data.where": "memory"}, step_ms=12.0,
+        predicted_ms=8.0, measured_ms=9.0, predicted_by_measured=8 / 9, predicted_gain_ms=4.0, measured_gain_ms=3.0,
+        verdict="valid",
     )  # fmt: skip
     for _ in range(2):
         verified.keep(perfdb, of)
@@ -212,6 +215,10 @@ def test_what_a_remedy_brought_is_kept_beside_the_diagnosis(
     assert tables[1]["title"] == "Remedies that were run" and tables[1]["rows"][0][3] == "y-1.000"
     assert http.get(f"{API}/{trainings['slow']}/diagnosis").json()["verified"] == []
     assert http.get(f"{API}/none/diagnosis").status_code == 404
+    assert verified.of_run(perfdb, run, 2) == []
+    files = perfdb.sizes()["files"]
+    assert perfdb.delete_result(run) == 1 and verified.of_run(perfdb, run, 1) == []
+    assert http.get(f"{API}/{run}").status_code == 404 and perfdb.sizes()["files"] == files - 1
 
 
 @pytest.fixture

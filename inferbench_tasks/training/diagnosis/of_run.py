@@ -27,7 +27,7 @@ def diagnosis_of(db: PerfDB, result: TrainingResult, ranks: Sequence[Steps] | No
     steps = steps_of(db, result) if ranks is None else ranks
     made = diagnose(result, steps, same_job(db, result))
     made = with_stalls(made, stalls_of(result, siblings(db, result)))
-    return made.model_copy(update={"verified": verified.of_run(db, result.run_id)})
+    return made.model_copy(update={"verified": verified.of_run(db, result.run_id, result.attempt)})
 
 
 def siblings(db: PerfDB, result: TrainingResult) -> list[TrainingResult]:

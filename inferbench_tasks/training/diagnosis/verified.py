@@ -14,23 +14,32 @@ COLLECTION = "verified_remedies"
 
 
 class Verified(Document):
-    """A remedy that was run. Times are of a step, ms, of as many samples as before; the measured ones are None where
-    the new run is not valid, which ``verdict`` says. ``changes``: fields of the submission. ``sentence``: the cause.
+    """A remedy that was run, of one attempt of a run. Times are of a step, ms, of as many samples as before; the
+    measured ones are None where the new run is not valid, which ``verdict`` says, or was made by another machine or
+    torch, which ``reason`` says; the predicted ones where the rule predicts nothing. ``changes``: fields of the
+    submission. ``sentence``: the cause.
     """
 
     run: str
+    attempt: int
     rule: str
     remedied: str
     sentence: str = ""
     changes: dict[str, object] = {}
     step_ms: float
-    predicted_ms: float
+    predicted_ms: float | None
     measured_ms: float | None = None
     predicted_by_measured: float | None = None
-    predicted_gain_ms: float
+    predicted_gain_ms: float | None
     measured_gain_ms: float | None = None
     verdict: str
+    reason: str | None = None
     created_at: datetime = Field(default_factory=utc_now)
+
+    @property
+    def unmeasured(self) -> str:
+        """Why nothing was measured."""
+        return self.reason or self.verdict
 
 
 def keep(db: PerfDB, verified: Verified) -> None:
@@ -38,16 +47,18 @@ def keep(db: PerfDB, verified: Verified) -> None:
     stored = to_stored(verified.model_dump())
     db.retrying(
         lambda: db.collection(COLLECTION).replace_one(
-            {"_id": f"{verified.run}/{verified.remedied}"}, stored, upsert=True
+            {"_id": f"{verified.run}/{verified.attempt}/{verified.remedied}"}, stored, upsert=True
         ),
         "keeping a verified remedy",
     )
 
 
-def of_run(db: PerfDB, run_id: str) -> list[Verified]:
-    """Of a run, the newest first."""
+def of_run(db: PerfDB, run_id: str, attempt: int) -> list[Verified]:
+    """Of an attempt of a run, the newest first: another attempt is another measurement, with causes of its own."""
     documents = db.retrying(
-        lambda: list(db.collection(COLLECTION).find({"run": run_id}).sort("created_at", -1)),
+        lambda: list(
+            db.collection(COLLECTION).find({"run": run_id, "attempt": attempt}).sort("created_at", -1)
+        ),
         "reading verified remedies",
     )
     return [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.report.views import TrainingView
 
@@ -29,7 +30,7 @@ def diagnoses(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, An
                     cause.remedy or "–",
                     number(cost_ms),
                     number(gain_ms),
-                    _measured_gain(diagnosis, cause.rule),
+                    _measured_gain(diagnosis, cause),
                 ]
             )
     if not rows:
@@ -52,12 +53,14 @@ def diagnoses(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, An
     return [found, *_verified(of)]
 
 
-def _measured_gain(diagnosis: Diagnosis, rule: str) -> str:
-    """Of the newest run of that cause's remedy."""
-    newest = next((of for of in diagnosis.verified if of.rule == rule), None)
+def _measured_gain(diagnosis: Diagnosis, cause: Cause) -> str:
+    """Of the newest run of that cause's remedy, as it is now: other changes are another remedy."""
+    newest = next(
+        (of for of in diagnosis.verified if of.rule == cause.rule and of.changes == cause.changes), None
+    )
     if newest is None:
         return "–"
-    return number(newest.measured_gain_ms) if newest.measured_ms is not None else newest.verdict
+    return number(newest.measured_gain_ms) if newest.measured_ms is not None else newest.unmeasured
 
 
 def _verified(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, Any]]:
@@ -70,7 +73,7 @@ def _verified(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, An
             one.remedied,
             number(one.step_ms),
             number(one.predicted_ms),
-            number(one.measured_ms) if one.measured_ms is not None else one.verdict,
+            number(one.measured_ms) if one.measured_ms is not None else one.unmeasured,
             number(one.predicted_by_measured),
         ]
         for view, diagnosis in of
@@ -83,8 +86,8 @@ def _verified(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, An
         "predicted by measured",
     ]  # fmt: skip
     note = (
-        "A step of another batch counts by its samples. A run that is not valid measures nothing: its verdict "
-        "stands."
+        "A step of another batch counts by its samples. A run that is not valid, or of another machine or torch, "
+        "measures nothing: what is wrong with it stands there."
     )
     return [
         {"title": "Remedies that were run", "head": head, "rows": rows, "numbers": [4, 5, 6, 7], "note": note}

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pytest
 
+from inferbench_tasks import settings
+from inferbench_tasks.cli.training_diagnose import said
 from inferbench_tasks.contracts.verdict import Reason, Verdict
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.submission.base import submission_of
 from inferbench_tasks.training.diagnosis.measured import Diagnosis, changed_job, diagnose
 from inferbench_tasks.training.diagnosis.observation import of_result
-from inferbench_tasks.training.diagnosis.verification import beside
+from inferbench_tasks.training.diagnosis.verification import beside, require_here
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import EngineInfo, TrainingResult
 from tests.unit.training.report.results import view
 
 JOB = {
@@ -92,6 +99,41 @@ def test_a_remedy_that_was_disturbed_has_no_truth() -> None:
     truth = beside(diagnose(of), of, disturbed)
     assert truth.measured_ms is None and truth.measured_gain_ms is None
     assert truth.verdict == "disturbed: stolen"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"device": DeviceInfo(kind="cpu", cores=2)}, "cores 2 instead of 8"),
+        ({"device": DeviceInfo(kind="cpu", name="x", cores=8)}, "device x instead of unknown"),
+        ({"cluster": "b"}, "cluster b instead of unknown"),
+        (
+            {"engine": EngineInfo(kind="torchrun", strategy="ddp", processes=1, threads=1, version="2.8")},
+            "torch 2.8 instead of unknown",
+        ),
+    ],
+)
+def test_a_remedy_that_ran_elsewhere_measures_nothing(changes: dict[str, Any], reason: str) -> None:
+    """Another device, fewer cores, another cluster or torch: what the step became then is not the remedy's doing."""
+    of = result()
+    truth = beside(diagnose(of), of, result().model_copy(update=changes))
+    assert truth.measured_ms is None and truth.measured_gain_ms is None and truth.verdict == "valid"
+    assert truth.reason == reason and reason in said(truth)
+
+
+def test_a_remedy_is_not_run_on_another_machine_than_the_run_was() -> None:
+    """Refused with what differs and what helps; on this machine it is not."""
+    hardware = environment.hardware()
+    device = DeviceInfo(
+        kind="cpu",
+        name=environment.device_name("cpu", hardware),
+        cores=environment.granted_cores(hardware),
+    )
+    here = result().model_copy(update={"device": device, "cluster": os.environ.get(settings.CLUSTER) or None})
+    require_here(here)
+    for other in ({"device": DeviceInfo(kind="cpu", name="x", cores=device.cores)}, {"cluster": "far"}):
+        with pytest.raises(InputError, match=r"another machine than the run was .*--write FILE"):
+            require_here(here.model_copy(update=other))
 
 
 def test_cores_of_devices_that_are_held_together_are_added() -> None:

@@ -97,20 +97,45 @@ def test_a_page_says_what_holds_each_run_up() -> None:
 
 def test_a_remedy_that_was_run_stands_beside_its_prediction() -> None:
     """Its gain in the cause's row, both steps in a table of its own; one that was not valid has its verdict."""
-    cause = Cause(rule="fetch", kind="cause", sentence="s", evidence=[], cost_s=0.018, gain_s=0.018)
+    changes = {"data.where": "memory"}
+    cause = Cause(
+        rule="fetch", kind="cause", sentence="s", evidence=[], cost_s=0.018, gain_s=0.018, changes=changes
+    )
     one = Verified(
-        run="a", rule="fetch", remedied="b-1.000", changes={"data.where": "memory"}, step_ms=30.0, predicted_ms=12.0,
+        run="a", attempt=1, rule="fetch", remedied="b-1.000", changes=changes, step_ms=30.0, predicted_ms=12.0,
         measured_ms=14.0, predicted_by_measured=12 / 14, predicted_gain_ms=18.0, measured_gain_ms=16.0,
         verdict="valid",
     )  # fmt: skip
     bad = one.model_copy(
         update={"measured_ms": None, "measured_gain_ms": None, "verdict": "disturbed: stolen"}
     )
-    for newest, said, gain in ((one, "14", "16"), (bad, "disturbed: stolen", "disturbed: stolen")):
+    elsewhere = bad.model_copy(update={"reason": "cores 8 instead of 2", "verdict": "valid"})
+    for newest, said, gain in (
+        (one, "14", "16"),
+        (bad, "disturbed: stolen", "disturbed: stolen"),
+        (elsewhere, "cores 8 instead of 2", "cores 8 instead of 2"),
+    ):
         diagnosis = Diagnosis(run_id="a", sentence="s", causes=[cause], verified=[newest])
         causes, verified = diagnosis_tables.diagnoses([(view("a"), diagnosis)])
         assert causes["rows"][0][-1] == gain
         assert verified["rows"][0][:7] == ["a", "fetch", "data.where: memory", "b-1.000", "30", "12", said]
+
+
+def test_another_remedy_of_the_same_rule_is_no_measured_gain() -> None:
+    """9 ms by seven loader processes say nothing of the two that are advised now."""
+    cause = Cause(
+        rule="preparation", kind="cause", sentence="s", evidence=[], cost_s=0.002, gain_s=0.002,
+        changes={"loader.workers": 2},
+    )  # fmt: skip
+    seven = Verified(
+        run="a", attempt=1, rule="preparation", remedied="b-1.000", changes={"loader.workers": 7}, step_ms=12.0,
+        predicted_ms=8.0, measured_ms=3.0, predicted_by_measured=8 / 3, predicted_gain_ms=4.0, measured_gain_ms=9.0,
+        verdict="valid",
+    )  # fmt: skip
+    two = seven.model_copy(update={"changes": {"loader.workers": 2}, "measured_gain_ms": 1.5})
+    for verified, gain in (([seven], "–"), ([seven, two], "1.5")):
+        diagnosis = Diagnosis(run_id="a", sentence="s", causes=[cause], verified=verified)
+        assert diagnosis_tables.diagnoses([(view("a"), diagnosis)])[0]["rows"][0][-1] == gain
 
 
 def test_an_impossible_forward_is_marked_in_jades_table() -> None:
