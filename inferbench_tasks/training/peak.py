@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from inferbench_tasks.catalogue import Hardware, find_hardware
+
+#: By so much Winograd's F(4 x 4, 3 x 3) needs fewer products than a direct 3 x 3 convolution, of which the FLOP are
+#: counted: 6 x 6 for 4 x 4 results instead of 9 x 16 (Lavin and Gray, CVPR 2016). cuDNN and oneDNN use no larger tile.
+FEWER_PRODUCTS: Final = 4.0
 
 
 def peak_flops(sheet: Hardware, precision: str | None, *, tf32_for_fp32: bool = False) -> float | None:
@@ -21,8 +27,22 @@ def peak_flops(sheet: Hardware, precision: str | None, *, tf32_for_fp32: bool = 
     return tflops * 1e12 if tflops else None
 
 
-def least_forward_s(device: str | None, precision: str, flop: float | None) -> float | None:
-    """Seconds of ``flop`` at the peak of the device by its name; None where the table has not both."""
+def device_flops(device: str | None, precision: str, cores: float | None = None) -> float | None:
+    """FLOP/s of the datasheet of a device by its name; None where the table has not both.
+
+    ``cores``: of a CPU those that may be used: more than a processor has are several processors.
+    """
     sheet = find_hardware(device) if device else None
     peak = peak_flops(sheet, precision) if sheet is not None else None
-    return flop / peak if peak and flop else None
+    if sheet is None or peak is None:
+        return None
+    processors = cores / sheet.cores if sheet.kind == "cpu" and cores and sheet.cores else 1.0
+    return peak * max(1.0, processors)
+
+
+def least_forward_s(
+    device: str | None, precision: str, flop: float | None, cores: float | None = None
+) -> float | None:
+    """Seconds that no program can do without for ``flop``, as they are counted, see ``device_flops``."""
+    peak = device_flops(device, precision, cores)
+    return flop / (FEWER_PRODUCTS * peak) if peak and flop else None

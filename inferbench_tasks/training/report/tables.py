@@ -15,7 +15,8 @@ JADE_NOTE = (
     "of the loader's processes) and the last among them; loading holds the transfer to the device, forward the loss, "
     "backward the optimiser. After the bar: means of all ranks over measured steps, the device synchronised at every "
     "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
-    "columns of one device are times of launching. Impossible is what beats the device's datasheet."
+    "columns of one device are times of launching. Impossible is what beats the device's datasheet over whole "
+    "batches, with a quarter of the products that are counted."
 )
 IN_STEP = "A CPU runs in step with its host: both clocks are one, and nothing waits for a device between the phases."
 BY_STREAM = (
@@ -136,7 +137,7 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         block, truth = view.summary.jade, (view.timing or {}).get("phases") or {}
         columns = block["columns"] or {}
         cells = [_seconds(columns.get(name)) for name in COLUMNS]
-        if _is_impossible(view, columns.get("forward")):
+        if _is_impossible(view, (block["without_warmup"] or {}).get("forward")):
             cells[COLUMNS.index("forward")] += " (impossible)"
         cells += [_seconds(block["step_s"]), _seconds(block["epoch_s"]), _percent(block["explained_ratio"])]
         cells += [
@@ -148,12 +149,15 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
 
 
 def _is_impossible(view: TrainingView, forward_s: float | None) -> bool:
-    """Whether it beats the datasheet of its device: see the rule ``impossible``."""
+    """Whether it beats the datasheet of its device, of whole batches: see the rule ``impossible``."""
     device, train = view.result.device, view.job.get("train") or {}
     flop = view.summary.probes.get("forward_flop") if view.summary else None
     samples = train.get("batch_size", 0) * train.get("passes", 1)
     least_s = least_forward_s(
-        device.name if device else None, train.get("precision", "fp32"), flop * samples if flop else None
+        device.name if device else None,
+        train.get("precision", "fp32"),
+        flop * samples if flop else None,
+        device.cores if device else None,
     )
     return forward_s is not None and least_s is not None and forward_s < least_s
 

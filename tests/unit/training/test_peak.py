@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferbench_tasks.catalogue import find_hardware
-from inferbench_tasks.training.peak import least_forward_s, peak_flops
+from inferbench_tasks.training.peak import device_flops, least_forward_s, peak_flops
 
 
 def test_a_peak_is_that_of_the_precision() -> None:
@@ -18,7 +18,19 @@ def test_a_peak_is_that_of_the_precision() -> None:
 
 
 def test_the_least_time_is_the_work_at_the_peak() -> None:
-    """15.7 TFLOP in a second on a V100; nothing is known of a device without a datasheet."""
-    assert least_forward_s("Tesla V100-SXM2-32GB", "fp32", 15.7e12) == pytest.approx(1.0)
+    """15.7 TFLOP on a V100 are a second, a quarter of it by Winograd's products; nothing is known of a device without a
+    datasheet.
+    """
+    assert least_forward_s("Tesla V100-SXM2-32GB", "fp32", 15.7e12) == pytest.approx(0.25)
     assert least_forward_s("somebody's", "fp32", 1e12) is None
     assert least_forward_s(None, "fp32", 1e12) is None and least_forward_s("NVIDIA A40", "fp32", None) is None
+
+
+def test_more_cores_than_a_processor_has_are_several_processors() -> None:
+    """Of the E5-2698 v4 20 cores make 1.408 TFLOP/s; 40 are two sockets, two are a part of one, whose peak stays."""
+    name = "Intel(R) Xeon(R) CPU E5-2698 v4 @ 2.20GHz"
+    assert [device_flops(name, "fp32", cores) for cores in (None, 2, 20, 40)] == [
+        1.408e12, 1.408e12, 1.408e12, 2.816e12,
+    ]  # fmt: skip
+    assert least_forward_s(name, "fp32", 4 * 1.408e12, 40) == pytest.approx(0.5)
+    assert device_flops("NVIDIA A40", "fp32", 1000) == 37.4e12, "a GPU's cores are none of the host's"

@@ -99,6 +99,41 @@ def test_what_beats_the_datasheet_is_impossible() -> None:
     assert json.dumps(found[0].model_dump())
 
 
+def test_what_an_algorithm_with_fewer_products_may_reach_is_not_impossible() -> None:
+    """1.05 TFLOP in 20 ms are 52 TFLOP/s: above a V100's 15.7, below four times that; in 16 ms they are 65."""
+    for forward_s, impossible in ((0.020, False), (0.016, True)):
+        run = smooth({**JADE_S, "forward": forward_s}, probes={"forward_flop": 8.178 * GFLOP})
+        assert ("impossible" in rules(Observation(**{**run.__dict__, "device": V100}))) is impossible
+
+
+def test_the_last_smaller_batch_makes_nothing_impossible() -> None:
+    """A mean over all steps of 8.2 ms says nothing, where whole batches take 109."""
+    run = smooth(JADE_S, probes={"forward_flop": 8.178 * GFLOP})
+    whole = {"loading": 0.0002, "processing": 0.0009, "forward": 0.109}
+    for steady in (whole, None):
+        jade = {"columns": JADE_S, "without_warmup": steady}
+        assert "impossible" not in rules(Observation(**{**run.__dict__, "device": V100, "jade": jade}))
+
+
+def test_two_sockets_are_two_peaks() -> None:
+    """1.05 TFLOP in 109 ms are 9.6 TFLOP/s: more than four times what one socket of 20 cores has, not so of two."""
+    run = smooth(JADE_S, kind="cpu", probes={"forward_flop": 8.178 * GFLOP})
+    found = {
+        cores: {
+            timing.split("'")[1]
+            for timing in [
+                cause.sentence
+                for cause in causes_of(
+                    Observation(**{**run.__dict__, "device": "E5-2698 v4", "cores": cores, "jade": None})
+                )
+                if cause.rule == "impossible"
+            ]
+        }
+        for cores in (20, 40)
+    }
+    assert found == {20: {"synchronised"}, 40: set()}
+
+
 @pytest.mark.parametrize(
     ("device", "flop"), [(V100, None), ("nobody's device", 8e9), (None, 8e9), (V100, 1e6)]
 )
