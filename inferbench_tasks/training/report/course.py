@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, line, rows_height, text
-from inferbench_tasks.training.diagnosis.observation import Steps
-from inferbench_tasks.training.diagnosis.thread_times import blocked_ns
+from inferbench_tasks.training.diagnosis.observation import Steps, of_result
+from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, unblocked_phases
 from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
@@ -59,19 +59,24 @@ def phases(view: TrainingView, ranks: Sequence[Steps]) -> Chart | None:
 
 
 def ranks(view: TrainingView, of_ranks: Sequence[Steps]) -> Chart | None:
-    """Each rank's step without what it was blocked in backward, where it waits for the others and for the exchange.
+    """Each rank's step without what it was blocked where it waits for the others and for the exchange: in backward, in
+    gathering answers, and in a forward pass that begins with the exchange of running statistics.
 
     None of one rank. A straggler is the line above the others.
     """
     count = min((len(steps["step"]) for steps in of_ranks), default=0)
     if len(of_ranks) < 2 or count < 2:
         return None
+    run = of_result(view.result, of_ranks)
+    shared = run is not None and "forward" not in unblocked_phases(run)
+    waits = ("backward", "gather", *(("forward",) if shared else ()))
     data = []
     for rank, steps in enumerate(of_ranks[:_MOST_RANKS]):
-        values_ms = steps["step_ns"][:count]
-        if "backward_wall_ns" in steps:
-            values_ms = values_ms - blocked_ns(steps, "backward")[:count]
-        at, means = thinned(values_ms / 1e6)
+        values_ns = steps["step_ns"][:count]
+        for phase in waits:
+            if f"{phase}_wall_ns" in steps:
+                values_ns = values_ns - blocked_ns(steps, phase)[:count]
+        at, means = thinned(values_ns / 1e6)
         data.append(
             {
                 "type": "scatter",
