@@ -44,7 +44,7 @@ class Pipeline:
 
     @property
     def unhindered_ms(self) -> float:
-        """With a core for each process."""
+        """With a core for each thread of the ranks and each loader process."""
         if not self.workers:
             return self.making_ms + self.rest_ms
         return max(self.rest_ms + (self.hand_over_ms or 0.0), self.making_ms / self.workers)

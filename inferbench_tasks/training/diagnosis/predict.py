@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.training.diagnosis.observation import Observation, of_result
+from inferbench_tasks.training.diagnosis.observation import Batch, Observation, of_result
 from inferbench_tasks.training.diagnosis.pipeline import MOST_WORKERS, Pipeline
 from inferbench_tasks.training.diagnosis.stalls import place_of, stalls_of
 from inferbench_tasks.training.result import TrainingResult
@@ -79,10 +79,10 @@ def predicted(
 
 
 def table(result: TrainingResult) -> list[dict[str, Any]]:
-    """Each number of loader processes, on the run's cores and with a core for each process; those that make no
-    difference any more are left out.
+    """Each number of loader processes, on the run's cores and with a core for each thread of the ranks and each loader
+    process; those that make no difference any more are left out.
     """
-    _, pipeline = pipeline_of(result)
+    run, pipeline = pipeline_of(result)
     numbers = range(MOST_WORKERS + 1) if pipeline.hand_over_ms is not None else [pipeline.workers]
     rows: list[dict[str, Any]] = []
     for workers in numbers:
@@ -94,7 +94,7 @@ def table(result: TrainingResult) -> list[dict[str, Any]]:
                 "predicted_step_ms": here.step_ms,
                 "bound_by": _bound(here),
                 "with_enough_cores_ms": enough.step_ms,
-                "enough_cores": pipeline.ranks * (1 + workers),
+                "enough_cores": pipeline.ranks * (run.threads + workers),
             }
         )
         flat = len(rows) > 2 and rows[-1]["with_enough_cores_ms"] > 0.999 * rows[-2]["with_enough_cores_ms"]
@@ -114,7 +114,7 @@ def cached_reads(result: TrainingResult, others: Sequence[TrainingResult], cache
     """
     found = stalls_of(result, others)
     runs = dict(found.runs) if found else {place_of(result): result}
-    reads = {}
+    batches: dict[str, Batch] = {}
     for place in ("disk", "cold"):
         of = of_result(runs[place]) if place in runs else None
         if of is None or of.batch is None:
@@ -124,12 +124,12 @@ def cached_reads(result: TrainingResult, others: Sequence[TrainingResult], cache
                 f"{missing} files (`sweep: {{data.read: [warm, cold]}}`)",
                 field="--cached",
             )
-        reads[place] = of.batch.read_ms
-    run = of_result(result)
-    assert run is not None and run.batch is not None
-    read_ms = cached * reads["disk"] + (1 - cached) * reads["cold"]
-    rest_ms = run.batch.making_ms - run.batch.read_ms
-    return {"making_ms": rest_ms + read_ms, "making_cpu_ms": min(run.batch.cpu_ms, rest_ms + read_ms)}
+        batches[place] = of.batch
+    read_ms = cached * batches["disk"].read_ms + (1 - cached) * batches["cold"].read_ms
+    # What lies in memory is decoded already: a run with its data there does not tell what files take beside reading.
+    own = batches.get(place_of(result), batches["disk"])
+    making_ms = own.making_ms - own.read_ms + read_ms
+    return {"making_ms": making_ms, "making_cpu_ms": min(own.cpu_ms, making_ms)}
 
 
 def _bound(pipeline: Pipeline) -> str:

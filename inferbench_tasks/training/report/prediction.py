@@ -15,8 +15,8 @@ _BEYOND = 3
 
 
 def by_workers(view: TrainingView, run: Observation | None) -> Chart | None:
-    """On the run's cores and with a core for each process; None of a run that does not count, or that makes no batches,
-    or where the time of a hand-over is not known.
+    """On the run's cores and with a core for each thread and loader process; None of a run that does not count, or that
+    makes no batches, or where the time of a hand-over is not known.
     """
     pipeline = run.pipeline if run is not None and view.valid else None
     if run is None or pipeline is None or pipeline.hand_over_ms is None:
@@ -25,7 +25,7 @@ def by_workers(view: TrainingView, run: Observation | None) -> Chart | None:
     numbers = list(range(most + 1))
     curves = {
         f"predicted, on its {run.cores:g} core(s)": [pipeline.of(workers=n).step_ms for n in numbers],
-        "predicted, with a core for each process": [
+        "predicted, with a core for each thread and loader process": [
             pipeline.of(workers=n, cores=math.inf).step_ms for n in numbers
         ],
     }

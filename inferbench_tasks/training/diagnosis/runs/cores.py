@@ -37,8 +37,8 @@ def find(run: Observation) -> Iterator[Cause]:
             sentence=f"The {run.cores:g} granted core(s) hold it up: no number of loader processes brings a step below "
             f"{number(best.step_ms)} ms on them, {need} cores would bring {number(unbounded.step_ms)} ms.",
             evidence=evidence,
-            remedy=f"Ask for {need} cores: one for each rank and each of {unbounded.workers} loader process(es) of it "
-            "(affinity, cgroup, SLURM's --cpus-per-task).",
+            remedy=f"Ask for {need} cores: one for each thread of a rank and each of {unbounded.workers} loader "
+            "process(es) of it (affinity, cgroup, SLURM's --cpus-per-task).",
             cost_s=missing_ms / 1e3,
             gain_s=missing_ms / 1e3,
         )

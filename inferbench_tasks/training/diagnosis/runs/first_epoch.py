@@ -55,7 +55,11 @@ def find(run: Observation) -> Iterator[Cause]:
 
 
 def later(run: Observation) -> Observation:
-    """The same run without its first round, for the rules that ask what holds every epoch up."""
+    """The same run without its first round, for the rules that ask what holds every epoch up.
+
+    Of the stalls for want of memory, which are counted over all rounds, what the first round takes longer is taken off:
+    it is ``find``'s, and at least the rest is of the others.
+    """
     ranks = [{name: values[steps["round"] > 0] for name, values in steps.items()} for steps in run.ranks]
 
     def mean_ms(column: str) -> float:
@@ -72,7 +76,13 @@ def later(run: Observation) -> Observation:
         making_ms = max(sum(parts.values()) - wait_ms, 0.0)
         read_ms = min(parts["read"], making_ms)
         batch = replace(batch, making_ms=making_ms, read_ms=read_ms, collate_ms=parts["collate"])
-    return replace(run, ranks=ranks, phases=phases, batch=batch, step_ms=mean_ms("step_ns"))
+    step_ms, memory = mean_ms("step_ns"), run.memory
+    if memory is not None and memory["stalled_ratio"] is not None:
+        rounds_ms = _rounds_ms(run)
+        excess_ms = float(rounds_ms.mean() - rounds_ms[1:].mean())
+        stalled_ms = max(0.0, min(1.0, memory["stalled_ratio"]) * run.step_ms - max(0.0, excess_ms))
+        memory = {**memory, "stalled_ratio": min(1.0, stalled_ms / step_ms), "later": True}
+    return replace(run, ranks=ranks, phases=phases, batch=batch, step_ms=step_ms, memory=memory)
 
 
 def _rounds_ms(run: Observation) -> NDArray[np.float64]:

@@ -19,10 +19,11 @@ def find(run: Observation) -> Iterator[Cause]:
     """What tasks stood still for want of memory (PSI), where the ranks have major faults or the machine swaps.
 
     Of the ranks' own cgroup the kernel's count is theirs; of the machine it is at most what the ranks' threads were
-    blocked themselves, as others may stand still too. A kernel without PSI leaves the share of the time in which a rank
+    blocked themselves, as others may stand still too. Enough memory gains all of it; what fewer loader processes gain
+    nobody can tell before. A kernel without PSI leaves the share of the time in which a rank
     was blocked where it only computes.
     """
-    memory = run.memory
+    memory, changes = run.memory, _changes(run)
     cost_ms = stalls_ms(run)
     if memory is None or not cost_ms:
         return
@@ -34,8 +35,8 @@ def find(run: Observation) -> Iterator[Cause]:
         evidence=_evidence(memory),
         remedy=f"Give it more memory{_need(memory)}; or have it hold less: {_less(run)}.",
         cost_s=cost_ms / 1e3,
-        changes=_changes(run),
-        gain_s=cost_ms / 1e3,
+        changes=changes,
+        gain_s=None if changes else cost_ms / 1e3,
     )
 
 
@@ -63,6 +64,7 @@ def _evidence(memory: Any) -> list[str]:
     if memory["stalled_ratio"] is not None:
         lines.append(
             f"some task of {where} waited for memory for {memory['stalled_ratio']:.1%} of the time (PSI)"
+            + (", at least, in the epochs after the first" if memory.get("later") else "")
         )
     if memory["swapped_in_bytes"] is not None:
         lines.append(

@@ -31,7 +31,7 @@ def find(run: Observation) -> Iterator[Cause]:
     if unbounded.step_ms < 0.95 * best.step_ms:
         more = (
             f" The {run.cores:g} core(s) bound it to {number(best.step_ms)} ms then; {unbounded.workers} on "
-            f"{run.processes * (1 + unbounded.workers)} cores would bring {number(unbounded.step_ms)} ms."
+            f"{run.processes * (run.threads + unbounded.workers)} cores would bring {number(unbounded.step_ms)} ms."
         )
     now = f"{pipeline.workers} loader process(es)" if pipeline.workers else "no loader process"
     yield Cause(

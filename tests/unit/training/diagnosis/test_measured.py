@@ -14,6 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.submission.base import submission_of
+from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis, changed_job, diagnose
 from inferbench_tasks.training.diagnosis.observation import of_result
 from inferbench_tasks.training.diagnosis.verification import beside, require_here
@@ -90,6 +91,19 @@ def test_a_prediction_stands_beside_the_truth() -> None:
     assert truth.predicted_ms == pytest.approx(10.1) and truth.measured_ms == pytest.approx(12.0)
     assert truth.predicted_by_measured == pytest.approx(10.1 / 12)
     assert truth.predicted_gain_ms == pytest.approx(1.9) and truth.measured_gain_ms == pytest.approx(0.0)
+
+
+def test_a_remedy_without_a_prediction_has_none_beside_the_truth() -> None:
+    """Fewer loader processes against too little memory: 12 ms are measured, nothing was predicted."""
+    cause = Cause(
+        rule="memory", kind="cause", sentence="s", evidence=[], changes={"loader.workers": 1}, cost_s=0.005
+    )
+    of = result()
+    truth = beside(Diagnosis(run_id=of.run_id, sentence="s", step_s=0.012, causes=[cause]), of, result())
+    assert (
+        truth.predicted_ms is None and truth.predicted_gain_ms is None and truth.predicted_by_measured is None
+    )
+    assert truth.measured_ms == pytest.approx(12.0) and "predicted nothing, measured 12 ms" in said(truth)
 
 
 def test_a_remedy_that_was_disturbed_has_no_truth() -> None:

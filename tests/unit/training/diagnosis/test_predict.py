@@ -54,6 +54,27 @@ def test_a_cache_is_between_warm_and_cold_reads() -> None:
         predicted(warm, [warm], cached=0.5)
 
 
+def test_a_cache_of_a_run_from_memory_has_what_files_take_beside_reading() -> None:
+    """In memory nothing is decoded: the 2 ms of it are those of the warm run. 2 + (1 + 9) / 2 + 5 of the rest."""
+    warm, cold = placed("warm", 1.0), placed("cold", 9.0)
+    job = {**JOB, "data": {**JOB["data"], "where": "memory"}, "loader": {"workers": 0}}  # type: ignore[dict-item]
+    assert warm.summary is not None
+    parts = dict.fromkeys(warm.summary.loader["parts"], 0.0) | {"collate_ms": 2.5, "making_ms": 2.5}
+    summary = warm.summary.model_copy(update={"loader": {**warm.summary.loader, "parts": parts}})
+    provenance = warm.provenance.model_copy(update={"job": job})
+    memory = warm.model_copy(update={"run_id": "x-1.memory", "summary": summary, "provenance": provenance})
+    found = predicted(memory, [memory, warm, cold], cached=0.5)
+    assert found["predicted_step_ms"] == pytest.approx(12.0)
+
+
+def test_enough_cores_are_those_of_all_threads() -> None:
+    """Four threads of a rank and its loader processes."""
+    of = result()
+    job = {**JOB, "devices": {"threads": 4}, "loader": {"workers": 0}}
+    rows = table(of.model_copy(update={"provenance": of.provenance.model_copy(update={"job": job})}))
+    assert [row["enough_cores"] for row in rows[:2]] == [4, 5]
+
+
 def test_the_table_ends_where_more_processes_bring_nothing() -> None:
     """From none on, each beside the same with enough cores."""
     rows = table(result())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from inferbench_tasks.training.diagnosis.measured import causes_of
 from inferbench_tasks.training.diagnosis.observation import Batch, Observation
 from inferbench_tasks.training.diagnosis.runs import first_epoch
 from tests.unit.training.diagnosis.observations import COMPUTING_MS, first, observe
+from tests.unit.training.diagnosis.runs.test_memory import memory
 
 STEPS = 20
 
@@ -56,6 +59,25 @@ def test_both_are_told_where_both_are() -> None:
         ("fetch", 20.0),
         ("first_epoch", 16.0),
     ]
+
+
+def test_stalls_for_want_of_memory_are_not_charged_twice() -> None:
+    """Of 46 ms a step half are stalls, 23 ms; the first epoch's excess may hold 16 of them, so that 7 are the others'.
+
+    Where 16 ms are all that there are, the first epoch is the only cause that has them.
+    """
+    for ratio, cost_ms in ((0.5, 7.0), (16 / 46, None)):
+        run = replace(
+            run_of([100.0, 20.0, 20.1, 19.9, 20.0], [0.0] * 5),
+            memory=memory(scope="cgroup", stalled_ratio=ratio),
+        )
+        found = {cause.rule: cause for cause in causes_of(run)}
+        assert found["first_epoch"].cost_s == pytest.approx(0.016)
+        if cost_ms is None:
+            assert "memory" not in found
+        else:
+            assert found["memory"].cost_s == pytest.approx(cost_ms / 1e3)
+            assert any("at least, in the epochs after the first" in line for line in found["memory"].evidence)
 
 
 def test_of_three_rounds_a_moderately_longer_first_one_is_no_cause() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from inferbench_tasks.training.diagnosis.measured import causes_of
 from inferbench_tasks.training.diagnosis.observation import Batch
+from inferbench_tasks.training.diagnosis.runs import preparation
 from tests.unit.training.diagnosis.observations import first, observe
 
 
@@ -87,3 +88,10 @@ def test_data_on_the_device_has_no_cause() -> None:
 def test_loader_processes_that_keep_up_have_no_cause() -> None:
     """Two processes make a batch each 8 ms, the rank takes 10, and a batch that lies ready comes in 0.2 ms."""
     assert causes_of(observe(Batch(16, 16), loading_ms=0.2, workers=2, cores=4)) == []
+
+
+def test_the_cores_of_a_remedy_are_those_of_its_threads_too() -> None:
+    """On two cores two loader processes bring (20 + 10 + 1) / 2 = 15.5 ms; with one for each of two threads too, 11."""
+    run = observe(Batch(20.0, 20.0), loading_ms=20.0, loading_cpu_ms=20.0, cores=2, threads=2)
+    (cause,) = preparation.find(run)
+    assert "bound it to 15.5 ms then; 2 on 4 cores would bring 11 ms" in (cause.remedy or "")

@@ -83,3 +83,4 @@ def test_loader_processes_beyond_those_that_are_enough_are_the_remedy() -> None:
     assert f"{cause.changes['loader.workers']} loader process(es) for each rank are enough" in (
         cause.remedy or ""
     )
+    assert cause.gain_s is None and cause.cost_s, "what the fewer processes leave free nobody can tell before"
