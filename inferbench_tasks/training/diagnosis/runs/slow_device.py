@@ -24,8 +24,10 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
     same = [other for other in others if other.submission.digest == result.submission.digest]
     for fleet in fleets(same):
         for slow in fleet.slow:
-            ratio = slow.ratio * _by_the_newest(result, same, fleet.runs[slow.device])
-            if slow.device != device or ratio <= slow.bound:
+            if slow.device != device:
+                continue
+            ratio = slow.ratio * _by_the_newest(result, same, fleet.runs[device])
+            if ratio <= slow.bound:
                 continue
             cost_ms = step_ms * (1 - 1 / ratio)
             warnings = [str(text) for text in result.certificate.get("warnings", []) if "clock" in str(text)]
