@@ -96,7 +96,7 @@ def _by(jobs: Sequence[Job[JobSpec]], key: Any) -> dict[Any, list[Job[JobSpec]]]
 
 
 def _way(job: Job[JobSpec]) -> Way:
-    return job.spec.serve.backend, job.spec.load.protocol, job.spec.load.client
+    return job.spec.serve.backend, job.spec.traffic.protocol, job.spec.traffic.client
 
 
 def _model(job: Job[JobSpec]) -> tuple[str, str, int]:
@@ -119,7 +119,7 @@ def _timed(
     sizes: set[int] = set()
     for job in group:
         batching = job.spec.serve.batching
-        sizes |= {*sizes_of(job.spec.load.samples_per_request, batching.max_batch_size if batching else 0)}
+        sizes |= {*sizes_of(job.spec.traffic.samples_per_request, batching.max_batch_size if batching else 0)}
     cut = {**wish.cut, "batch_sizes": tuple(sorted(sizes)), "wholes": False}
 
     def said(what: str, done: float, of: float | None) -> None:

@@ -16,7 +16,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import JobSpec, serving_only
+from inferbench_tasks.submission.schema import JobSpec, loaded_only, serving_only
 from inferbench_tasks.submission.sweep import Job, each_job_once, expand
 
 #: Runs of a search unless the user says: to 5% within a factor of 8 of the start takes 8.
@@ -84,15 +84,16 @@ def _searched(spec: JobSpec) -> str:
             "highest rate under percentiles is what arrivals: {kind: max_rate} finds",
             field="slo",
         )
-    if spec.load.max_requests is not None:
+    loaded_only(spec, "a search for a capacity")
+    if spec.traffic.max_requests is not None:
         raise InputError(
             "a search needs loads as long as their rate asks for; leave it out", field="load.max_requests"
         )
     for field in _UNITS:
-        if field in type(spec.load.arrivals).model_fields:
+        if field in type(spec.traffic.arrivals).model_fields:
             return field
     raise InputError(
-        f"arrivals of kind {spec.load.arrivals.kind} have no rate or number of users to search for; take poisson, "
+        f"arrivals of kind {spec.traffic.arrivals.kind} have no rate or number of users to search for; take poisson, "
         "constant, gamma or closed_loop",
         field="load.arrivals",
     )
@@ -101,9 +102,9 @@ def _searched(spec: JobSpec) -> str:
 def with_level(spec: JobSpec, field: str, level: float, duration_s: float) -> JobSpec:
     """The job under so much load, for so long."""
     value = round(level) if field == "concurrency" else level
-    arrivals = spec.load.arrivals.model_copy(update={field: value})
+    arrivals = spec.traffic.arrivals.model_copy(update={field: value})
     return spec.model_copy(
-        update={"load": spec.load.model_copy(update={"arrivals": arrivals, "duration_s": duration_s})}
+        update={"load": spec.traffic.model_copy(update={"arrivals": arrivals, "duration_s": duration_s})}
     )
 
 
@@ -114,7 +115,7 @@ def search(job: Job[JobSpec], run: RunJob, most_runs: int) -> Found:
     assert spec.slo is not None and spec.slo.min_good_ratio is not None
     unit = _UNITS[field]
     levels = CapacitySearch(
-        float(getattr(spec.load.arrivals, field)), spec.slo.min_good_ratio, spec.load.duration_s, most_runs,
+        float(getattr(spec.traffic.arrivals, field)), spec.slo.min_good_ratio, spec.traffic.duration_s, most_runs,
         users=field == "concurrency",
     )  # fmt: skip
     label = f"{point_text(job.point)}: " if job.point else ""

@@ -37,7 +37,7 @@ from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.stages.collect import load_document
 from inferbench_tasks.submission.prompt_words import prompt_words
 from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import JobSpec, Submission, serving_only
+from inferbench_tasks.submission.schema import JobSpec, Submission, loaded_only, serving_only
 from inferbench_tasks.submission.sweep import Job, each_job_once, expand
 
 #: How long a run may take to clean up after a Ctrl-C before it is killed.
@@ -88,10 +88,12 @@ def under_one_load(jobs: list[Job[JobSpec]]) -> list[Job[JobSpec]]:
             "under one of them.",
             field="requests",
         )
+    for job in jobs:
+        loaded_only(job.spec, "a search")
     loads = dict.fromkeys(
         offered(load_document(job.spec))
         for job in jobs
-        if job.spec.load.arrivals.loop == "open" and job.spec.load.arrivals.paced
+        if job.spec.traffic.arrivals.loop == "open" and job.spec.traffic.arrivals.paced
     )
     if len(loads) > 1:
         names = "; ".join([*loads][:4]) + ("; ..." if len(loads) > 4 else "")

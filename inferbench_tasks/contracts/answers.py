@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: ``values``: anything else (boxes, images, sequences of scores).
 Meaning: TypeAlias = Literal["classes", "vectors", "values"]
 MEANINGS: tuple[Meaning, ...] = ("classes", "vectors", "values")
+#: The scenario of an evaluation without a load.
+ONE_BY_ONE = "one_by_one"
 
 #: Of an output: numpy's kind of its type ("f", "i"), and the shape of one sample.
 _Output = tuple[str, Sequence[int]]

@@ -17,18 +17,23 @@ WORDS = {True: "met", False: "missed", None: "undecided"}
 _QUANTILES = {f"{name}_ms": quantile for quantile, name in NAMES.items()}
 
 
-def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> dict[str, Any] | None:
+def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window | None) -> dict[str, Any] | None:
     """{met, verdict, checks, needed_requests, needed_s}: each bounded figure as {value, bound, met}; None without one.
 
     ``met`` is None where it is undecided: nothing measured the figure, a percentile or the share of failed requests has
     too few requests to exclude chance (``early_stopping``), or the interval of a figure that has one holds its bound.
     The checks of percentiles and failures also have ``over`` of ``requests``, ``needed_requests`` and ``needed_s``,
-    which would decide them, and the ``reason`` where none would; those of the whole are the greatest.
+    which would decide them, and the ``reason`` where none would; those of the whole are the greatest. ``window``: None
+    of a run without a load, of which only measures of answers can be bounded.
     """
     if slo is None:
         return None
-    checks = {name: _check(name, bound, summary, window) for name, bound in slo.bounds().items()}
-    if slo.min_good_ratio is not None:
+    checks = {
+        name: _check(name, bound, summary, window)
+        for name, bound in slo.bounds().items()
+        if window is not None or FIGURES[name].evaluated
+    }
+    if slo.min_good_ratio is not None and window is not None:
         checks["good_ratio"] = _good(slo.min_good_ratio, summary.get("tokens") or {}, window)
     verdicts = [check["met"] for check in checks.values()]
     met = False if False in verdicts else None if None in verdicts else True
@@ -44,14 +49,14 @@ def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> di
     }
 
 
-def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window) -> dict[str, Any]:
+def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window | None) -> dict[str, Any]:
     figure = FIGURES[name]
     value = figure.stored(summary)
-    if name in _QUANTILES:
+    if name in _QUANTILES and window is not None:
         return {"value": value, "bound": bound, **_percentile(name, value, bound, summary, window)}
     if figure.interval and value is not None:
         return {"value": value, "bound": bound, **_by_interval(figure, figure.interval_in(summary), bound)}
-    if name == "error_ratio" and bound > 0:
+    if name == "error_ratio" and bound > 0 and window is not None:
         return {"value": value, "bound": bound, **_failures(value, bound, window)}
     met = None if value is None else value >= bound if figure.higher else value <= bound
     return {"value": value, "bound": bound, "met": met}
@@ -118,7 +123,9 @@ def _percentile(
     }
 
 
-def _seconds(requests: int | None, window: Window) -> float | None:
+def _seconds(requests: int | None, window: Window | None) -> float | None:
     """How long so many requests take at the rate of the window."""
+    if window is None:
+        return None
     measured = int(window.measured.sum())
     return requests / measured * window.duration_s if requests is not None and measured else None

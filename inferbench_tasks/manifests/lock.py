@@ -139,7 +139,7 @@ def _lock(
         "environment": own,
         "image": image,
         "data": data,
-        "scenario": {"arrivals": job.load.arrivals.kind, "digest": _scenario_digest(job)},
+        "scenario": {"arrivals": job.load and job.load.arrivals.kind, "digest": _scenario_digest(job)},
         "manifests": [
             record.model_dump(exclude={"sets"})
             for record in of_job(job.manifests, job.model_dump(mode="json"))
@@ -201,7 +201,9 @@ def _pinned(package: str | None) -> dict[str, Any]:
     }
 
 
-def _scenario_digest(job: JobSpec) -> str:
+def _scenario_digest(job: JobSpec) -> str | None:
+    if job.load is None:
+        return None
     load = job.load.model_dump(mode="json", exclude_defaults=True, exclude=set(PATIENCE))
     return hashlib.sha256(_canonical(load).encode()).hexdigest()
 

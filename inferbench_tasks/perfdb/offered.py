@@ -14,6 +14,8 @@ from typing import Any
 #: The network that a load has unless another is named.
 _USUAL_NETWORK = "lan"
 UNKNOWN = "load not known"
+#: The arrivals of a run without a load, which only evaluated or traced.
+NO_LOAD, WITHOUT_LOAD = "none", "no load"
 
 
 def is_search(load: str) -> bool:
@@ -50,6 +52,8 @@ def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> st
     kind = dict(arrivals).get("kind")
     if not kind:
         return UNKNOWN
+    if kind == NO_LOAD:
+        return WITHOUT_LOAD
     no_part = (*_NO_PART, *_OF_THE_SEARCH) if kind == _SEARCH else _NO_PART
     settings = {name: value for name, value in arrivals if value and name not in no_part}
     parts = [str(kind), *(_part(name, value, size) for name, value in settings.items())]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 AROUND_LOAD_S = 10.0
 #: How many samples an evaluation has that names no number, and what one takes that is asked alone: the first guess.
 USUAL_SAMPLES, ALONE_S = 1_000, 0.005
+#: What a submission's DAG says of blocks beside the load.
+_BLOCKS = {"evaluate": "whether the answers are right", "trace": "where the time of a request goes"}
 #: How many levels a trace has, and what a server's start takes with two short loads, seconds.
 TRACED_LEVELS, SERVER_S = 4, 3.0
 
@@ -93,7 +95,9 @@ class ServingPipeline(Pipeline[JobSpec]):
         }
         if failures := spec.slo.bound("error_ratio") if spec.slo else None:
             bounds["error_ratio"], floors["error_ratio"] = failures, least_to_keep(failures)
-        load, messages = spec.load, {}
+        if (load := spec.load) is None:
+            return {}
+        messages = {}
         rate_rps = load.arrivals.mean_rate_rps(load.duration_s)
         expected = None if rate_rps is None else rate_rps * load.duration_s
         if load.max_requests is not None:
@@ -158,7 +162,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         """What is served, and how it is loaded."""
         return {
             "backend": spec.serve.backend,
-            "arrivals": spec.load.arrivals.kind,
+            "arrivals": spec.load and spec.load.arrivals.kind,
             "load_s": _load_s(spec),
         }
 
@@ -168,7 +172,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         facts = {
             "model": f"`{spec.model.kind}`",
             "backend": f"`{spec.serve.backend}` on `{spec.serve.device}`",
-            "arrivals": f"`{spec.load.arrivals.kind}`, {spec.load.duration_s:g} s",
+            **({"arrivals": f"`{spec.load.arrivals.kind}`, {spec.load.duration_s:g} s"} if spec.load else {}),
+            **{name: words for name, words in _BLOCKS.items() if getattr(spec, name) is not None},
         }
         if spec.slo:
             bounds = spec.slo.bounds().items()
@@ -190,7 +195,8 @@ class ServingPipeline(Pipeline[JobSpec]):
 
 
 def _load_s(spec: JobSpec) -> float:
-    load = spec.load
+    if (load := spec.load) is None:
+        return 0.0
     one_s = load.warmup_s + load.duration_s
     return load.arrivals.expected_s(one_s) if isinstance(load.arrivals, MaxRate) else one_s
 
@@ -199,8 +205,8 @@ def _evaluation_s(spec: JobSpec) -> float:
     if spec.evaluate is None:
         return 0.0
     samples = spec.evaluate.samples or USUAL_SAMPLES
-    rate_rps = spec.load.arrivals.mean_rate_rps(spec.load.duration_s) or 1 / ALONE_S
-    return samples / spec.load.samples_per_request / rate_rps + samples * ALONE_S
+    rate_rps = spec.traffic.arrivals.mean_rate_rps(spec.traffic.duration_s) or 1 / ALONE_S
+    return samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
 
 
 def _trace_s(spec: JobSpec) -> float:

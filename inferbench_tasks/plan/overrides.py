@@ -6,7 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from inferbench_tasks.dotted import set_at
+from inferbench_tasks.dotted import set_at, value_at
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import job_of, pipeline_of
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.sweep import job_id
@@ -15,11 +16,17 @@ from inferbench_tasks.submission.sweep import job_id
 def override(document: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a job's or submission's document with the parameters put in that its kind has.
 
-    None changes nothing.
+    None changes nothing. InputError for a parameter of a block that it does not have.
     """
     changed = copy.deepcopy(document)
     for name, parameter in pipeline_of(document).parameters.items():
         if (value := parameters.get(name)) is not None:
+            block = parameter.path.rpartition(".")[0]
+            if block and value_at(changed, block) is None:
+                message = (
+                    f"{name} changes {parameter.path} of the {block}, which this submission does not have"
+                )
+                raise InputError(f"{message}; leave it out")
             set_at(changed, parameter.path, value)
     return changed
 

@@ -200,15 +200,23 @@ def _wire(plan: RunPlan, tasks: dict[str, StageOperator], chained: bool) -> None
 
 
 def parameters(submission: SubmissionBase) -> dict[str, Any]:
-    """The DAG's parameters, as the form of Airflow's UI shows them; what the sweep varies is left out."""
+    """The DAG's parameters, as the form of Airflow's UI shows them; what the sweep varies is left out, and what is of a
+    block that is not there.
+    """
     document = submission.model_dump(mode="json")
     swept = submission.sweep
     varied = {path for group in (swept.grid, *swept.zip) for path in group} if swept else set()
     return {
         name: Param(value_at(document, parameter.path), title=name, **parameter.form)
         for name, parameter in pipeline_of(submission).parameters.items()
-        if parameter.path not in varied
+        if parameter.path not in varied and _has_block(document, parameter.path)
     }
+
+
+def _has_block(document: dict[str, Any], path: str) -> bool:
+    """Whether the block is there that a parameter is of; a job that only evaluates has no load."""
+    block = path.rpartition(".")[0]
+    return not block or value_at(document, block) is not None
 
 
 def documentation(submission: SubmissionBase, jobs: Sequence[Job[JobBase]]) -> str:

@@ -11,11 +11,12 @@ from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
-from inferbench_tasks.stages import convert, generate, load, max_rate, serve
+from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.evaluate import ANSWERS_FILE
 from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
+from inferbench_tasks.stages.load import Output as Loaded
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.digest import job_digest
@@ -24,6 +25,7 @@ from inferbench_tasks.submission.schema import JobSpec
 if TYPE_CHECKING:
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
+    from inferbench_tasks.perfdb.store import PerfDB
 
 STAGE = Stage(
     needs=("generate", "convert", "serve", "load", "evaluate", "trace"),
@@ -46,7 +48,7 @@ class Input(StageInput):
     generate: generate.Output
     convert: convert.Output
     serve: serve.Output
-    load: load.Output
+    load: Loaded | None = None
     evaluate: Evaluated | None = None
     trace: Traced | None = None
 
@@ -66,8 +68,8 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.perfdb.store import PerfDB
 
     ctx.progress(0, 3, "describing the environment")
-    samples_path = Path(inp.load.samples_path)
-    recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
+    monitored = inp.load.monitors_path if inp.load else None
+    recording = read_recording(Path(monitored)) if monitored else EMPTY
     hardware = environment.hardware()
     if inp.job.serve.device.kind == "gpu":
         hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
@@ -76,31 +78,27 @@ def run(inp: Input, ctx: Context) -> Output:
         "system": {**environment.system(), "server_sandbox": inp.serve.server.sandbox},
     }
     ctx.progress(1, 3, "working out the figures")
-    summary = figures(inp, recording, surroundings["hardware"])
-    certificate = inp.load.certificate
-    ledger = summary.model_dump()["interference"]
-    answers = inp.evaluate.reasons if inp.evaluate else ()
-    verdict = judge(certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
+    if inp.load is None:
+        summary, verdict = unloaded.figures(inp), unloaded.verdict(inp)
+    else:
+        summary = figures(inp, inp.load, recording, surroundings["hardware"])
+        ledger = summary.model_dump()["interference"]
+        answers = inp.evaluate.reasons if inp.evaluate else ()
+        verdict = judge(inp.load.certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     documents = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
     if documents and documents[0].attempt >= inp.attempt:
-        if documents[0].samples is not None:  # a repeated stage: the first result stands
+        if unloaded.has_figures(documents[0]):  # a repeated stage: the first result stands
             return Output(run_id=inp.run_id, verdict=documents[0].verdict)
         # An earlier life of this run was lost and has its result without figures: this is the next.
         inp = inp.model_copy(update={"attempt": documents[0].attempt + 1})
     ctx.progress(2, 3, "writing the result")
     extensions: dict[str, Any] = {
-        "measured_window": {
-            "start_ns": inp.load.measure_start_ns,
-            "end_ns": inp.load.measure_end_ns,
-            "epoch_offset_ns": inp.load.epoch_offset_ns,
-        },
         "differences": {
             "convert_ratio": inp.convert.difference_ratio,
             "convert_tolerance_ratio": inp.convert.tolerance_ratio,
             "serve_ratio": inp.serve.difference_ratio,
         },
-        "network": emulation(inp.job.load.network, ctx.run_dir(inp.run_id)),
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
     extensions["lock"] = lock.measured(
@@ -111,27 +109,13 @@ def run(inp: Input, ctx: Context) -> Output:
         inp.serve.backend,
         inp.generate.evaluation,
     )
-    if inp.load.quiet:
-        extensions["quiet"] = inp.load.quiet
     if inp.attempt > 1 and (before := db.find_results({"run_id": inp.run_id}, limit=1)):
         extensions["repeats"] = {"attempt": before[0].attempt, "verdict": str(before[0].verdict)}
-    if inp.job.share:
-        extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(inp.load.neighbours)}
     if inp.evaluate:
         stored = db.files.put(
             Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
-    if inp.load.tokens:
-        extensions["streams"] = {
-            name: db.files.put(
-                Path(inp.load.tokens[path]),
-                Path(inp.load.tokens[path]).name,
-                run_id=inp.run_id,
-                attempt=inp.attempt,
-            ).model_dump()
-            for path, name in STREAM_FILES.items()
-        }
     if inp.trace:
         extensions["trace"] = inp.trace.document
         if inp.trace.spans_path:
@@ -139,32 +123,46 @@ def run(inp: Input, ctx: Context) -> Output:
                 Path(inp.trace.spans_path), SPANS_FILE, run_id=inp.run_id, attempt=inp.attempt
             )
             extensions["trace"] = {**inp.trace.document, "file": stored.model_dump()}
-    if inp.load.monitors_path:
-        stored = db.files.put(
-            Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt
-        )
-        extensions["monitors"] = stored.model_dump()
-    if inp.load.mlperf:
-        logs = [
-            db.files.put(Path(log), Path(log).name, run_id=inp.run_id, attempt=inp.attempt).model_dump()
-            for log in inp.load.mlperf["logs"]
-        ]
-        extensions["mlperf"] = {**inp.load.mlperf, "logs": logs}
-    if inp.load.max_rate:
-        records = max_rate.other_records(ctx.run_dir(inp.run_id), inp.load.max_rate)
-        extensions["probes"] = [
-            db.files.put(
-                path, f"probe-{path.parent.name}.parquet", run_id=inp.run_id, attempt=inp.attempt
-            ).model_dump()
-            for path in records
-        ]
+    if inp.load:
+        extensions |= of_load(inp, inp.load, ctx, db)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
-    db.save_result(document, samples_path)
+    db.save_result(document, Path(inp.load.samples_path) if inp.load else None)
     ctx.progress(3, 3, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 
 
-def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
+def of_load(inp: Input, loaded: Loaded, ctx: Context, db: PerfDB) -> dict[str, Any]:
+    """What a result says of its load beside the figures, with the files that go with it."""
+
+    def put(path: str | Path, name: str | None = None) -> dict[str, Any]:
+        stored = db.files.put(Path(path), name or Path(path).name, run_id=inp.run_id, attempt=inp.attempt)
+        return stored.model_dump()
+
+    extensions: dict[str, Any] = {
+        "measured_window": {
+            "start_ns": loaded.measure_start_ns,
+            "end_ns": loaded.measure_end_ns,
+            "epoch_offset_ns": loaded.epoch_offset_ns,
+        },
+        "network": emulation(inp.job.traffic.network, ctx.run_dir(inp.run_id)),
+    }
+    if loaded.quiet:
+        extensions["quiet"] = loaded.quiet
+    if inp.job.share:
+        extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(loaded.neighbours)}
+    if loaded.tokens:
+        extensions["streams"] = {name: put(loaded.tokens[path]) for path, name in STREAM_FILES.items()}
+    if loaded.monitors_path:
+        extensions["monitors"] = put(loaded.monitors_path, MONITORS_FILE)
+    if loaded.mlperf:
+        extensions["mlperf"] = {**loaded.mlperf, "logs": [put(log) for log in loaded.mlperf["logs"]]}
+    if loaded.max_rate:
+        records = max_rate.other_records(ctx.run_dir(inp.run_id), loaded.max_rate)
+        extensions["probes"] = [put(path, f"probe-{path.parent.name}.parquet") for path in records]
+    return extensions
+
+
+def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
     from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.loadgen import objective
@@ -178,17 +176,17 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     from inferbench_tasks.monitors.usage import usage
     from inferbench_tasks.perfdb.documents import Summary
 
-    start_ns, end_ns = inp.load.measure_start_ns, inp.load.measure_end_ns
-    window = Window.of(read_samples(Path(inp.load.samples_path)), start_ns, end_ns)
+    start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
+    window = Window.of(read_samples(Path(loaded.samples_path)), start_ns, end_ns)
     summary = summarise_window(window, inp.job.slo)
-    withhold(summary, inp.load.certificate.get("withheld", {}))
+    withhold(summary, loaded.certificate.get("withheld", {}))
     # Down to what it becomes once it is warm: a median request.
     steady_ms = summary["e2e_latency_ms"]["p50"]
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
-    summary["accuracy_ratio"] = inp.load.accuracy_ratio
-    if inp.load.tokens:
-        tokens = {name: value for name, value in inp.load.tokens.items() if name not in STREAM_FILES}
+    summary["accuracy_ratio"] = loaded.accuracy_ratio
+    if loaded.tokens:
+        tokens = {name: value for name, value in loaded.tokens.items() if name not in STREAM_FILES}
         counters = BACKENDS.load(inp.job.serve.backend).token_counters
         tokens["server_counters"] = server_counters(
             recording, counters, start_ns, end_ns, tokens["reasons"].get("ttft_ms")
@@ -196,8 +194,8 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
         summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"] if tokens["each"] else None}
     if inp.evaluate:
         summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})
-    if inp.load.max_rate:
-        summary["max_rate"] = inp.load.max_rate
+    if loaded.max_rate:
+        summary["max_rate"] = loaded.max_rate
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
     trace = inp.serve.backend.settings.get("trace") or {}
@@ -250,13 +248,13 @@ def describe(
         device=_device(job.serve.device, surroundings["hardware"]),
         load=LoadInfo(**load_document(job)),
         summary=summary,
-        certificate=inp.load.certificate,
+        certificate=inp.load.certificate if inp.load else {},
         verdict=verdict,
         environment=surroundings,
         provenance=Provenance(
             git_sha=git_sha,
             versions=environment.versions(),
-            seeds={"load": job.load.seed},
+            seeds={"load": job.traffic.seed},
             **{"git_dirty": dirty, "job": job.model_dump(mode="json")},
         ),
         extensions=extensions,
@@ -267,6 +265,8 @@ def load_document(job: JobSpec) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``."""
     from inferbench_tasks.submission.prompt_words import prompt_words
 
+    if job.load is None:
+        return unloaded.document_of(job)
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if (words := prompt_words(job.requests)) is not None:
         document["arrivals"] |= {"prompts": words}

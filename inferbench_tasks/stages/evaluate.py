@@ -61,7 +61,7 @@ def run(inp: Input, ctx: Context) -> Output:
     import pyarrow.parquet as pq
 
     from inferbench_tasks.backends.first_answer import load_reference
-    from inferbench_tasks.contracts.answers import meaning_of
+    from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.stages.asked import ask, one_by_one
     from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE, TARGETS_FILE
 
@@ -81,8 +81,10 @@ def run(inp: Input, ctx: Context) -> Output:
     meaning = meaning_of(model.task, source, labelled=labels is not None)
     folder = ctx.run_dir(inp.run_id)
 
+    loaded = inp.job.load is not None
+
     def asked_by(what: str) -> Asked:
-        load = inp.job.load if what == "under load" else one_by_one(inp.job.load)
+        load = inp.job.traffic if what == "under load" else one_by_one(inp.job.traffic)
         return ask(
             load,
             samples,
@@ -94,7 +96,7 @@ def run(inp: Input, ctx: Context) -> Output:
             cancelled=ctx.cancelled,
         )
 
-    under_load, alone = asked_by("under load"), asked_by("one by one")
+    under_load, alone = asked_by("under load" if loaded else "one by one"), asked_by("one by one")
     document, reasons = judge(
         under_load,
         alone,
@@ -108,13 +110,14 @@ def run(inp: Input, ctx: Context) -> Output:
         targets=targets,
         untargeted=model.accuracy_reason or "",
         measures=named,
+        loaded=loaded,
     )
     document = {
         "dataset": requests.dataset,
         **({"data": known} if known else {}),
         "samples_digest": requests.samples_digest,
-        "scenario": inp.job.load.arrivals.kind,
-        "samples_per_request": inp.job.load.samples_per_request,
+        "scenario": inp.job.traffic.arrivals.kind if loaded else ONE_BY_ONE,
+        "samples_per_request": inp.job.traffic.samples_per_request,
         **document,
     }
     path = folder / ANSWERS_FILE
@@ -139,12 +142,14 @@ def judge(
     targets: Arrays | None = None,
     untargeted: str = "",
     measures: Sequence[str] = (),
+    loaded: bool = True,
 ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of the answers, and why they would not count.
 
     Figures are over all samples or there are none: those without an answer can't be left out without a word.
     ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
     within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
+    ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
     """
     from inferbench_tasks.quality.base import Answered, decisions, ties
@@ -177,16 +182,16 @@ def judge(
     differing = _differing(under_load.outputs, alone.outputs, source, both)
     document["differing"] = _listed(differing, ids, both, tolerance_ratio)
     if beyond := document["differing"]["beyond_tolerance"]:
+        how, than = ("under load", "one by one") if loaded else ("one by one", "when they were asked again")
         reasons.append(
-            _reason("differing", beyond, int(both.sum()), "one by one", document["differing"]["samples"])
+            _reason("differing", beyond, int(both.sum()), how, than, document["differing"]["samples"])
         )
     from_source = _differing(under_load.outputs, source, source, under_load.answered)
     document["from_source"] = _listed(from_source, ids, under_load.answered, tolerance_ratio)
     if exact and (beyond := document["from_source"]["beyond_tolerance"]):
         count = int(under_load.answered.sum())
-        reasons.append(
-            _reason("from_source", beyond, count, "by the source model", document["from_source"]["samples"])
-        )
+        how, samples = "under load" if loaded else "one by one", document["from_source"]["samples"]
+        reasons.append(_reason("from_source", beyond, count, how, "by the source model", samples))
     if labels is not None and meaning == "classes" and not under_load.unanswered:
         matrix = confusion(labels, decisions(under_load.outputs, source))
         document["classes"] = matrix.by_class()[:MOST_CLASSES]
@@ -262,9 +267,9 @@ def _listed(
     }
 
 
-def _reason(check: str, count: int, of: int, than: str, samples: list[int]) -> Reason:
+def _reason(check: str, count: int, of: int, how: str, than: str, samples: list[int]) -> Reason:
     shown = ", ".join(str(sample) for sample in samples[:5]) + (", ..." if count > 5 else "")
-    text = f"{count} of {of} samples are answered otherwise under load than {than}: {shown}"
+    text = f"{count} of {of} samples are answered otherwise {how} than {than}: {shown}"
     return Reason(check=f"evaluate.{check}", figure=count, bound=0, unit="samples", text=text)
 
 

@@ -58,7 +58,7 @@ def make(
             f"{', '.join(DATASETS)}), or leave evaluate out",
             field="evaluate",
         )
-    arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.load.seed)
+    arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.traffic.seed)
     labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)

@@ -104,7 +104,7 @@ def run(inp: Input, ctx: Context) -> Output:
         if spec.kind == "files":
             assert spec.path is not None
             dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
-        arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
+        arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.traffic.seed)
         labels = prepare.usable_labels(labels, model, "requests")
         predict = FORMATS.load(model.format)().open(model)
         if source.foreign and model.batch_size is None:
@@ -157,7 +157,7 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign
         "name": model.name,
         "requests": spec.model_dump(mode="json"),
         "files": files_digest(base_dir, spec.path) if spec.path else None,
-        "seed": inp.job.load.seed,
+        "seed": inp.job.traffic.seed,
         **({"tolerance": inp.job.convert.tolerance_ratio} if foreign else {}),
         "recipe": REQUESTS_RECIPE,
     }
@@ -169,7 +169,7 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
 
     spec = inp.job.evaluate
     assert spec is not None
-    seed = {} if spec.samples is None else {"seed": inp.job.load.seed}
+    seed = {} if spec.samples is None else {"seed": inp.job.traffic.seed}
     named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}

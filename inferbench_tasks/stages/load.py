@@ -19,13 +19,13 @@ from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
 
-STAGE = Stage(needs=("generate", "serve"), leased=True, unread=("generate.model",))
+STAGE = Stage(needs=("generate", "serve"), leased=True, block="load", unread=("generate.model",))
 
 
 def run(inp: Input, ctx: Context) -> Output:
     """Apply the load with the monitors running; every record made is kept, whatever happens."""
     folder = ctx.run_dir(inp.run_id)
-    load = inp.job.load
+    load = inp.job.traffic
     with emulated(load.network, inp.serve.endpoint, folder, load.seed) as endpoint:
         if isinstance(load.arrivals, MaxRate):
             output = max_rate.search(inp, ctx, folder, endpoint, load.arrivals)

@@ -32,7 +32,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
 
     for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
         raise finding.as_error()
-    spec = inp.job.load
+    spec = inp.job.traffic
     if inp.job.streamed:
         vocabulary = inp.generate.requests.vocabulary_path
         return prompted.plan_of(inp.job, spec, endpoint, folder, ctx.base_dir, vocabulary)

@@ -47,7 +47,7 @@ class _Probes:
 
     def order(self, turn: Try, left_s: float) -> Input:
         """The probe as a load of its own; each draws arrivals of its own."""
-        load = self.inp.job.load
+        load = self.inp.job.traffic
         probe = load.model_copy(
             update={
                 "arrivals": self.arrivals.probe(turn.rate_rps),
@@ -64,7 +64,7 @@ class _Probes:
         """The highest rate that this client can send so that it is not itself what is measured."""
         from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, ceiling
 
-        load = order.job.load
+        load = order.job.traffic
         plan = plan_of(order, self.ctx, self._folder() / "load", self.endpoint)
         size = one_load.answer_bytes(order.generate.requests, load.samples_per_request)
         most = SAFE_SHARE * ceiling(plan, size, self.ctx.cache_dir("ceilings")).requests_per_s
@@ -133,7 +133,7 @@ def search(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint, arrivals:
     from inferbench_tasks.loadgen.rate_search import LONGEST, RateSearch, doubts
     from inferbench_tasks.monitors import environment
 
-    load, slo = inp.job.load, inp.job.slo
+    load, slo = inp.job.traffic, inp.job.slo
     if slo is None:
         raise InputError("max_rate looks for the highest rate that keeps the slo; set one", field="slo")
     probes = _Probes(inp, ctx, folder, endpoint, arrivals, slo, environment.hardware())
@@ -209,7 +209,7 @@ def _answer(rates: RateSearch, probes: _Probes, at: int, stopped: str | None) ->
     """The search as plain data; ``at``: the probe that the other figures are of."""
     from inferbench_tasks.loadgen.rate_probe import objective_text
 
-    size = probes.inp.job.load.samples_per_request
+    size = probes.inp.job.traffic.samples_per_request
     kept, broken = rates.kept_rps, rates.broken_rps
     between = [kept, broken] if kept is not None and broken is not None else None
     return {

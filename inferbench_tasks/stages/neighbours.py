@@ -52,7 +52,7 @@ def job_of(job: JobSpec, neighbour: NeighbourSpec) -> JobSpec:
     data |= {name: fields[name] for name in OWN if fields[name] is not None}
     data["share"] = {"method": job.share.method if job.share else "colocate"}
     data["share"] |= {name: fields[name] for name in ("cores", "percentage") if fields[name]}
-    data["load"]["duration_s"] = job.load.warmup_s + job.load.duration_s + _LONGER_S
+    data["load"]["duration_s"] = job.traffic.warmup_s + job.traffic.duration_s + _LONGER_S
     data["load"].pop("max_requests", None)
     return JobSpec.model_validate(data)
 
@@ -122,7 +122,7 @@ class Neighbour:
     def __init__(self, run_id: str, stack: ExitStack, inp: load_order.Input, ctx: Context) -> None:
         self._inp = inp
         folder = ctx.run_dir(run_id)
-        load = inp.job.load
+        load = inp.job.traffic
         endpoint = stack.enter_context(emulated(load.network, inp.serve.endpoint, folder, load.seed))
         self._plan: LoadPlan = load_order.plan_of(inp, ctx, folder / "load", endpoint)
         self._samples = folder / load_order.SAMPLES_FILE

@@ -68,14 +68,14 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
 
     plan = plan_of(inp, ctx, folder / "load", endpoint)
     ctx.progress(0, None, "checking that this client can send that much")
-    unsafe, kept = inp.job.load.allow_unsafe_load, ctx.cache_dir("ceilings")
+    unsafe, kept = inp.job.traffic.allow_unsafe_load, ctx.cache_dir("ceilings")
     if plan.stream is not None:
         ceiling = check_chunk_ceiling(plan, kept, allow_unsafe=unsafe)
     else:
-        size = answer_bytes(inp.generate.requests, inp.job.load.samples_per_request)
+        size = answer_bytes(inp.generate.requests, inp.job.traffic.samples_per_request)
         ceiling = check_ceiling(plan, size, kept, allow_unsafe=unsafe)
     if (processing := inp.generate.requests.processing) and plan.processing:
-        check_processing(plan, processing.client_ms, allow_unsafe=inp.job.load.allow_unsafe_load)
+        check_processing(plan, processing.client_ms, allow_unsafe=inp.job.traffic.allow_unsafe_load)
     samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
@@ -85,7 +85,7 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     def cancelled() -> bool:
         return ctx.cancelled() or verdict.reason is not None
 
-    patience = quiet_machine(inp.job.load.wait_for_quiet_s, ctx)
+    patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
     with (
         beside(inp, ctx) as neighbours,

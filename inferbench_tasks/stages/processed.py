@@ -42,7 +42,7 @@ def make(
 ) -> dict[str, Any]:
     """Write the requests of a submission with processors before the model; the facts of the cache's entry."""
     spec = inp.job.requests
-    raw, labels = raw_samples(spec, dataset, base_dir, inp.job.load.seed)
+    raw, labels = raw_samples(spec, dataset, base_dir, inp.job.traffic.seed)
     pipeline, steps = _pipeline(inp, source, model, base_dir)
     parts: list[Arrays] = []
     spent: dict[str, list[int]] = {}

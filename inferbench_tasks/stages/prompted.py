@@ -57,7 +57,7 @@ def require_fitting(job: JobSpec, base_dir: Path, vocabulary: str | None = None)
     if options.trace is not None:
         trace = options.trace.read()
         if slot is not None:
-            sent = trace.first(requests_made(options, job.load, base_dir))
+            sent = trace.first(requests_made(options, job.traffic, base_dir))
             require_trace_fits(sent, options.trace.path, slot, around(("user",)))
     elif options.conversations is not None:
         if slot is None or count is None:
@@ -130,7 +130,7 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
         conversations=conversations,
         trace=trace,
         where="requests.path",
-        api=job.load.endpoint or "chat",
+        api=job.traffic.endpoint or "chat",
         salt=spec.salt is not False,
         ignore_eos=BACKENDS.load(job.serve.backend, "serve.backend").ignores_eos,
         prefix=prefix,
@@ -181,6 +181,6 @@ def first_answer(
     from inferbench_tasks.submission.token_lengths import Fixed
 
     short = job.requests.model_copy(update={"output_tokens": Fixed(kind="fixed", value=_FIRST_TOKENS)})
-    one = job.load.model_copy(update={"shards": 1})
+    one = job.traffic.model_copy(update={"shards": 1})
     asked = job.model_copy(update={"requests": short})
     ask_once(plan_of(asked, one, endpoint, folder, base_dir, vocabulary))

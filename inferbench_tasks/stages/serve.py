@@ -79,8 +79,8 @@ def run(inp: Input, ctx: Context) -> Output:
         spec=spec,
         folder=folder,
         cache_dir=ctx.cache_dir("envs"),
-        protocol=inp.job.load.protocol,
-        client_batch_size=inp.job.load.samples_per_request,
+        protocol=inp.job.traffic.protocol,
+        client_batch_size=inp.job.traffic.samples_per_request,
         trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
     )
@@ -94,7 +94,7 @@ def run(inp: Input, ctx: Context) -> Output:
         try:
             asked_s = time.monotonic()
             tolerance = inp.convert.tolerance_ratio
-            rows = inp.job.load.samples_per_request
+            rows = inp.job.traffic.samples_per_request
             if backend.streams:
                 difference = _first_stream(inp, started.endpoint, folder, ctx.base_dir)
             else:
@@ -157,7 +157,7 @@ def _known_words(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -
     """Of a model whose words are known: ServerError where it says others, or none."""
     try:
         digest = inp.generate.model.digest  # whatever it was converted to, it says the same
-        check_known_answer(digest, inp.job.load, endpoint, folder / "known-answer", base_dir)
+        check_known_answer(digest, inp.job.traffic, endpoint, folder / "known-answer", base_dir)
     except (Refused, OSError) as error:
         raise ServerError(f"The server did not say what is known of its model: {error}") from error
 
@@ -171,10 +171,10 @@ def _place(server: ServerHandle) -> dict[str, str]:
 
 def is_light(job: JobSpec) -> bool:
     """Whether the load is a steady trickle, so that a server that traces some requests is not slowed by it."""
-    arrivals = job.load.arrivals
-    if not (arrivals.stationary and arrivals.paced):
+    arrivals = job.traffic.arrivals
+    if job.load is None or not (arrivals.stationary and arrivals.paced):
         return False
-    rate_rps = arrivals.mean_rate_rps(job.load.duration_s)
+    rate_rps = arrivals.mean_rate_rps(job.traffic.duration_s)
     return rate_rps is not None and rate_rps <= LIGHT_RPS
 
 
@@ -191,7 +191,7 @@ def check_batch(job: JobSpec, backend: Backend, model: ModelArtifact) -> None:
         )
     if job.serve.batching is not None:
         raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
-    if job.load.samples_per_request != size:
+    if job.traffic.samples_per_request != size:
         raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
 
 

@@ -99,7 +99,7 @@ def _ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str |
     folder.mkdir()
     inputs = folder / "inputs.npz"
     write_archive(inputs, {name: array[:count] for name, array in samples.items()})
-    load = one_by_one(inp.job.load).model_copy(
+    load = one_by_one(inp.job.traffic).model_copy(
         update={
             "warmup_s": 0.0,
             "duration_s": _LONGEST_S,

@@ -13,6 +13,7 @@ from typing import Any
 from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.evaluate import evaluate_findings
 from inferbench_tasks.submission.finding import Finding, unknown
@@ -26,6 +27,7 @@ from inferbench_tasks.submission.model import (
 from inferbench_tasks.submission.rate import max_rate_findings
 from inferbench_tasks.submission.schema import JobSpec, LoadSpec
 from inferbench_tasks.submission.serving import backend_findings
+from inferbench_tasks.submission.slo import NO_ERRORS
 
 #: How a network is spelled out that no table has.
 CUSTOM_NETWORK = "custom:"
@@ -71,6 +73,22 @@ def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding
     return findings
 
 
+def _blocks(spec: JobSpec) -> Iterator[Finding]:
+    """A job has to ask for something; and what only a load has needs one."""
+    if spec.load is not None:
+        return
+    if spec.evaluate is None and spec.trace is None:
+        yield Finding(("load",), "missing; give load (how it is to be loaded), evaluate or trace")
+    if spec.share is not None:
+        yield Finding(("share", "load"), "neighbours share a device under load; add load, or leave share out")
+    if spec.nightly is not None:
+        yield Finding(("nightly", "load"), "nights compare loads; add load, or leave nightly out")
+    for name, bound in (spec.slo.bounds() if spec.slo else {}).items():
+        if not FIGURES[name].evaluated and (name, bound) != ("error_ratio", NO_ERRORS):
+            message = f"{name} is a figure of a load, which is not asked for; add load, or bound a measure"
+            yield Finding((f"slo.{name}", "load"), message)
+
+
 def _backend(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
     """What a backend says of itself: formats, devices, protocols, launchers, batching, processors."""
     name = spec.serve.backend
@@ -102,16 +120,16 @@ def _batching(spec: JobSpec) -> Iterator[Finding]:
             ("serve.batching.preferred_batch_sizes", "serve.batching.max_batch_size"),
             f"{too_large[0]} is above serve.batching.max_batch_size ({most})",
         )
-    if batching.max_delay_ms >= spec.load.timeout_ms:
+    if batching.max_delay_ms >= spec.traffic.timeout_ms:
         yield Finding(
             ("serve.batching.max_delay_ms", "load.timeout_ms"),
             f"a request may wait {batching.max_delay_ms:g} ms for its batch and is given up after "
-            f"load.timeout_ms ({spec.load.timeout_ms:g})",
+            f"load.timeout_ms ({spec.traffic.timeout_ms:g})",
         )
 
 
 def _arrivals(spec: JobSpec) -> Iterator[Finding]:
-    load = spec.load
+    load = spec.traffic
     try:
         load.arrivals.check(load.duration_s)
     except ValueError as error:
@@ -166,11 +184,13 @@ def engine_findings(load: LoadSpec, target_latency_ms: float | None) -> Iterator
 
 
 def _engine(spec: JobSpec) -> Iterator[Finding]:
-    yield from engine_findings(spec.load, spec.slo.bound("p99_ms") if spec.slo else None)
+    yield from engine_findings(spec.traffic, spec.slo.bound("p99_ms") if spec.slo else None)
 
 
 def _schedule(spec: JobSpec) -> Iterator[Finding]:
     """The scheduler's figures against the length of the load itself."""
+    if spec.load is None:
+        return
     ends_early = spec.load.max_requests is not None or spec.load.arrivals.kind == "offline"
     least_s = spec.load.warmup_s + (0.0 if ends_early else spec.load.duration_s)
     for name in ("expected_duration_s", "deadline_s"):
@@ -184,7 +204,7 @@ def _schedule(spec: JobSpec) -> Iterator[Finding]:
 
 def _slo(spec: JobSpec) -> Iterator[Finding]:
     """Objectives that no run could miss, or none could meet."""
-    slo, load = spec.slo, spec.load
+    slo, load = spec.slo, spec.traffic
     if slo is None:
         return
     bounds = list(slo.percentile_bounds_ms().items())
@@ -291,6 +311,7 @@ def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:
 
 
 _ALONE: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
+    _blocks,
     _image,
     _batching,
     _arrivals,

@@ -70,7 +70,8 @@ def job_digest(spec: JobBase) -> str:
         del fields["kind"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
-        fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
+        if fields["load"] is not None:
+            fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
         if (
             "serve" in fields and fields["serve"]["ready_timeout_s"] is None
         ):  # once it had a number by default

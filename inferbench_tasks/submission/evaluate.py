@@ -17,10 +17,10 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     yield from _bounded(spec)
     if spec.evaluate is None:
         return
-    if isinstance(spec.load.arrivals, MaxRate):
+    if isinstance(spec.traffic.arrivals, MaxRate):
         message = "max_rate searches for its rate; samples are asked at a given one. Give a rate, or leave evaluate out"
         yield Finding((_HERE, "load.arrivals"), message)
-    if spec.load.engine != "inferbench":
+    if spec.traffic.engine != "inferbench":
         message = "answers of MLPerf LoadGen's requests are not kept yet; use load.engine: inferbench"
         yield Finding((_HERE, "load.engine"), message)
     if spec.processors is not None:

@@ -15,7 +15,7 @@ _HERE = "load.arrivals"
 def at_given_rates(submission: Submission, what: str) -> Submission:
     """The same; InputError, which says what ``what`` needs, where any of its jobs searches for its rate."""
     swept = submission.sweep.model_dump(mode="json") if submission.sweep else None
-    if isinstance(submission.load.arrivals, MaxRate) or "max_rate" in repr(swept):
+    if isinstance(submission.traffic.arrivals, MaxRate) or "max_rate" in repr(swept):
         raise InputError(
             f"{what} needs a load that is the same each time; max_rate searches for its rate. Give a rate, for "
             "instance arrivals: {kind: poisson, rate_rps: 100}",
@@ -26,7 +26,7 @@ def at_given_rates(submission: Submission, what: str) -> Submission:
 
 def max_rate_findings(spec: JobSpec) -> Iterator[Finding]:
     """What a search for the highest rate needs, and what can't go with it."""
-    load, arrivals = spec.load, spec.load.arrivals
+    load, arrivals = spec.traffic, spec.traffic.arrivals
     if not isinstance(arrivals, MaxRate):
         return
     if spec.slo is None or not spec.slo.percentile_bounds_ms():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
@@ -245,8 +246,18 @@ class LoadSpec(Spec):
         return self.arrivals.samples_per_request(self.batch_size)
 
 
+@cache
+def one_at_a_time() -> LoadSpec:
+    """How a job without a load asks: one user over HTTP, who sends one sample and waits; nothing is timed by it."""
+    alone = {"kind": "closed_loop", "concurrency": 1}
+    return LoadSpec.model_validate(
+        {"arrivals": alone, "duration_s": 60.0, "warmup_s": 0.0, "wait_for_quiet_s": 0.0}
+    )
+
+
 class EvaluateSpec(Spec):
-    """Each held-out sample of a data set is asked once, in the load's scenario, and once alone."""
+    """Each held-out sample of a data set is asked once, in the load's scenario, and once alone; without a load twice
+    alone."""
 
     dataset: Slug | None = None
     """Which; ``inferbench datasets list`` has them. The model's own unless given."""
@@ -319,8 +330,9 @@ class JobSpec(JobBase):
     """The format and precision to serve."""
     serve: ServeSpec = ServeSpec()
     """The system under test."""
-    load: LoadSpec
-    """The traffic."""
+    load: LoadSpec | None = None
+    """The traffic. Null with ``evaluate`` or ``trace`` only: their requests are sent one at a time, and there are no
+    latencies."""
     evaluate: EvaluateSpec | None = None
     """Whether the answers are right: each sample of a data set once, in the load's scenario; null: nobody looks."""
     trace: TraceSpec | None = None
@@ -333,9 +345,14 @@ class JobSpec(JobBase):
     """What follows its nights; other runs leave it alone."""
 
     @property
+    def traffic(self) -> LoadSpec:
+        """How requests are sent: as the load says; one at a time where there is none."""
+        return one_at_a_time() if self.load is None else self.load
+
+    @property
     def streamed(self) -> bool:
         """Whether answers are streams of tokens."""
-        return self.load.protocol == "openai"
+        return self.traffic.protocol == "openai"
 
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""
@@ -356,7 +373,7 @@ class JobSpec(JobBase):
             for at, step in enumerate(getattr(self.processors, part, ())):
                 if isinstance(path := step.settings.get("path"), str):
                     yield NamedFile(f"processors.{part}.{at}.settings.path", path)
-        if isinstance(trace := getattr(self.load.arrivals, "path", None), str):
+        if isinstance(trace := getattr(self.traffic.arrivals, "path", None), str):
             yield NamedFile("load.arrivals.path", trace, counts=True)
 
     @classmethod
@@ -372,6 +389,13 @@ class Submission(SubmissionBase, JobSpec):
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
+
+
+def loaded_only(job: JobSpec, what: str) -> LoadSpec:
+    """The load of a job; InputError, which says that ``what`` needs one, of a job that only evaluates or traces."""
+    if job.load is None:
+        raise InputError(f"{what} needs a load, and {job.name} has none; add one", field="load")
+    return job.load
 
 
 def serving_only(submission: SubmissionBase, what: str) -> Submission:

@@ -28,8 +28,8 @@ def backend_findings(
 
     if model_format is not None:
         yield from has("convert.format", model_format, backend.formats, "serve the format")
-    yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
-    if spec.load.client == "tritonclient" and spec.load.protocol == "grpc" and backend.tfs_predict:
+    yield from has("load.protocol", spec.traffic.protocol, backend.protocols, "speak")
+    if spec.traffic.client == "tritonclient" and spec.traffic.protocol == "grpc" and backend.tfs_predict:
         message = (
             f"tritonclient speaks KServe v2, and {name} TensorFlow Serving's Predict; use fast or reference"
         )
@@ -61,7 +61,7 @@ def backend_findings(
 
 def _streamed(spec: JobSpec) -> Iterator[Finding]:
     """What streams of tokens need, and what can't go with them."""
-    load, prompts = spec.load, spec.requests.kind in PROMPTED
+    load, prompts = spec.traffic, spec.requests.kind in PROMPTED
     if prompts != spec.streamed:
         yield Finding(
             ("requests.kind", "load.protocol"),
@@ -143,7 +143,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         )
         yield Finding(("trace.deepest", "serve.backend"), message)
     for field, value, able in (
-        ("load.protocol", spec.load.protocol, "http"),
+        ("load.protocol", spec.traffic.protocol, "http"),
         ("serve.launcher", spec.serve.launcher, "process"),
         ("serve.device", spec.serve.device.kind, "cpu"),
     ):
@@ -161,9 +161,9 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
 def _batch_size(spec: JobSpec) -> Iterator[Finding]:
     """A request larger than a batch would be refused every time."""
     batching = spec.serve.batching
-    samples = spec.load.samples_per_request
+    samples = spec.traffic.samples_per_request
     if batching is not None and samples > batching.max_batch_size:
-        field = "load.batch_size" if samples == spec.load.batch_size else "load.arrivals"
+        field = "load.batch_size" if samples == spec.traffic.batch_size else "load.arrivals"
         yield Finding(
             (field, "serve.batching.max_batch_size"),
             f"{samples} samples per request are more than serve.batching.max_batch_size "
@@ -180,7 +180,7 @@ def _sizes(spec: JobSpec) -> Iterator[Finding]:
         yield Finding(("requests.sizes", "processors"), "processors decide the sizes; leave one of both out")
     if not any(size.drawn for size in sizes):
         return
-    if spec.load.samples_per_request > 1:
+    if spec.traffic.samples_per_request > 1:
         yield Finding(
             ("load.batch_size", "requests.sizes"),
             "samples of drawn sizes don't fit into one request; send one sample in each, or give numbers",

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.report.finalise import finalise
 from inferbench_tasks.analysis.report.markdown import make_markdown
 from inferbench_tasks.analysis.report.runs import load_runs
@@ -20,6 +21,8 @@ from inferbench_tasks.monitors.records import convert_spool
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages import analyze, collect
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.evaluate import Output as Evaluated
+from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.schema import Submission
 from tests.samples import write_table
 from tests.unit.analysis.builders import SECOND, job_spec, records
@@ -112,10 +115,50 @@ def test_a_result_holds_what_the_records_say(perfdb: PerfDB, ctx: Context) -> No
     assert len(perfdb.find_results()) == 1
 
 
+def without_load(inp: collect.Input, **job: Any) -> collect.Input:
+    """The same run of a job without a load."""
+    spec = job_spec(**job).model_copy(update={"load": None})
+    return inp.model_copy(update={"load": None, "job": spec})
+
+
+def test_a_run_without_a_load_has_measures_and_no_latency(perfdb: PerfDB, ctx: Context) -> None:
+    """It is valid by its answers, judged by its objective, told from every load, reported, and never written twice."""
+    measures = {"top1_ratio": {"value": 0.96, "ci95": [0.94, 0.98]}}
+    part = {"unanswered": 0, "failures": {}, "measures": measures, "left_out": {}}
+    differing = {"compared": 3, "beyond_tolerance": 0, "largest_ratio": 0.0, "samples": []}
+    document = {
+        "dataset": "digits", "samples": 3, "scenario": "one_by_one", "under_load": part, "one_by_one": part,
+        "differing": differing, "from_source": differing,
+    }  # fmt: skip
+    inp = without_load(stage_input(ctx), evaluate={}, slo={"top1_ratio": 0.9})
+    answers = ctx.run_dir("inv.000") / "answers.parquet"
+    write_table(records(5.0), answers)
+    inp = inp.model_copy(update={"evaluate": Evaluated(answers_path=str(answers), document=document)})
+    assert collect.run(inp, ctx).verdict.valid and collect.run(inp, ctx).verdict.valid
+    (result,) = perfdb.find_results()
+    assert result.samples is None and result.certificate == {} and result.attempt == 1
+    summary = result.summary.model_dump()
+    assert (summary["throughput_rps"], summary["e2e_latency_ms"]["p99"]) == (None, None)
+    assert (summary["slo"]["verdict"], summary["cold_start_ms"]["total_ms"]) == ("met", 6)
+    (row,) = leaderboard(perfdb, "top1_ratio")
+    assert (row["top1_ratio"], row["load"], row["dataset"]) == (0.96, "no load", "3 samples of digits")
+    assert leaderboard(perfdb, "p99_ms") == []
+
+
+def test_a_trace_that_failed_is_all_that_a_job_without_a_load_had(perfdb: PerfDB, ctx: Context) -> None:
+    """Beside a load it leaves the run alone; alone it is the run's failure."""
+    traced = Traced(document={"problem": "the server left no trace\nits log"})
+    inp = stage_input(ctx, trace={}).model_copy(update={"trace": traced})
+    assert collect.run(inp, ctx).verdict.valid
+    inp = without_load(stage_input(ctx, "inv.001"), trace={}).model_copy(update={"trace": traced})
+    assert str(collect.run(inp, ctx).verdict) == "failed: trace, the server left no trace"
+
+
 def test_a_bad_certificate_makes_the_run_invalid_with_its_reasons(perfdb: PerfDB, ctx: Context) -> None:
     """The verdict lists every reason of the certificate, and an early end."""
     bad = {**GOOD, "valid": False, "reasons": ["the client stalled", "5 requests failed"]}
     inp = stage_input(ctx, certificate=bad)
+    assert inp.load is not None
     inp = inp.model_copy(update={"load": inp.load.model_copy(update={"stopped_early": "too many errors"})})
     verdict = collect.run(inp, ctx).verdict
     assert (

@@ -105,7 +105,7 @@ def job(**requests: object) -> JobSpec:
 
 def bodies(tmp_path: Path, spec: JobSpec, number: int) -> list[str]:
     """What the prompts of one run say."""
-    plan = plan_of(spec, spec.load, endpoint("openai", 1, "m"), tmp_path / str(number), tmp_path)
+    plan = plan_of(spec, spec.traffic, endpoint("openai", 1, "m"), tmp_path / str(number), tmp_path)
     from inferbench_tasks.loadgen.payloads import read_inputs
 
     return [json.loads(body)["messages"][0]["content"] for body in read_inputs(plan.inputs_path)["request"]]

@@ -21,10 +21,11 @@ from inferbench_tasks.analysis.report.distinguish import (
 )
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.kept import failures, keeping_text, listing, overshoot, unknown_text
-from inferbench_tasks.analysis.report.loads import by_load, configuration
+from inferbench_tasks.analysis.report.loads import by_load, configuration, load_of
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
@@ -62,8 +63,13 @@ def advise(views: Sequence[RunView]) -> Advice:
         best, texts = paired_advice.sentences_of(blocks)
         runs = blocks.runs(best) if best is not None else []
         return Advice(runs[0] if runs else None, tuple(texts))
+    unloaded = [view for view in views if load_of(view) == WITHOUT_LOAD]
+    if len(unloaded) == len(views) > 0:
+        return Advice(
+            None, ("No run had a load: what they reach is not measured, so nothing is recommended.",)
+        )
     valid = [view for view in views if view.valid and view.figure("throughput_samples_per_s") is not None]
-    left_out = len(views) - len(valid)
+    left_out = len(views) - len(valid) - len(unloaded)
     note = (
         (f"{left_out} of {len(views)} runs are left out: they are not valid, so their figures don't count.",)
         if left_out

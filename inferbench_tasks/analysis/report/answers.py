@@ -13,6 +13,7 @@ from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
 from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.macro_f1 import f1
@@ -58,8 +59,12 @@ def words(views: Sequence[RunView]) -> str:
     if not asked:
         return ""
     sets = ", ".join(dict.fromkeys(f"{e['samples']:,} samples of {e['dataset']}" for e in asked))
+    loaded = dict.fromkeys(e.get("scenario") != ONE_BY_ONE for e in asked)
+    how = " or ".join(
+        "once in the load's own scenario and once alone" if each else "twice alone" for each in loaded
+    )
     return (
-        f"Each of {sets} was asked once in the load's own scenario and once alone. Shares are over all of them; in "
+        f"Each of {sets} was asked {how}. Shares are over all of them; in "
         "brackets their 95% interval, for other samples of the same kind."
     )
 
@@ -110,12 +115,13 @@ def shown_labels(views: Sequence[RunView]) -> list[str]:
 
 def _measures(views: Sequence[RunView]) -> list[Table]:
     names = {name for view in views for name in view.evaluation["under_load"].get("measures", {})}
+    loaded = any(view.evaluation.get("scenario") != ONE_BY_ONE for view in views)
     ordered = [*(name for name in _HEADS if name in names), *sorted(names - _HEADS.keys())]
     head = [
         "run",
         *(_HEADS.get(name, name) for name in ordered),
-        "top-1 one by one",
-        "answered otherwise under load",
+        "top-1 one by one" if loaded else "top-1 asked again",
+        "answered otherwise under load" if loaded else "answered otherwise when asked again",
     ]
     rows = []
     for view in views:

@@ -20,7 +20,7 @@ def finalise(db: PerfDB, run_ids: Sequence[str]) -> list[str]:
 def without_figures(run: RunDocument, verdict: Verdict) -> ResultDocument:
     """What was asked for and why there are no figures."""
     job = run.job
-    model, serve, load = job.get("model", {}), job.get("serve", {}), job.get("load", {})
+    model, serve, load = job.get("model", {}), job.get("serve", {}), job.get("load") or {}
     device = DeviceSpec(str(serve.get("device", "cpu")))
     return ResultDocument.model_validate(
         {

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
+from inferbench_tasks.perfdb.offered import NO_LOAD
 
 #: Percentiles whose absence is worth a note; that of p99.9 is the rule in a short run.
 _EXPECTED = (0.5, 0.9, 0.95, 0.99)
@@ -34,6 +35,8 @@ def missing_notes(views: Sequence[RunView]) -> list[str]:
 
 def missing(view: RunView) -> list[str]:
     """Of one run; [] where it has no records at all, which its verdict tells."""
+    if view.result is not None and view.result.load.arrivals.get("kind") == NO_LOAD:
+        return ["it had no load: it has no latency, no throughput and none of what follows from these."]
     if not view.measured:
         return []
     return [*_latency(view), *_resources(view), *_derived(view)]

@@ -56,6 +56,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         if len(measured) > MAX_RUNS
         else ""
     )
+    looked_at = [view for view in views if view.measured or view.evaluation or view.trace]
     stacked = stacks.differences(measured)
     maps = heatmap.heat_maps(views)
     streaming = language.streams(views)
@@ -94,8 +95,8 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             tables.stage_text(measured),
             tables.stage_table(measured),
         ),
-        Section("Answers", answers.matrices(measured), answers.words(measured), answers.tables(measured)),
-        Section("Layers", layers.charts(measured), layers.words(measured), layers.tables(measured)),
+        Section("Answers", answers.matrices(looked_at), answers.words(looked_at), answers.tables(looked_at)),
+        Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),
         Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),
         Section("Sharing a device", [], tables=sharing_table(measured)),
         Section("Roofline", _present(roofline.roofline(measured, ceilings, sheet_of(measured)))),

@@ -70,7 +70,7 @@ class LiveSearch:
 
     def search(self, budget: int) -> None:
         """Until so many configurations of the space are measured, those from before included, or all are."""
-        sizes = (job.spec.load.samples_per_request for job in self.jobs)
+        sizes = (job.spec.traffic.samples_per_request for job in self.jobs)
         if note := per_request_note(self.goal.objective, sizes):
             self.say(note)
         core = Search([job.point for job in self.jobs], self.goal, seed=self.seed, budget=budget)

@@ -33,6 +33,9 @@ _ARRIVALS = {
 
 def findings(job: JobSpec, cores: int | None) -> Iterator[Finding]:
     """All that keeps a job from being predicted. ``cores``: of the device that it would run on; None: not looked at."""
+    if job.load is None:
+        yield Finding(("load",), "without a load there is nothing to predict; add one")
+        return
     if job.streamed:
         yield Finding(("load.protocol",), "language models' answers are streams of tokens: not predicted")
         return
@@ -47,7 +50,7 @@ def findings(job: JobSpec, cores: int | None) -> Iterator[Finding]:
             yield Finding((field,), f"not predicted: {why}; allowed here: {allowed}")
     if job.convert.precision not in PRECISIONS:
         yield Finding(("convert.precision",), f"not predicted: bricks are of {', '.join(PRECISIONS)}")
-    kind = job.load.arrivals.kind
+    kind = job.traffic.arrivals.kind
     if kind in _ARRIVALS:
         yield Finding(("load.arrivals.kind",), f"{kind} is not predicted: {_ARRIVALS[kind]}")
     busy = job.serve.instances * job.serve.threads

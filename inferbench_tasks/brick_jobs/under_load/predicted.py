@@ -67,7 +67,7 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     ``draws`` in the answer: how many; where they are fewer than were asked for, the interval is wider for it
     (``_wide``).
     """
-    load, sigma = told.job.load, told.services.log_spread()
+    load, sigma = told.job.traffic, told.services.log_spread()
     objective = Objective.of(told.job.slo.bounds() if told.job.slo else {})
     seed = load.seed
     slow, fast = float(np.exp(_Z * sigma)), float(np.exp(-_Z * sigma))
@@ -124,8 +124,8 @@ def _rng(seed: int, at: int) -> np.random.Generator:
 
 
 def _saturation_rps(told: Told, factor: float) -> float:
-    rng = np.random.default_rng(told.job.load.seed)
-    return told.server(factor).capacity_rps(told.job.load.samples_per_request, rng)
+    rng = np.random.default_rng(told.job.traffic.seed)
+    return told.server(factor).capacity_rps(told.job.traffic.samples_per_request, rng)
 
 
 def _state(offered: float | None, saturation: float, least: float) -> str:

@@ -33,11 +33,11 @@ def row_of(
     }
     if why := timed.why_none():
         return row | {"state": f"no prediction: {why}"}
-    rows = job.load.samples_per_request
+    rows = job.traffic.samples_per_request
     wire_bytes = bytes_of(timed.inputs, rows, shapes) + bytes_of(timed.outputs, rows, shapes)
     added = overhead.at(wire_bytes)
     services = timed.services()
-    told = Told(job, job.load.arrivals.bind(base_dir), services, added)
+    told = Told(job, job.traffic.arrivals.bind(base_dir), services, added)
     return row | {
         "calibrated": all(one["calibrated_by"] for one in timed.rows.values()),
         "wire_bytes": wire_bytes,

@@ -69,7 +69,7 @@ def view(
             "format": "onnx",
             "backend": {"kind": "onnxruntime", "label": "ONNX Runtime"},
             "device": {"kind": "cpu", "name": "Example CPU"},
-            "load": spec.load.model_dump(mode="json"),
+            "load": spec.traffic.model_dump(mode="json"),
             "summary": summary,
             "verdict": verdict,
             "certificate": {"valid": verdict == "valid", "reasons": [], "warnings": [], "checks": []},

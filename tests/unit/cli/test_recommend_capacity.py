@@ -58,7 +58,7 @@ def test_each_configuration_is_searched_at_levels_of_its_own(tmp_path: Path) -> 
 
     def run(job: Any) -> dict[str, Any]:
         asked.append(job.spec)
-        good = job.spec.load.arrivals.rate_rps <= 10 * job.spec.model.slots
+        good = job.spec.traffic.arrivals.rate_rps <= 10 * job.spec.model.slots
         tokens = {"requests": 200, "good": 200 if good else 0}
         return {
             "run_id": "r",
@@ -71,5 +71,5 @@ def test_each_configuration_is_searched_at_levels_of_its_own(tmp_path: Path) -> 
     assert [row["configuration"] for row in rows] == ["slots 1", "slots 2"]
     for row, knee in zip(rows, (10, 20), strict=True):
         assert knee / 1.05 <= row["capacity"] <= knee < row["not kept at"] and row["unit"] == "requests/s"
-    load = {"load": jobs[0].spec.load}
+    load = {"load": jobs[0].spec.traffic}
     assert all(spec.model_copy(update=load) == jobs[spec.model.slots - 1].spec for spec in asked)

@@ -69,7 +69,7 @@ def test_a_lock_says_each_version_and_hash() -> None:
 def test_a_backend_with_an_environment_of_its_own_says_its_lock() -> None:
     """By the SHA-256 of the file; without comparing hashes there is none."""
     lock = planned(
-        job(serve={"backend": "mlserver"}, load={**job().load.model_dump(mode="json"), "protocol": "grpc"})
+        job(serve={"backend": "mlserver"}, load={**job().traffic.model_dump(mode="json"), "protocol": "grpc"})
     )
     expected = hashlib.sha256((LOCKS / "mlserver.txt").read_bytes()).hexdigest()
     assert lock["environment"]["lock_sha256"] == expected

@@ -6,15 +6,20 @@ import importlib
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.overrides import override
 from inferbench_tasks.submission.schema import Submission
 
-#: Those of a job without blocks that it may leave out.
+#: Those of a job that only loads.
 STAGES = [
-    entry.name for entry in SERVING.entries if not entry.facts.of_submission and entry.facts.block is None
+    entry.name
+    for entry in SERVING.entries
+    if not entry.facts.of_submission and entry.facts.block in (None, "load")
 ]
 
 
@@ -58,6 +63,25 @@ def test_answers_are_judged_where_that_is_asked_for() -> None:
     assert {"generate", "convert", "serve"} <= nodes["evaluate"].needs.keys()
     assert nodes["evaluate"].lease == nodes["load"].lease is not None
     assert "evaluate" in nodes["collect"].needs
+
+
+@pytest.mark.parametrize("block", ["evaluate", "trace"])
+def test_a_job_without_a_load_has_no_node_for_it(block: str) -> None:
+    """Its block stands on the device between serve and collect, and its length is that of the block."""
+    only = submission(load=None, **{block: {}})
+    nodes = compile_plan(only).of_job(0)
+    assert [node.stage for node in nodes] == ["generate", "convert", "serve", block, "collect", "release"]
+    assert [node.stage for node in nodes if node.lease] == ["serve", block, "collect", "release"]
+    loaded = submission(load={"arrivals": {"kind": "poisson", "rate_rps": 10}, "duration_s": 500})
+    assert 0 < nodes[0].expected_s < compile_plan(loaded).nodes[0].expected_s
+
+
+def test_what_a_load_alone_has_can_t_be_changed_without_one() -> None:
+    """A trigger that would lengthen a load that is not there is refused, in words."""
+    document = submission(load=None, evaluate={}).model_dump(mode="json")
+    assert override(document, {"user": "vision", "duration_s": None})["user"] == "vision"
+    with pytest.raises(InputError, match=r"duration_s .*load, which this submission does not have"):
+        override(document, {"duration_s": 5.0})
 
 
 def test_every_need_comes_before() -> None:

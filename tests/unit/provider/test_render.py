@@ -137,3 +137,10 @@ def test_the_tasks_on_the_device_tell_the_executor_all_that_it_needs(chained: DA
     assert [task.cleans_up for task in first] == [False, False, False, True]
     assert [task.request is not None for task in first] == [True, False, False, False]
     assert first[0].request is not None and first[0].request.followers == ["analyze"]
+
+
+def test_a_form_has_nothing_of_a_load_that_is_not_there() -> None:
+    """Airflow refuses a number without a value, so parameters of the load go with it."""
+    from inferbench_tasks.provider.render import parameters
+
+    assert {*parameters(submission(load=None, evaluate={}))} == {"user", "priority"}

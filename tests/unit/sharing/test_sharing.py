@@ -59,7 +59,7 @@ def test_each_model_runs_alone_and_beside_the_other() -> None:
         (0, (0,), 0), (1, (1,), 0), (0, (0,), 1), (1, (1,), 1)
     ]  # fmt: skip
     assert [job.model.kind for job in jobs] == ["zoo", "canonical", "zoo", "canonical"]
-    assert [job.load.arrivals.kind for job in jobs] == ["closed_loop", "poisson", "closed_loop", "poisson"]
+    assert [job.traffic.arrivals.kind for job in jobs] == ["closed_loop", "poisson", "closed_loop", "poisson"]
     assert shares[3].beside[0].model == {"kind": "zoo", "name": "digits"}
     assert shares[3].beside[0].cores == (0,)
 
@@ -76,9 +76,9 @@ def test_a_neighbour_is_a_job_that_lasts_longer() -> None:
     job = expand(submission())[2].spec
     assert job.share is not None
     neighbour = job_of(job, job.share.beside[0])
-    assert neighbour.model.kind == "canonical" and neighbour.load.arrivals.kind == "poisson"
+    assert neighbour.model.kind == "canonical" and neighbour.traffic.arrivals.kind == "poisson"
     assert neighbour.share is not None and neighbour.share.cores == (1,) and not neighbour.share.beside
-    assert neighbour.load.duration_s > job.load.warmup_s + job.load.duration_s + 60
+    assert neighbour.traffic.duration_s > job.traffic.warmup_s + job.traffic.duration_s + 60
 
 
 def test_without_a_driver_mps_says_so(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Server:
 
     def apply(self, order: Any, ctx: Context, folder: Path, endpoint: Any) -> one_load.Output:
         """One load: its records lie where a load's lie."""
-        load = order.job.load
+        load = order.job.traffic
         self.orders.append(load)
         rng = np.random.default_rng(load.seed)
         count = int(load.arrivals.rate_rps * load.duration_s)
@@ -99,7 +99,7 @@ def searched(
         return made
 
     ctx = Context(data_dir=tmp_path, base_dir=tmp_path)
-    return max_rate.search(copy(spec), ctx, tmp_path, cast(Any, None), cast(Any, spec.load.arrivals))
+    return max_rate.search(copy(spec), ctx, tmp_path, cast(Any, None), cast(Any, spec.traffic.arrivals))
 
 
 def test_the_answer_holds_the_servers_limit_and_the_run_is_the_probe_at_the_rate_kept(

@@ -46,7 +46,7 @@ def test_a_server_that_eats_the_memory_ends_the_load_with_the_limit_in_its_verdi
             launcher="process", pid=eater.pid, started_ns=started_ns, log_path="x", config_path="x"
         )
         inp: Any = SimpleNamespace(
-            run_id="r", job=SimpleNamespace(load=SimpleNamespace(
+            run_id="r", job=SimpleNamespace(traffic=SimpleNamespace(
                 samples_per_request=1, allow_unsafe_load=False, wait_for_quiet_s=0.0,
             ), serve=SimpleNamespace(device="cpu")),
             generate=SimpleNamespace(requests=requests),

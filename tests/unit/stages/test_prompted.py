@@ -81,8 +81,8 @@ def test_the_backend_s_default_holds_where_nothing_is_said(tmp_path: Path) -> No
 def test_rows_that_are_never_sent_need_not_fit(tmp_path: Path) -> None:
     """1.2 x 10 requests/s x (4 + 1) s and 64 more are 124: the 125th may be too long, the 124th not."""
     asked = job(100, kind="trace", path="t.csv")
-    arrivals = asked.load.arrivals.model_copy(update={"rate_rps": 10.0})
-    load = asked.load.model_copy(update={"arrivals": arrivals, "duration_s": 4.0, "warmup_s": 1.0})
+    arrivals = asked.traffic.arrivals.model_copy(update={"rate_rps": 10.0})
+    load = asked.traffic.model_copy(update={"arrivals": arrivals, "duration_s": 4.0, "warmup_s": 1.0})
     asked = asked.model_copy(update={"load": load})
     for short in (124, 123):
         rows = ["ContextTokens,GeneratedTokens", *["1,1"] * short, "99,2"]

@@ -36,7 +36,7 @@ def job(**changes: Any) -> JobSpec:
 def test_the_load_knows_the_samples_of_its_requests() -> None:
     """Eight by ``multi_stream``, the batch size by all others."""
     other = job(load={"arrivals": {"kind": "closed_loop", "concurrency": 1}, "batch_size": 3})
-    assert (job().load.samples_per_request, other.load.samples_per_request) == (8, 3)
+    assert (job().traffic.samples_per_request, other.traffic.samples_per_request) == (8, 3)
 
 
 def test_a_server_that_takes_fewer_samples_than_a_query_has_is_refused() -> None:

@@ -110,7 +110,7 @@ def test_how_long_a_load_waits_for_a_quiet_machine_does_not_count() -> None:
     """Like a priority it says when to begin: a job keeps the digest that it had before there was the field."""
     for limit_s in (0, 5, 600):
         patient = JobSpec.model_validate(
-            {**FULL.model_dump(), "load": {**FULL.load.model_dump(), "wait_for_quiet_s": limit_s}}
+            {**FULL.model_dump(), "load": {**FULL.traffic.model_dump(), "wait_for_quiet_s": limit_s}}
         )
         assert job_digest(patient) == job_digest(FULL)
     assert all(place in _leaves(FULL.model_dump(mode="json")) for place in WAITING)
@@ -235,7 +235,7 @@ def test_overload_that_is_asked_for_is_another_measurement_and_its_absence_chang
 
     def digest(**load: Any) -> str:
         return job_digest(
-            JobSpec.model_validate({**FULL.model_dump(), "load": {**FULL.load.model_dump(), **load}})
+            JobSpec.model_validate({**FULL.model_dump(), "load": {**FULL.traffic.model_dump(), **load}})
         )
 
     assert digest(expect=None) == job_digest(FULL)

@@ -89,8 +89,8 @@ def test_names_are_swept_and_each_job_knows_its_own() -> None:
         "    load.scenario: [single-stream@1, closed-loop-4@1]\n"
     ).replace("load: {arrivals: {kind: poisson, rate_rps: 5}}\n", "load: {scenario: offline}\n")
     first, second = jobs(both)
-    assert (first.spec.model.name, first.spec.load.arrivals.kind) == ("digits", "single_stream")
-    assert (second.spec.model.name, second.spec.load.arrivals.kind) == ("lstm", "closed_loop")
+    assert (first.spec.model.name, first.spec.traffic.arrivals.kind) == ("digits", "single_stream")
+    assert (second.spec.model.name, second.spec.traffic.arrivals.kind) == ("lstm", "closed_loop")
     assert "model:digits@1.0.0" in names(first) and "model:digits@1.0.0" not in names(second)
 
 

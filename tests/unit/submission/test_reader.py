@@ -53,7 +53,7 @@ def test_a_good_text_becomes_a_submission() -> None:
     """Values arrive typed, defaults are filled in."""
     submission = serving_only(read_submission_text(GOOD, "x.yaml", INSTALLED), "")
     assert submission.name == "good"
-    assert submission.load.arrivals.mean_rate_rps(1.0) == 50
+    assert submission.traffic.arrivals.mean_rate_rps(1.0) == 50
     assert submission.serve.backend == "onnxruntime"
 
 

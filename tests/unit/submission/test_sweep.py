@@ -58,7 +58,7 @@ def test_a_grid_is_every_combination_the_last_key_fastest() -> None:
         (1, 7), (1, 8), (1, 9), (2, 7), (2, 8), (2, 9),
     ]  # fmt: skip
     assert [j.index for j in made] == list(range(6))
-    assert [(j.spec.serve.threads, j.spec.load.seed) for j in made] == [
+    assert [(j.spec.serve.threads, j.spec.traffic.seed) for j in made] == [
         (j.point["serve.threads"], j.point["load.seed"]) for j in made
     ]
 
@@ -120,7 +120,7 @@ def test_whole_sections_can_be_swept_and_absent_ones_begun() -> None:
     """A mapping replaces a section; a path into an absent section begins it; null takes it away."""
     arrivals = [{"kind": "poisson", "rate_rps": 5}, {"kind": "closed_loop", "concurrency": 4}]
     made = jobs({"load.arrivals": arrivals, "slo.p99_ms": [10]})
-    assert [j.spec.load.arrivals.kind for j in made] == ["poisson", "closed_loop"]
+    assert [j.spec.traffic.arrivals.kind for j in made] == ["poisson", "closed_loop"]
     assert [j.spec.slo.bound("p99_ms") for j in made if j.spec.slo] == [10, 10]
     made = jobs({"serve.batching": [None, {"max_batch_size": 4}]})
     assert [j.spec.serve.batching.max_batch_size if j.spec.serve.batching else None for j in made] == [

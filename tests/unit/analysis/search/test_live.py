@@ -43,7 +43,7 @@ class Machine:
     def run(self, job: Job[JobSpec]) -> dict[str, Any]:
         """Run the job: a result document as PerfDB gives it back."""
         self.asked.append(job.digest)
-        load, threads = job.spec.load, job.spec.serve.threads
+        load, threads = job.spec.traffic, job.spec.serve.threads
         rate = 1000 * load.batch_size * min(1.2, load.arrivals.concurrency) / (1 + load.batch_size / threads)  # type: ignore[attr-defined]
         p99 = load.arrivals.concurrency * load.batch_size / rate * 2000  # type: ignore[attr-defined]
         rate *= self.drift.pop() if self.drift else 1
@@ -120,7 +120,8 @@ def test_a_configuration_that_fails_is_not_recommended() -> None:
 
 def test_an_unsure_order_is_settled_by_repeats() -> None:
     """Two configurations 6% apart: both run again, up to the runs allowed, and no third one."""
-    pair = [job for job in JOBS if job.spec.load.batch_size == 8 and job.spec.load.arrivals.concurrency == 1]  # type: ignore[attr-defined]
+    sent = [(job, job.spec.traffic) for job in JOBS]
+    pair = [job for job, load in sent if load.batch_size == 8 and load.arrivals.concurrency == 1]  # type: ignore[attr-defined]
     machine = Machine()
     search = LiveSearch(pair, GOAL, machine.run, lambda text: None)
     search.documents = [machine.run(job) for job in pair]

@@ -61,7 +61,7 @@ def runner(runs: Path, verdict: str) -> Callable[[JobSpec, Path], Mapping[str, A
     def run(spec: JobSpec, folder: Path) -> Mapping[str, Any]:
         run_id = f"run-{len(list(runs.iterdir()))}"
         (runs / run_id).mkdir()
-        many = spec.load.arrivals.kind == "closed_loop"
+        many = spec.traffic.arrivals.kind == "closed_loop"
         records(runs / run_id / "samples.parquet", 100_000 if many else 400_000)
         return {"run_id": run_id, "verdict": verdict}
 

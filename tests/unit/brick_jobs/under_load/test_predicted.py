@@ -31,7 +31,7 @@ def services(*ms: float, off: float = 0.0) -> Services:
 
 
 def row(spec: JobSpec, times: Services, added: Added = NOTHING, draws: int = 8) -> dict[str, Any]:
-    return predicted(Told(spec, spec.load.arrivals, times, added), draws)
+    return predicted(Told(spec, spec.traffic.arrivals, times, added), draws)
 
 
 def poisson(rate_rps: float) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_batching_raises_the_capacity_by_what_larger_batches_save() -> None:
 def test_a_request_that_takes_longer_than_its_client_waits_is_an_error() -> None:
     """All of them, with a time-out below the service time; their percentiles are none."""
     spec = job(poisson(10))
-    spec = spec.model_copy(update={"load": spec.load.model_copy(update={"timeout_ms": 4.0})})
+    spec = spec.model_copy(update={"load": spec.traffic.model_copy(update={"timeout_ms": 4.0})})
     found = row(spec, services(5.0))
     assert found["error_ratio"] == 1 and found["p50_ms"] is None
 

@@ -1,0 +1,46 @@
+"""Part of ``collect``: what a job without a load comes to. It has no latencies, and no certificate of a stimulus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.perfdb.offered import NO_LOAD
+from inferbench_tasks.submission.schema import JobSpec
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.documents import ResultDocument, Summary
+    from inferbench_tasks.stages.collect import Input
+
+#: What such a result says in place of a load: ``perfdb.offered`` tells it from all others.
+LOAD: dict[str, Any] = {"arrivals": {"kind": NO_LOAD}}
+
+
+def figures(inp: Input) -> Summary:
+    """The cold start and the measures of the answers, with the objective on those."""
+    from inferbench_tasks.loadgen import objective
+    from inferbench_tasks.perfdb.documents import Summary
+
+    summary: dict[str, Any] = {"cold_start_ms": {**inp.serve.cold_start.model_dump(), "steady_ms": None}}
+    if inp.evaluate:
+        summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})
+    summary["slo"] = objective.judge(inp.job.slo, summary, None)
+    return Summary.model_validate(summary)
+
+
+def verdict(inp: Input) -> Verdict:
+    """By the answers. A trace that failed leaves a loaded run alone; of a job that asks for nothing else it is all."""
+    problem = inp.trace.document.get("problem") if inp.trace else None
+    if problem and inp.evaluate is None:
+        return Verdict.failed("trace", str(problem).splitlines()[0])
+    return Verdict.judged(list(inp.evaluate.reasons if inp.evaluate else ()))
+
+
+def document_of(job: JobSpec) -> dict[str, Any]:
+    """In place of a load: how the requests went out."""
+    return {**LOAD, "protocol": job.traffic.protocol, "batch_size": 1, "seed": job.traffic.seed}
+
+
+def has_figures(result: ResultDocument) -> bool:
+    """Whether a result is of a run that measured something, and not of one that was lost on its way."""
+    return result.samples is not None or bool({"evaluation", "trace"} & result.extensions.keys())
