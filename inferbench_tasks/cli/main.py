@@ -29,7 +29,12 @@ COMMANDS = {
         "trace",
     ),
     "evaluate": ("Are a model's answers right? Accuracy on a data set, beside its latency.", "evaluate"),
+    "evaluations": ("Evaluated runs: measures beside speed, samples, two of them in pairs.", "evaluations"),
     "datasets": ("The data sets that models are evaluated on: list, show, check.", "datasets"),
+    "systems": (
+        "Models by system: accuracy, latency, best throughput, memory, energy, cost, with ranks.",
+        "systems",
+    ),
     "stack": (
         "Models across stacks, versions or systems, layer by layer: what makes the difference.",
         "stack",

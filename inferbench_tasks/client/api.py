@@ -125,6 +125,26 @@ class InferBench:
         """
         return self._get("/recommend", by=by, slo=list(slo), q=query, load=load)
 
+    def evaluations(
+        self, query: str = "", *, dataset: str = "", limit: int | None = None
+    ) -> Iterator[Answer]:
+        """Evaluated runs, the newest first: ``measures`` with intervals, beside latency and throughput."""
+        return self._pages("/evaluations", limit, q=query, dataset=dataset)
+
+    def evaluation(self, run: str, *, only: str = "all", limit: int = 50, offset: int = 0) -> Answer:
+        """One evaluation with a part of its samples: ``only`` all, wrong, otherwise (under load) or unanswered."""
+        path = f"/evaluations/{quote(run, safe='')}"
+        return self._get(path, only=only, limit=limit, offset=offset)
+
+    def compare_evaluations(self, first: str, second: str, *, limit: int = 50, offset: int = 0) -> Answer:
+        """Two evaluations of the very same samples in pairs: differences with p, and the samples that differ."""
+        return self._get("/evaluations/compare", run=[first, second], limit=limit, offset=offset)
+
+    def systems(self, *models: str) -> list[Answer]:
+        """The model x system table: measures, latency, throughput, memory, energy, cost, each with its rank."""
+        rows: list[Answer] = self._get("/systems", model=list(models))["items"]
+        return rows
+
     def trainings(self, *, sort: str = "", limit: int | None = None, **filters: str) -> Iterator[Answer]:
         """Rows of trainings, page after page; ``filters``: submission, benchmark, model, data, device, each exact.
 

@@ -50,6 +50,12 @@ def f1(counts: NDArray[np.int64], classes: NDArray[np.bool_]) -> NDArray[np.floa
     return mean
 
 
+def of_classes(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> float:
+    """The macro F1 of classes that are named, without an interval."""
+    matrix = confusion(labels, answers)
+    return float(f1(matrix.counts[None], np.array(matrix.classes) >= 0)[0])
+
+
 def _filled(shape: tuple[int, ...], cells: NDArray[np.intp], row: NDArray[np.int64]) -> NDArray[np.int64]:
     matrix = np.zeros(shape[0] * shape[1], dtype=np.int64)
     matrix[cells] = row

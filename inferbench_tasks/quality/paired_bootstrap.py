@@ -31,8 +31,8 @@ class Difference:
     p_value: float
 
 
-def paired_bootstrap(samples: int, figures: Figures) -> Difference:
-    """By percentiles of ``DRAWS`` seeded draws of the samples (B. Efron, R. J. Tibshirani, 1993, chapter 13).
+def paired_bootstrap(samples: int, figures: Figures, draws: int = DRAWS) -> Difference:
+    """By percentiles of ``draws`` seeded draws of the samples (B. Efron, R. J. Tibshirani, 1993, chapter 13).
 
     ValueError for fewer than ten samples, of which resamples say nothing.
     """
@@ -40,15 +40,15 @@ def paired_bootstrap(samples: int, figures: Figures) -> Difference:
         raise ValueError(f"{samples} samples are too few to be drawn anew")
     first, second = figures(np.arange(samples))
     rng = np.random.default_rng(_SEED)
-    drawn = np.empty(DRAWS)
-    for at in range(DRAWS):
+    drawn = np.empty(draws)
+    for at in range(draws):
         one, other = figures(rng.integers(0, samples, samples))
         drawn[at] = other - one
     value = second - first
     if drawn.min() == drawn.max():
-        return Difference(value, None, None, 1.0 if value == 0 else 1 / (DRAWS + 1))
+        return Difference(value, None, None, 1.0 if value == 0 else 1 / (draws + 1))
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
     below, above = int((drawn <= 0).sum()), int((drawn >= 0).sum())
-    p_value = min(1.0, 2 * (min(below, above) + 1) / (DRAWS + 1))
+    p_value = min(1.0, 2 * (min(below, above) + 1) / (draws + 1))
     return Difference(value, min(float(low), value), max(float(high), value), p_value)

@@ -15,8 +15,7 @@ from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axi
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
-from inferbench_tasks.quality.confusion import confusion
-from inferbench_tasks.quality.macro_f1 import f1
+from inferbench_tasks.quality.macro_f1 import of_classes
 from inferbench_tasks.quality.paired import Paired, paired
 from inferbench_tasks.quality.paired_bootstrap import paired_bootstrap
 
@@ -294,7 +293,7 @@ def _macro_f1(first: _Answered, second: _Answered) -> str:
         return "–"
 
     def figures(rows: np.ndarray[Any, Any]) -> tuple[float, float]:
-        one, other = (_f1(first.labels[rows], each.answers[rows]) for each in (first, second))
+        one, other = (of_classes(first.labels[rows], each.answers[rows]) for each in (first, second))
         return one, other
 
     found = paired_bootstrap(count, figures)
@@ -304,11 +303,6 @@ def _macro_f1(first: _Answered, second: _Answered) -> str:
         else f" ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
     )
     return f"{100 * found.value:+.2f}{ends}"
-
-
-def _f1(labels: np.ndarray[Any, Any], answers: np.ndarray[Any, Any]) -> float:
-    matrix = confusion(labels, answers)
-    return float(f1(matrix.counts[None], np.array(matrix.classes) >= 0)[0])
 
 
 def _answered(view: RunView) -> _Answered | None:

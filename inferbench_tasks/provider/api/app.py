@@ -15,6 +15,7 @@ from inferbench_tasks.provider.api import (
     bricks_load,
     cluster,
     datasets,
+    evaluations,
     manifests,
     models,
     plan,
@@ -23,6 +24,7 @@ from inferbench_tasks.provider.api import (
     regression,
     runs,
     submissions,
+    systems,
     traces,
     trainings,
 )
@@ -33,6 +35,7 @@ from inferbench_tasks.provider.ui import bricks as brick_pages
 from inferbench_tasks.provider.ui import (
     cluster_page,
     compare_page,
+    evaluation_pages,
     files,
     following,
     home,
@@ -42,6 +45,7 @@ from inferbench_tasks.provider.ui import (
     pushed,
     recommend_page,
     run_page,
+    systems_page,
 )
 from inferbench_tasks.provider.ui import training_pages as scaling_and_clusters
 from inferbench_tasks.provider.ui import trainings as training_pages
@@ -67,7 +71,9 @@ for part in (
     bricks,
     bricks_load,
     traces,
+    systems,
     datasets,
+    evaluations,
     manifests,
     models,
     cluster,
@@ -97,5 +103,7 @@ app.include_router(pushed.router)
 app.include_router(training_pages.router)
 app.include_router(scaling_and_clusters.router)
 app.include_router(brick_pages.router)
+app.include_router(evaluation_pages.router)
+app.include_router(systems_page.router)
 app.add_middleware(PlainAddress)
 install(app)

@@ -1,0 +1,102 @@
+"""Evaluations as rows: how right a run's answers were, on which samples, beside how fast it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import judged_on
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+#: The figures of speed that stand beside the measures.
+SPEED = ("p50_ms", "p99_ms", "throughput_samples_per_s", "joule_per_sample", "cost_usd_per_1k_samples")
+_HERE = "extensions.evaluation"
+_PARTS = ("scenario", "answers_are", "differing", "under_load", "tolerance_ratio", "data.generated")
+_PATHS = (
+    "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "device.kind",
+    "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
+    *(FIGURES[name].field_path for name in SPEED),
+)  # fmt: skip
+
+
+def evaluations(
+    db: PerfDB, query: str | Iterable[str] = "", dataset: str = "", limit: int = 50, offset: int = 0
+) -> list[dict[str, Any]]:
+    """A row for each result with the block ``evaluate`` that matches, the newest first.
+
+    ``dataset``: by the name of what was asked; the query's own ``dataset`` is what the model was trained for.
+    InputError for a query that is none.
+    """
+    terms: list[dict[str, Any]] = [parse(query).filter, {_HERE: {"$exists": True}}]
+    if dataset:
+        terms.append({f"{_HERE}.dataset": dataset})
+    raw = db.find_raw({"$and": terms}, NEWEST_FIRST, limit, offset, fields=_PATHS)
+    return [row(to_plain(each)) for each in raw]
+
+
+def row(document: dict[str, Any]) -> dict[str, Any]:
+    """Of a result as plain nested mappings.
+
+    ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
+    have. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
+    time), by more than the bound.
+    """
+    evaluation = value_at(document, _HERE) or {}
+    under_load = evaluation.get("under_load") or {}
+    measures = {
+        name: {"value": each.get("value"), "ci95": each.get("ci95")}
+        for name, each in (under_load.get("measures") or {}).items()
+    }
+    speed = {name: FIGURES[name].stored(document.get("summary") or {}) for name in SPEED}
+    return {
+        "run": document["run_id"],
+        "created": document["created_at"],
+        "model": value_at(document, "model.name"),
+        "precision": value_at(document, "model.precision"),
+        "format": document.get("format"),
+        "backend": value_at(document, "backend.kind"),
+        "device": value_at(document, "device.kind"),
+        "device_name": value_at(document, "device.name"),
+        "dataset": evaluation.get("dataset"),
+        "samples": evaluation.get("samples"),
+        "judged_on": judged_on.of_document(document),
+        "generated": bool((evaluation.get("data") or {}).get("generated")),
+        "scenario": evaluation.get("scenario"),
+        "load": offered(document.get("load") or {}),
+        "measures": measures,
+        "withheld": under_load.get("withheld"),
+        "otherwise": (evaluation.get("differing") or {}).get("beyond_tolerance"),
+        **speed,
+        "verdict": document.get("verdict"),
+    }
+
+
+def flat(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows for CSV and tables: each measure a column, its interval's ends two more."""
+    table = []
+    for each in rows:
+        cells: dict[str, Any] = {}
+        for name, measure in each["measures"].items():
+            low, high = measure["ci95"] or (None, None)
+            cells |= {name: measure["value"], f"{name}_low": low, f"{name}_high": high}
+        at = list(each).index("measures")
+        items = list(each.items())
+        table.append(dict([*items[:at], *cells.items(), *items[at + 1 :]]))
+    return table
+
+
+def evaluation_of(result: ResultDocument) -> dict[str, Any]:
+    """What ``evaluate`` found; InputError for a run without the block."""
+    evaluation: dict[str, Any] | None = result.extensions.get("evaluation")
+    if evaluation is None:
+        raise InputError(
+            f"{result.run_id} was not evaluated; its submission has no block `evaluate: {{}}`", field="RUN"
+        )
+    return evaluation

@@ -1,0 +1,31 @@
+"""The samples of one evaluation: what was answered to each, a bounded part at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Only = Literal["all", "wrong", "otherwise", "unanswered"]
+ONLY: tuple[Only, ...] = ("all", "wrong", "otherwise", "unanswered")
+
+
+def picked(table: pa.Table, only: Only = "all") -> pa.Table:
+    """Those samples in their order: ``wrong``: another class than the label, the surest first; ``otherwise``: another
+    class than alone; ``unanswered``: without an answer. Samples whose answers are no classes are never wrong.
+    """
+    if only == "all":
+        return table
+    answer = table["answer"]
+    if only == "unanswered":
+        return table.filter(pc.is_null(table["latency_ms"]))
+    other = "label" if only == "wrong" else "answer_one_by_one"
+    chosen = table.filter(pc.fill_null(pc.not_equal(answer, table[other]), False))
+    return chosen.sort_by([("score", "descending")]) if only == "wrong" else chosen
+
+
+def rows(table: pa.Table, limit: int, offset: int) -> list[dict[str, Any]]:
+    """``limit`` rows from the ``offset`` on, as plain values."""
+    found: list[dict[str, Any]] = table.slice(offset, limit).to_pylist()
+    return found

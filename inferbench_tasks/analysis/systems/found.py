@@ -1,0 +1,109 @@
+"""Which runs a row of the model x system table is made of: the newest valid one of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import judged_on, no_model
+from inferbench_tasks.perfdb.offered import NO_LOAD
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+Document = dict[str, Any]
+#: What makes a row: the model as it is served, the stack, the system. Paths in a result.
+ROW = {
+    "model": "model.name",
+    "precision": "model.precision",
+    "format": "format",
+    "backend": "backend.kind",
+    "version": "backend.version",
+    "threads": "backend.settings.threads",
+    "instances": "backend.settings.instances",
+    "device": "device.name",
+    "cores": "device.cores",
+}
+#: Loads that ask for as much as a server gives.
+SATURATING = ("closed_loop", "offline")
+#: So many results are looked at, the newest first.
+LOOKED_AT = 20_000
+_FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_start_ms", "joule_per_sample",
+            "cost_usd_per_1k_samples")  # fmt: skip
+_PATHS = tuple(dict.fromkeys((
+    "run_id", "attempt", "created_at", "device.kind", "model.task", "load", "summary.energy",
+    "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
+    *no_model.PATHS, *(FIGURES[name].field_path for name in _FIGURES),
+)))  # fmt: skip
+
+
+@dataclass
+class Found:
+    """Of one row. ``newest``: of those with a load. ``online``: one request of one sample at a time; ``batches``: batch
+    size -> the newest saturated run; ``judged``: the newest with measures.
+    """
+
+    about: dict[str, Any]
+    online: Document | None = None
+    batches: dict[int, Document] = field(default_factory=dict)
+    judged: Document | None = None
+    newest: Document | None = None
+
+    @property
+    def best(self) -> Document | None:
+        """The batch size with the largest throughput."""
+        return max(self.batches.values(), key=throughput, default=None)
+
+
+def find(db: PerfDB, models: Sequence[str] = ()) -> list[Found]:
+    """A row for each model, stack and system that has a valid run over the local network, in their order."""
+    where: dict[str, Any] = {"verdict": "valid"}
+    if models:
+        where["model.name"] = {"$in": list(models)}
+    raw = db.find_raw(where, NEWEST_FIRST, LOOKED_AT, fields=_PATHS)
+    return sorted_in(to_plain(each) for each in raw)
+
+
+def sorted_in(documents: Iterable[Document]) -> list[Found]:
+    """The same of results as plain nested mappings, the newest first."""
+    rows: dict[tuple[Any, ...], Found] = {}
+    for document in documents:
+        if (value_at(document, "load.network") or "lan") != "lan":
+            continue
+        about = {name: value_at(document, path) for name, path in ROW.items()}
+        about["device"] = about["device"] or value_at(document, "device.kind")
+        about["task"] = no_model.task_in_words(
+            value_at(document, "model.task"), no_model.of_document(document)
+        )
+        row = rows.setdefault(tuple(about.values()), Found(about))
+        if value_at(document, "load.arrivals.kind") != NO_LOAD:  # else nobody watched what disturbed it
+            row.newest = row.newest or document
+        if row.judged is None and value_at(document, "summary.quality"):
+            row.judged = document
+        if row.online is None and one_at_a_time(document):
+            row.online = document
+        if saturated(document) and throughput(document):
+            row.batches.setdefault(int(value_at(document, "load.batch_size") or 1), document)
+    return [rows[key] for key in sorted(rows, key=lambda key: tuple(str(part or "") for part in key))]
+
+
+def one_at_a_time(document: Document) -> bool:
+    """Whether one user asks one sample and waits: MLModelScope's online scenario."""
+    arrivals = value_at(document, "load.arrivals") or {}
+    alone = arrivals.get("kind") == "single_stream" or (
+        arrivals.get("kind") == "closed_loop" and arrivals.get("concurrency") == 1
+    )
+    return alone and (value_at(document, "load.batch_size") or 1) == 1
+
+
+def saturated(document: Document) -> bool:
+    """Whether the load asks for all that the server gives."""
+    return value_at(document, "load.arrivals.kind") in SATURATING
+
+
+def throughput(document: Document) -> float:
+    """Samples per second, 0 where it is not known."""
+    value = FIGURES["throughput_samples_per_s"].stored(document.get("summary") or {})
+    return float(value or 0.0)

@@ -1,0 +1,110 @@
+"""``inferbench evaluations``: how right answers were beside how fast, and two of the same samples in pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer(no_args_is_help=True, help="Evaluated runs: list, show with samples, compare in pairs.")
+RUN = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'.")
+LIMIT = typer.Option(50, "--limit", "-n", min=1, max=100_000, help="At most so many.")
+OFFSET = typer.Option(0, "--offset", min=0, help="Leave out the first so many.")
+
+
+@app.command("list")
+def list_(
+    query: list[str] = typer.Argument(
+        None,
+        metavar="[QUERY]",
+        help="Terms as of `results list`: model=digits device=cpu.",
+        show_default=False,
+    ),
+    dataset: Annotated[str, typer.Option("--dataset", help="What was asked, by name.")] = "",
+    limit: int = LIMIT,
+    offset: int = OFFSET,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Evaluated runs, the newest first: each measure with its 95% interval, beside latency and throughput."""
+    from inferbench_tasks.analysis.evaluations.listed import evaluations, flat
+    from inferbench_tasks.perfdb.queries import parse
+
+    parse(query or [])  # a wrong query is refused before anything is started
+    with _open() as db:
+        rows = evaluations(db, query or [], dataset, limit, offset)
+    emit(flat(rows) if output is OutputFormat.table else rows, output)
+
+
+@app.command()
+def show(
+    run: str = RUN,
+    only: Annotated[
+        str,
+        typer.Option("--only", help="Which samples: all, wrong (the surest first), otherwise or unanswered."),
+    ] = "all",
+    limit: int = LIMIT,
+    offset: int = OFFSET,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """One evaluation with a part of its samples: label, answer, score, the answer alone, the source model's."""
+    from inferbench_tasks.analysis.evaluations.listed import flat, row
+    from inferbench_tasks.analysis.evaluations.samples import ONLY, picked, rows
+    from inferbench_tasks.analysis.evaluations.stored import answers_of
+
+    which = next((each for each in ONLY if each == only), None)
+    if which is None:
+        raise InputError(f"{only!r} is no kind of samples; known: {', '.join(ONLY)}", field="--only")
+    with _open() as db:
+        result = db.get_result(db.resolve_run(run))
+        chosen = picked(answers_of(db, result), which)
+    summary, samples = row(result.model_dump()), rows(chosen, limit, offset)
+    if output is not OutputFormat.table:
+        emit({"evaluation": summary, "count": chosen.num_rows, "samples": samples}, output)
+        return
+    emit(flat([summary])[0], output)
+    say(f"{chosen.num_rows:,} samples ({only}); shown: {len(samples):,} from {offset:,} on")
+    emit(samples, output)
+
+
+@app.command()
+def compare(
+    first: str = RUN,
+    second: str = RUN,
+    limit: int = LIMIT,
+    offset: int = OFFSET,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Two evaluations of the very same samples in pairs: McNemar's p, differences with intervals, what differs."""
+    from inferbench_tasks.analysis.evaluations.stored import compare_stored
+
+    with _open() as db:
+        document = compare_stored(db, [first, second], limit, offset)
+    if output is not OutputFormat.table:
+        emit(document, output)
+        return
+    shown = (
+        "measure",
+        "first",
+        "second",
+        "difference",
+        "ci95",
+        "p_value",
+        "method",
+        "only_first",
+        "only_second",
+        "why",
+    )
+    emit([{name: row.get(name) for name in shown} for row in document["measures"]], output)
+    for sentence in document["sentences"]:
+        say(sentence)
+    if document["differing"]:
+        emit(document["differing"], output)
+
+
+def _open() -> PerfDB:
+    return PerfDB.connect(settings.perfdb_uri(), settings.data_dir())

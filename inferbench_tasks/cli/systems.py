@@ -1,0 +1,50 @@
+"""``inferbench systems``: the model x system table, with ranks, from the runs in PerfDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer()
+_SHOWN = ("model", "device", "backend", "format", "precision", "measure", "quality", "trimmed_mean_ms", "p90_ms",
+          "p99_ms", "throughput_samples_per_s", "batch_size", "rss_bytes", "cold_start_ms", "joule_per_sample",
+          "cost_usd_per_1k_samples")  # fmt: skip
+
+
+@app.command()
+def systems(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL...]", help="Only these models.", show_default=False)
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE.csv", help="The whole table, ranks included.")
+    ] = None,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """A row for each model, stack and system: how right, how soon, how much, at what cost; #1 is best of its model."""
+    from inferbench_tasks.analysis.systems.table import table
+
+    if to is not None and to.suffix != ".csv":
+        raise InputError(f"{to} does not end in .csv", field="--to")
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        rows = table(db, models or [])
+    if to is not None:
+        pd.DataFrame(rows).to_csv(to, index=False)
+        say(f"{to}: {len(rows)} row(s)")
+    if output is not OutputFormat.table:
+        emit(rows, output)
+        return
+    emit([{name: _with_rank(row, name) for name in _SHOWN} for row in rows], output)
+
+
+def _with_rank(row: dict[str, object], name: str) -> object:
+    value, rank = row[name], row.get(f"rank_{name}")
+    return f"{value:.4g} #{rank}" if rank is not None else value

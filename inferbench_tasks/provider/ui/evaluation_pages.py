@@ -1,0 +1,90 @@
+"""The pages of evaluations: how right answers were beside how fast, and two of the same samples in pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from inferbench_tasks.analysis.evaluations.listed import SPEED, evaluations
+from inferbench_tasks.analysis.evaluations.stored import compare_stored
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.ui.filters import Filters, suggestions
+from inferbench_tasks.provider.ui.render import page, query
+
+router = APIRouter(include_in_schema=False)
+PAGE_SIZE = 50
+#: Of samples that two runs answer otherwise so many are shown at a time.
+SHOWN = 100
+
+
+@router.get("/evaluations", response_class=HTMLResponse)
+def list_evaluations(
+    db: Store,
+    filters: Filters,
+    dataset: Annotated[str, Query(max_length=200)] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
+) -> HTMLResponse:
+    """Evaluated runs, the newest first; a column for each measure that any of them has."""
+    problem, rows = None, []
+    try:
+        rows = evaluations(db, filters.terms(), dataset.strip(), PAGE_SIZE + 1, offset)
+    except InputError as error:
+        problem = str(error)
+    more, rows = len(rows) > PAGE_SIZE, rows[:PAGE_SIZE]
+    names = {name for row in rows for name in row["measures"]}
+    parameters = {**filters.as_dict(), "dataset": dataset}
+    return page(
+        "evaluations.html",
+        here="evaluations",
+        rows=rows,
+        measures=[*(f for f in FIGURES.values() if f.name in names)],
+        others=sorted(name for name in names if name not in FIGURES),
+        speed=[FIGURES[name] for name in SPEED if any(row[name] is not None for row in rows)],
+        given=filters,
+        dataset=dataset,
+        known=suggestions(db),
+        problem=problem,
+        csv="/inferbench/api/evaluations"
+        + query(q=_terms(filters), dataset=dataset, limit=500, format="csv"),
+        previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
+        next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
+    )
+
+
+@router.get("/evaluations/compare", response_class=HTMLResponse)
+def compare(
+    db: Store,
+    run: Annotated[list[str], Query()] = [],  # noqa: B006
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> HTMLResponse:
+    """Two evaluations in pairs, with the samples that they answer otherwise."""
+    runs = [text.strip() for text in run if text.strip()]
+    problem: str | None = None
+    pairs: dict[str, Any] | None = None
+    if runs:
+        try:
+            pairs = compare_stored(db, runs, SHOWN, offset)
+        except InputError as error:
+            problem = str(error)
+    following = pairs["next_offset"] if pairs else None
+    return page(
+        "compare_evaluations.html",
+        here="evaluations",
+        slots=[*runs, "", ""][: max(2, len(runs))],
+        pairs=pairs,
+        problem=problem,
+        next=query(run=runs, offset=following) if following else None,
+    )
+
+
+def _terms(filters: Any) -> str:
+    import shlex
+
+    try:
+        return shlex.join(filters.terms())
+    except InputError:
+        return ""

@@ -1,0 +1,40 @@
+"""The page of the model x system table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from inferbench_tasks.analysis.systems.table import MEANINGS, RANKED, table
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.ui.render import page, query
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/systems", response_class=HTMLResponse)
+def systems(db: Store, model: Annotated[str, Query(max_length=2000)] = "") -> HTMLResponse:
+    """Models in groups, a row for each stack and system; ``model``: names, separated by spaces."""
+    problem: str | None = None
+    rows: list[dict[str, Any]] = []
+    names = model.split()
+    try:
+        rows = table(db, names)
+    except InputError as error:
+        problem = str(error)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(f"{row['model']} ({row['task']})" if row["task"] else row["model"], []).append(row)
+    return page(
+        "systems.html",
+        here="systems",
+        model=model,
+        groups=groups,
+        meanings=MEANINGS,
+        ranked=[name for name in RANKED if any(row[name] is not None for row in rows)],
+        problem=problem,
+        csv="/inferbench/api/systems" + query(model=names, format="csv"),
+    )

@@ -1,0 +1,131 @@
+"""Evaluations in a real PerfDB: over REST with the client, by the commands, and on the pages."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks.cli.main import main
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.evaluations.builders import answers, evaluated
+from tests.unit.perfdb.builders import result
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+WRONG = {"good": {3}, "bad": {3, 4, 5, 6, 7, 8, 9}, "other": {1}}
+
+
+def seed(db: PerfDB, folder: Path) -> None:
+    """Two runs on the same samples, one on others, one that was not evaluated."""
+    for name, wrong in WRONG.items():
+        path = folder / f"{name}.parquet"
+        pq.write_table(answers(wrong), path)
+        stored = db.files.put(path, "answers.parquet", run_id=name)
+        digest = ("bb" if name == "other" else "aa") * 32
+        device = {"kind": "gpu" if name == "other" else "cpu", "name": "x"}
+        evaluation = {"answers": stored.model_dump(), "dataset": "others" if name == "other" else "coins"}
+        db.save_result(evaluated(name, wrong, digest, device=device, evaluation=evaluation))
+    db.save_result(result("plain"))
+
+
+def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """Lists by model, data set and device; one with a part of its samples; two in pairs; CSV."""
+    seed(perfdb, tmp_path)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    assert {row["run"] for row in bench.evaluations()} == {*WRONG}
+    assert {row["run"] for row in bench.evaluations(dataset="coins")} == {"good", "bad"}
+    assert [row["run"] for row in bench.evaluations("device=gpu")] == ["other"]
+    assert list(bench.evaluations("model=nobody")) == []
+    assert len(list(bench.evaluations(limit=2))) == 2
+    (row,) = (row for row in bench.evaluations() if row["run"] == "bad")
+    assert row["measures"]["top1_ratio"]["value"] == pytest.approx(0.65)
+    one = bench.evaluation("bad", only="wrong", limit=3)
+    assert (one["count"], [each["sample"] for each in one["samples"]], one["next_offset"]) == (
+        7,
+        [9, 8, 7],
+        3,
+    )
+    assert one["document"]["dataset"] == "coins" and len(bench.evaluation("bad")["samples"]) == 20
+    found = bench.compare_evaluations("good", "bad", limit=2)
+    assert (found["differ"], len(found["differing"]), found["next_offset"]) == (6, 2, 2)
+    top1 = next(each for each in found["measures"] if each["measure"] == "top1_ratio")
+    assert top1["p_value"] == pytest.approx(2 * 0.5**6)
+    text = http.get("/inferbench/api/evaluations", params={"format": "csv"}).text
+    assert {each["run"]: each["top1_ratio"] for each in csv.DictReader(text.splitlines())}["good"] == "0.95"
+
+
+def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """Not evaluated, other samples, one run, a bound that is too large: said, no 500."""
+    seed(perfdb, tmp_path)
+    for path, words in (
+        ("/evaluations/plain", "was not evaluated"), ("/evaluations/nobody", "nobody"),
+        ("/evaluations/good?only=some", "otherwise"), ("/evaluations/good?limit=501", "500"),
+        ("/evaluations/compare?run=good&run=other", "only the same samples make pairs"),
+        ("/evaluations/compare?run=good", "two different runs"), ("/evaluations?q=modell=x", "Unknown field"),
+        ("/evaluations/compare?run=good&run=plain", "was not evaluated"),
+    ):  # fmt: skip
+        answer = http.get(f"/inferbench/api{path}")
+        assert answer.status_code in (404, 422) and words in answer.text, (path, answer.text)
+
+
+def test_on_the_pages(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """The list has each run with its measures, the filter narrows it, pairs name the samples; problems are said."""
+    seed(perfdb, tmp_path)
+    page = http.get("/inferbench/evaluations").text
+    assert all(f'value="{name}"' in page for name in WRONG) and "20 samples of coins" in page
+    narrowed = http.get("/inferbench/evaluations", params={"dataset": "others"}).text
+    assert 'value="other"' in narrowed and 'value="good"' not in narrowed
+    pairs = http.get("/inferbench/evaluations/compare", params={"run": ["good", "bad"]}).text
+    assert "They answer 6 of 20 samples otherwise." in pairs and "McNemar, exact" in pairs
+    assert (
+        'role="alert"' in http.get("/inferbench/evaluations/compare", params={"run": ["good", "other"]}).text
+    )
+    assert 'role="alert"' in http.get("/inferbench/evaluations", params={"q": "modell=x"}).text
+
+
+def test_by_the_commands(
+    perfdb: PerfDB,
+    perfdb_uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same rows, samples and pairs; a kind of samples that there is none of is refused."""
+    seed(perfdb, tmp_path)
+
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+
+    def told(*arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["evaluations", *arguments])
+        assert ended.value.code == code
+        out, err = capsys.readouterr()
+        return err if code else out
+
+    assert {row["run"] for row in json.loads(told("list", "--dataset", "coins", "-o", "json"))} == {
+        "good",
+        "bad",
+    }
+    document = json.loads(told("show", "bad", "--only", "wrong", "-n", "2", "-o", "json"))
+    assert (document["count"], len(document["samples"])) == (7, 2)
+    assert json.loads(told("compare", "good", "bad", "-o", "json"))["differ"] == 6
+    assert "McNemar" in told("compare", "good", "bad")
+    assert "known: all, wrong" in told("show", "bad", "--only", "some", code=2)
+
+
+def test_the_table_of_systems(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """Over REST, as CSV and on its page: the same rows; a model that nobody ran is said."""
+    seed(perfdb, tmp_path)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    rows = bench.systems()
+    assert {row["measure"] for row in rows} == {"top1_ratio", None}
+    text = http.get("/inferbench/api/systems", params={"format": "csv"}).text
+    assert len(list(csv.DictReader(text.splitlines()))) == len(rows)
+    assert "Models by system" in http.get("/inferbench/systems").text
+    answer = http.get("/inferbench/api/systems", params={"model": "vgg"})
+    assert answer.status_code == 422 and "no valid run of vgg" in answer.text

@@ -1,0 +1,136 @@
+"""Two evaluations in pairs: by hand, and refused where they make no pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from inferbench_tasks.analysis.evaluations.listed import flat, row
+from inferbench_tasks.analysis.evaluations.pairs import BOOTSTRAP, MCNEMAR, compare
+from inferbench_tasks.analysis.evaluations.samples import picked, rows
+from inferbench_tasks.errors import InputError
+from tests.unit.analysis.evaluations.builders import answers, evaluated, macro_f1
+
+FEW, MANY = {3}, {3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+
+
+def pairs(first: set[int] = FEW, second: set[int] = MANY, **more: Any) -> dict[str, Any]:
+    """Those of two runs that answered these samples wrongly."""
+    return compare(
+        evaluated("one", first), evaluated("two", second), (answers(first), answers(second)), **more
+    )
+
+
+def test_nine_samples_lost_and_none_gained() -> None:
+    """McNemar's p is 2 x 0.5^9, the difference 9 of 20; the samples are named, a page at a time."""
+    found = pairs(limit=4)
+    assert (found["samples"], found["differ"], found["judged_on"]) == (
+        20,
+        9,
+        "20 samples of coins (samples aaaaaaaa)",
+    )
+    top1 = next(each for each in found["measures"] if each["measure"] == "top1_ratio")
+    assert (top1["only_first"], top1["only_second"], top1["method"]) == (9, 0, MCNEMAR)
+    assert top1["difference"] == pytest.approx(-0.45) and top1["p_value"] == pytest.approx(2 * 0.5**9)
+    assert top1["ci95"][0] < -0.45 < top1["ci95"][1] < 0
+    assert [each["sample"] for each in found["differing"]] == [4, 5, 6, 7] and found["next_offset"] == 4
+    assert [each["sample"] for each in pairs(limit=4, offset=8)["differing"]] == [12]
+    first = found["differing"][0]
+    assert (first["label"], first["first_answer"], first["second_answer"]) == (0, 0, 1)
+    assert "They answer 9 of 20 samples otherwise." in found["sentences"]
+    assert any("the second is 0.45 worse (p 0.0039" in text for text in found["sentences"])
+
+
+def test_what_is_drawn_anew_and_what_is_not_kept() -> None:
+    """Macro F1 by draws of both together, with an interval around its difference; AUC has none, and says why."""
+    measures = {each["measure"]: each for each in pairs()["measures"]}
+    f1, auc = measures["macro_f1"], measures["auc"]
+    assert f1["method"] == BOOTSTRAP and f1["difference"] == pytest.approx(macro_f1(MANY) - macro_f1(FEW))
+    assert f1["ci95"][0] < f1["difference"] < f1["ci95"][1] < 0 and f1["p_value"] < 0.01
+    assert (auc["method"], auc["p_value"], auc["why"]) == (
+        None,
+        None,
+        "what it needs of each sample is not kept",
+    )
+
+
+def test_parts_of_other_measures_are_drawn_too() -> None:
+    """Word errors of (errors, words) for each sample: the whole's rates differ as the results say."""
+    one, two = [[0.0, 2.0]] * 20, [[1.0, 2.0]] * 10 + [[0.0, 2.0]] * 10
+    results = [evaluated("one", FEW), evaluated("two", FEW)]
+    for result, value in zip(results, (0.0, 0.25), strict=True):
+        result.extensions["evaluation"]["under_load"]["measures"] = {"word_error_ratio": {"value": value}}
+    tables = [
+        answers(FEW, parts_word_error_ratio=each, answer=pa.nulls(20, pa.int64())) for each in (one, two)
+    ]
+    found = compare(results[0], results[1], (tables[0], tables[1]))
+    (words,) = found["measures"]
+    assert (words["difference"], words["method"], found["differ"]) == (pytest.approx(0.25), BOOTSTRAP, 10)
+    assert any("Word error rate: the second is 0.25 worse" in text for text in found["sentences"])
+
+
+def test_equal_answers_are_no_difference() -> None:
+    """Nothing differs: p is 1 and nothing is said to be better."""
+    found = pairs(FEW, FEW)
+    assert found["differ"] == 0 and found["differing"] == [] and found["next_offset"] is None
+    assert {each["p_value"] for each in found["measures"] if each["method"]} == {1.0}
+    assert not any("better" in text or "worse" in text for text in found["sentences"])
+
+
+def test_samples_that_don_t_give_the_results_figures_are_no_pairs() -> None:
+    """A file of answers that is of something else shows no p."""
+    found = compare(evaluated("one", FEW), evaluated("two", MANY), (answers(FEW), answers({1})))
+    top1 = next(each for each in found["measures"] if each["measure"] == "top1_ratio")
+    assert top1["p_value"] is None and "does not give the results' figures" in top1["why"]
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (evaluated("two", FEW, samples_digest="bb" * 32), "only the same samples make pairs"),
+        (evaluated("two", FEW, evaluation={"dataset": "others"}), "only the same samples make pairs"),
+        (evaluated("two", FEW, extensions={}), "two was not evaluated"),
+    ],
+)
+def test_other_samples_make_no_pairs(second: Any, words: str) -> None:
+    """Of other content, other data, or not evaluated at all."""
+    with pytest.raises(InputError, match=words):
+        compare(evaluated("one", FEW), second, (answers(FEW), answers(FEW)))
+
+
+def test_labels_that_differ_make_no_pairs() -> None:
+    """Though the results say that the samples are the same."""
+    other = answers(FEW, label=[0] * 20)
+    with pytest.raises(InputError, match="other samples"):
+        compare(evaluated("one", FEW), evaluated("two", FEW), (answers(FEW), other))
+
+
+def test_a_run_that_does_not_count_is_said_to_be_none() -> None:
+    """Its pairs are shown, with the verdict first."""
+    late = evaluated("two", FEW, verdict="invalid: late")
+    found = compare(evaluated("one", FEW), late, (answers(FEW), answers(FEW)))
+    assert found["sentences"][0] == "two does not count: invalid: late"
+
+
+def test_samples_are_picked_by_what_is_wrong_with_them() -> None:
+    """Wrong ones with the surest first, those that are otherwise under load, those without an answer."""
+    table = answers({3, 9})
+    assert [each["sample"] for each in rows(picked(table, "wrong"), 10, 0)] == [9, 3]
+    assert picked(table, "otherwise").num_rows == picked(table, "unanswered").num_rows == 0
+    alone = answers({3}, answer_one_by_one=[0] * 20)
+    assert {each["sample"] for each in rows(picked(alone, "otherwise"), 50, 0)} == {*range(1, 20, 2)} - {3}
+    late = answers(set(), latency_ms=[None] + [1.0] * 19, answer=[None] + [0] * 19)
+    assert [each["sample"] for each in rows(picked(late, "unanswered"), 50, 0)] == [0]
+    assert len(rows(table, 7, 18)) == 2
+
+
+def test_a_row_has_measures_beside_speed() -> None:
+    """Each measure with its interval, which CSV has as columns; what was withheld has its reason."""
+    (cells,) = flat([row(evaluated("one", FEW).model_dump())])
+    assert (cells["dataset"], cells["top1_ratio"], cells["top1_ratio_low"]) == ("coins", 0.95, 0.85)
+    assert cells["auc_low"] is None and cells["otherwise"] == 0 and "p99_ms" in cells
+    withheld = evaluated("two", FEW, evaluation={"under_load": {"withheld": "1 of 20 samples got no answer"}})
+    found = row(withheld.model_dump())
+    assert found["measures"] == {} and found["withheld"] == "1 of 20 samples got no answer"

@@ -1,0 +1,100 @@
+"""The model x system table by hand: which runs its figures are of, and who ranks before whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.analysis.systems.found import sorted_in
+from inferbench_tasks.analysis.systems.table import rows, trimmed_mean
+from tests.unit.perfdb.builders import result
+
+ONE = {"kind": "closed_loop", "concurrency": 1}
+MANY = {"kind": "closed_loop", "concurrency": 8}
+
+
+def run(
+    run_id: str, backend: str = "onnxruntime", arrivals: Any = ONE, batch: int = 1, **summary: Any
+) -> dict[str, Any]:
+    """A valid run as PerfDB gives it back."""
+    made = result(
+        run_id,
+        backend={"kind": backend, "version": "1", "settings": {"threads": 1}},
+        load={"arrivals": arrivals, "batch_size": batch, "seed": 1},
+        summary={"e2e_latency_ms": {"mean": 5.0, "p90": 6.0, "p99": 7.0}, **summary},
+    )
+    return made.model_dump()
+
+
+def test_each_figure_is_of_the_run_that_it_belongs_to() -> None:
+    """Latency of one user alone, throughput of the best batch size with its memory and energy, the newest first."""
+    documents = [
+        run("alone"),
+        run(
+            "eight",
+            arrivals=MANY,
+            batch=8,
+            throughput_samples_per_s=900.0,
+            resources={"server": {"rss_bytes": {"max": 5}}},
+        ),
+        run("older-eight", arrivals=MANY, batch=8, throughput_samples_per_s=5000.0),
+        run("four", arrivals=MANY, batch=4, throughput_samples_per_s=700.0, energy={"joule_per_sample": 9.0}),
+        run("open", arrivals={"kind": "poisson", "rate_rps": 50.0}, throughput_samples_per_s=9999.0),
+    ]
+    (row,) = rows(sorted_in(documents), {"alone": 4.5}.get)
+    assert (row["online_run"], row["trimmed_mean_ms"], row["p90_ms"], row["p99_ms"]) == (
+        "alone",
+        4.5,
+        6.0,
+        7.0,
+    )
+    assert (row["best_run"], row["throughput_samples_per_s"], row["batch_size"]) == ("eight", 900.0, 8)
+    assert (row["batch_sizes"], row["rss_bytes"], row["joule_per_sample"]) == (2, 5, None)
+    assert {name: value for name, value in row.items() if name.startswith("rank_") and value} == {}
+
+
+def test_ranks_are_within_the_model_and_ties_share_one() -> None:
+    """2% apart is noise of single runs, five times is not; a model alone has no rank."""
+    documents = [
+        run("a", "onnxruntime"), run("b", "openvino"), run("c", "torchscript"),
+    ]  # fmt: skip
+    other = run("d") | {"model": {**run("d")["model"], "name": "other"}}
+    means = {"a": 10.0, "b": 10.2, "c": 50.0, "d": 1.0}
+    made = {row["online_run"]: row for row in rows(sorted_in([*documents, other]), means.get)}
+    assert [made[name]["rank_trimmed_mean_ms"] for name in "abcd"] == [1, 1, 3, None]
+
+
+def test_right_answers_are_ranked_over_the_same_samples_only() -> None:
+    """Both within one data set; the third was asked another one, where it is alone. No measure is called another's."""
+
+    def judged(run_id: str, backend: str, value: float, data: str) -> dict[str, Any]:
+        quality = {"top1_ratio": {"value": value, "ci95": [value - 0.01, value + 0.01]}}
+        evaluation = {"dataset": data, "samples": 450, "samples_digest": "aa" * 32}
+        return run(run_id, backend, quality=quality) | {"extensions": {"evaluation": evaluation}}
+
+    documents = [
+        judged("a", "onnxruntime", 0.9, "digits"), judged("b", "openvino", 0.5, "digits"),
+        judged("c", "torchscript", 0.99, "easy"),
+    ]  # fmt: skip
+    made = {row["judged_run"]: row for row in rows(sorted_in(documents), lambda run: None)}
+    assert [made[name]["rank_quality"] for name in "abc"] == [1, 2, None]
+    assert made["a"]["measure"] == "top1_ratio" and made["a"]["judged_on"].startswith("450 samples of digits")
+
+
+def test_what_was_withheld_and_what_went_another_way_stays_out() -> None:
+    """A run whose mean was withheld has no trimmed one; runs over a wide network are no part of it."""
+    silent = run("silent")
+    silent["summary"]["e2e_latency_ms"]["mean"] = None
+    (row,) = rows(sorted_in([silent]), lambda run: 3.0)
+    assert row["trimmed_mean_ms"] is None
+    away = run("away")
+    away["load"]["network"] = "wifi"
+    assert sorted_in([away]) == []
+
+
+def test_the_trimmed_mean_leaves_the_fifth_at_each_end_out() -> None:
+    """Of 1 to 10, with a last one of 1,000: the mean of 3 to 8."""
+    assert trimmed_mean(np.array([*range(1, 10), 1000.0])) == pytest.approx(5.5)
+    assert trimmed_mean(np.arange(9.0)) is None
