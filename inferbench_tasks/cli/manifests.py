@@ -68,6 +68,41 @@ def add(files: list[Path] = FILES, output: OutputFormat = OUTPUT) -> None:
     say(f"{sum(row['new'] for row in rows)} of {len(rows)} new")
 
 
+@app.command("import")
+def import_(
+    files: list[Path] = typer.Argument(..., metavar="FILE...", help="Model manifests of MLModelScope, YAML."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Keep nothing; print each manifest as ours."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Take MLModelScope's model manifests over; what can't be (code, images, a second file) is listed, never run.
+
+    All are checked first; one whose version has other content already is refused. Nothing is fetched: get the model's
+    file, and name it with kind: file in a version of your own.
+    """
+    from inferbench_tasks.manifests.mlmodelscope import read_mlmodelscope
+
+    read = [(path, *read_mlmodelscope(path)) for path in files]
+    left = [{"file": str(path), **row} for path, _, rows in read for row in rows]
+    if dry_run:
+        contents = [manifest.content() for _, manifest, _ in read]
+        emit(
+            {"manifests": contents, "left": left},
+            OutputFormat.yaml if output is OutputFormat.table else output,
+        )
+        return
+    with _perfdb() as db:
+        known = Catalogue.here(db).entries()
+        Catalogue([*known, *(Entry(manifest, str(path)) for path, manifest, _ in read)])
+        store = ManifestStore(db)
+        rows = [{**manifest.row(), "new": store.add(manifest, getpass.getuser())} for _, manifest, _ in read]
+    if output is not OutputFormat.table:
+        emit({"manifests": rows, "left": left}, output)
+        return
+    emit(rows, output)
+    say(f"{sum(row['new'] for row in rows)} of {len(rows)} new; not taken over:")
+    emit(left, output)
+
+
 @app.command()
 def diff(
     left: str = typer.Argument(..., metavar="LEFT", help="An ID, or a YAML file."),

@@ -91,6 +91,7 @@ DATASETS: Registry[type[DataSource]] = Registry(
         "words": "inferbench_tasks.datasets.words:Words",
         "file-types": "inferbench_tasks.datasets.file_types:FileTypes",
         "folder": "inferbench_tasks.datasets.folder:Folder",
+        "imagenet-val": "inferbench_tasks.datasets.imagenet:ImageNetVal",
         "table": "inferbench_tasks.datasets.table:Table",
         "arrays": "inferbench_tasks.datasets.arrays:ArrayFile",
     },

@@ -79,7 +79,8 @@ def run(inp: Input, ctx: Context) -> Output:
     }
     ctx.progress(1, 3, "working out the figures")
     if inp.load is None:
-        summary, verdict = unloaded.figures(inp), unloaded.verdict(inp)
+        summary = unloaded.figures(inp.serve, inp.evaluate, inp.job.slo)
+        verdict = unloaded.verdict(inp.evaluate, inp.trace)
     else:
         summary = figures(inp, inp.load, recording, surroundings["hardware"])
         ledger = summary.model_dump()["interference"]

@@ -10,30 +10,33 @@ from inferbench_tasks.submission.schema import JobSpec
 
 if TYPE_CHECKING:
     from inferbench_tasks.perfdb.documents import ResultDocument, Summary
-    from inferbench_tasks.stages.collect import Input
+    from inferbench_tasks.stages.evaluate import Output as Evaluated
+    from inferbench_tasks.stages.serve import Output as Served
+    from inferbench_tasks.stages.trace import Output as Traced
+    from inferbench_tasks.submission.slo import SloSpec
 
 #: What such a result says in place of a load: ``perfdb.offered`` tells it from all others.
 LOAD: dict[str, Any] = {"arrivals": {"kind": NO_LOAD}}
 
 
-def figures(inp: Input) -> Summary:
+def figures(served: Served, evaluated: Evaluated | None, slo: SloSpec | None) -> Summary:
     """The cold start and the measures of the answers, with the objective on those."""
     from inferbench_tasks.loadgen import objective
     from inferbench_tasks.perfdb.documents import Summary
 
-    summary: dict[str, Any] = {"cold_start_ms": {**inp.serve.cold_start.model_dump(), "steady_ms": None}}
-    if inp.evaluate:
-        summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})
-    summary["slo"] = objective.judge(inp.job.slo, summary, None)
+    summary: dict[str, Any] = {"cold_start_ms": {**served.cold_start.model_dump(), "steady_ms": None}}
+    if evaluated:
+        summary["quality"] = evaluated.document["under_load"].get("measures", {})
+    summary["slo"] = objective.judge(slo, summary, None)
     return Summary.model_validate(summary)
 
 
-def verdict(inp: Input) -> Verdict:
+def verdict(evaluated: Evaluated | None, traced: Traced | None) -> Verdict:
     """By the answers. A trace that failed leaves a loaded run alone; of a job that asks for nothing else it is all."""
-    problem = inp.trace.document.get("problem") if inp.trace else None
-    if problem and inp.evaluate is None:
+    problem = traced.document.get("problem") if traced else None
+    if problem and evaluated is None:
         return Verdict.failed("trace", str(problem).splitlines()[0])
-    return Verdict.judged(list(inp.evaluate.reasons if inp.evaluate else ()))
+    return Verdict.judged(list(evaluated.reasons if evaluated else ()))
 
 
 def document_of(job: JobSpec) -> dict[str, Any]:

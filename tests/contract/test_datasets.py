@@ -32,6 +32,13 @@ def users(name: str, folder: Path) -> str:
             place.mkdir(parents=True, exist_ok=True)
             (place / f"{at}.png").write_bytes(png(40 * at))
         return "pictures"
+    if name == "imagenet-val":
+        (folder / "imagenet" / "val").mkdir(parents=True, exist_ok=True)
+        for at in range(4):
+            (folder / "imagenet" / "val" / f"ILSVRC2012_val_{at:08}.JPEG").write_bytes(png(40 * at))
+        lines = [f"ILSVRC2012_val_{at:08}.JPEG {at % 2}\n" for at in range(4)]
+        (folder / "imagenet" / "val.txt").write_text("".join(lines))
+        return "imagenet"
     if name == "table":
         lines = [json.dumps({"label": at % 2, "text": f"text {at}"}) for at in range(4)]
         (folder / "t.jsonl").write_text("\n".join(lines))

@@ -36,7 +36,7 @@ def missing_notes(views: Sequence[RunView]) -> list[str]:
 def missing(view: RunView) -> list[str]:
     """Of one run; [] where it has no records at all, which its verdict tells."""
     if view.result is not None and view.result.load.arrivals.get("kind") == NO_LOAD:
-        return ["it had no load: it has no latency, no throughput and none of what follows from these."]
+        return ["no load: no latency, no throughput and none of what follows from these."]
     if not view.measured:
         return []
     return [*_latency(view), *_resources(view), *_derived(view)]
