@@ -50,7 +50,7 @@ def processor_of(db: PerfDB, device: str) -> str:
 
 def overhead_stored(db: PerfDB, job: JobSpec, processor: str) -> Overhead:
     """What the job's server adds there. InputError where nobody measured it."""
-    fields = {"backend": job.serve.backend, "protocol": job.load.protocol, "client": job.load.client}
+    fields = {"backend": job.serve.backend, "protocol": job.traffic.protocol, "client": job.traffic.client}
     return of_processor(db, fields, processor)
 
 
@@ -62,7 +62,7 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
     number of threads, or at no batch sizes that these lie between.
     """
     batching = job.serve.batching
-    sizes = sizes_of(job.load.samples_per_request, batching.max_batch_size if batching else 0)
+    sizes = sizes_of(job.traffic.samples_per_request, batching.max_batch_size if batching else 0)
     threads, precision = job.serve.threads, job.convert.precision
     # The queue is that of our own server, which runs ONNX Runtime.
     settings = [row for row in by_runtime(settings_of(db, processor), DEFAULT) if row["threads"] == threads]
