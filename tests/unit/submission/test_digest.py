@@ -69,7 +69,7 @@ def test_labels_do_not_count(data: dict[str, Any], chance: st.DataObject) -> Non
     labelled = {
         **data, "name": "other", "user": "somebody", "description": "else", "tags": ["t"],
         "priority": chance.draw(st.integers(-100, 100)), "deadline_s": 80_000, "expected_duration_s": 80_000,
-        "block": 3, "nightly": {"bisect": True},
+        "block": 3, "nightly": {"bisect": True}, "on_devices": ["cpu-0"],
     }  # fmt: skip
     assert set(labelled) >= LABELS
     assert submission_digest(Submission.model_validate(labelled)) == submission_digest(
