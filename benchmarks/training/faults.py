@@ -5,9 +5,9 @@
 Faults are injected for real, each at three strengths, in three parts, each in a seeded random order with clean runs
 among them: the middle strength of each first, then the weakest, then the strongest, so that a short time tells of every
 fault something. Each run has a process and a PerfDB of its own. Rows are appended to a file of JSON lines, and what has
-a valid row there is not run again: after ``--minutes`` the gates are told as far as they are decided, and the same
-command goes on. A run that the certificate calls disturbed or invalid is kept as it is, and tried again up to
-``--tries`` times in all. ``--quick``: the first part alone. Needs root for the cgroups and the loopback.
+a valid row there, of this code and machine, is not run again: after ``--minutes`` the gates are told as far as they are
+decided, and the same command goes on. A run that the certificate calls disturbed or invalid is kept as it is, and tried
+again up to ``--tries`` times in all. ``--quick``: the first part alone. Needs root for the cgroups and the loopback.
 
 Gates: the right cause first in 95% of the valid runs with a fault, none in valid clean runs, none in any run that is
 not valid; with ``--verify`` the step after the remedy within 15% of the predicted one in 9 of 10. A gate without any
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -26,9 +25,9 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 from benchmarks.training.cases import NOT_HERE, Case, cases, clean
+from benchmarks.training.rows import Row, Rows, conditions
 
 CLEAN_RUNS, QUICK_CLEAN_RUNS = 20, 4
 #: Strengths in the order of their parts: the middle one, the weakest, the strongest.
@@ -36,7 +35,6 @@ PARTS = (1, 0, 2)
 RIGHT, WITHIN, WITHIN_RATIO = 0.95, 0.9, 0.15
 #: A run takes a minute or two; one that takes so long hangs.
 PATIENCE_S = 900.0
-Row = dict[str, Any]
 
 
 def planned(quick: bool, only: str | None, seed: int) -> list[tuple[int, Case]]:
@@ -69,10 +67,6 @@ def run_case(case: Case, verify: bool) -> Row:
         return {"case": case.name, "rule": case.rule, "failed": errors[-2000:]}
     row: Row = json.loads(out.splitlines()[-1])
     return row
-
-
-def read(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def is_valid(row: Row) -> bool:
@@ -156,23 +150,22 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-faults.jsonl")
     options = parser.parse_args()
     started_s = time.monotonic()
+    kept = Rows(options.rows, conditions(verify=options.verify))
+    kept.say_others()
     plan = planned(options.quick, options.only, options.seed)
     for attempt in range(options.tries):
         for number, case in plan:
             if options.minutes and time.monotonic() - started_s > 60 * options.minutes:
                 break
-            mine = [row for row in read(options.rows) if (row["case"], row["number"]) == (case.name, number)]
+            mine = [row for row in kept.read() if (row["case"], row["number"]) == (case.name, number)]
             if len(mine) > attempt or any(is_valid(row) for row in mine):
                 continue
             row = run_case(case, options.verify) | {"number": number}
-            with options.rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            kept.add(row)
             what = row.get("named") or "no cause" if "verdict" in row else ", ".join(_why(row))
             print(f"{case.name}: {row.get('verdict', '')} {what}", file=sys.stderr, flush=True)
     wanted = {(case.name, number) for number, case in plan}
-    rows = [row for row in read(options.rows) if (row["case"], row["number"]) in wanted]
+    rows = [row for row in kept.read() if (row["case"], row["number"]) in wanted]
     table(rows)
     raise SystemExit(0 if gates(rows) else 1)
 

@@ -6,8 +6,9 @@ Epochs of both in turns, in the same processes under torchrun, so that what else
 of their steps is the mean over pairs on the logarithm, with Student's 95% interval; CPU time beside the wall clock. The
 gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
 
-Rows are appended to a file of JSON lines, case by case, the short steps first; a case that is decided there is not run
-again. After ``--minutes`` no case is begun, and each is told as far as it is decided: kept, failed, not told, not run.
+Rows are appended to a file of JSON lines, case by case, the short steps first; a case that is decided there, by this
+code on this machine, is not run again.
+After ``--minutes`` no case is begun, and each is told as far as it is decided: kept, failed, not told, not run.
 Exit 0 only if all are kept.
 """
 
@@ -20,17 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from benchmarks.training.rows import Row, Rows, conditions
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 
-Row = dict[str, Any]
 GATE_RATIO = 1.02
 KEPT, FAILED = "kept", "failed"
 #: Network -> image side and batch: a step of a few ms, and one of some tens.
@@ -86,17 +87,18 @@ def main() -> int:
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-peers.jsonl")
     options = parser.parse_args()
     started_s = time.monotonic()
+    kept = Rows(options.rows, conditions(pairs=options.pairs))
+    kept.say_others()
     for network, processes in ((network, processes) for network in CASES for processes in (1, 2)):
         late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
-        if late or state_of(newest(options.rows, network, processes)) in (KEPT, FAILED):
+        if late or state_of(newest(kept.read(), network, processes)) in (KEPT, FAILED):
             continue
         with tempfile.TemporaryDirectory() as folder:
             rows = measured(network, processes, options.pairs, Path(folder))
         row = row_of(network, processes, rows)
-        with options.rows.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        kept.add(row)
         print(f"{network}, {processes} process(es): {state_of(row)}", file=sys.stderr, flush=True)
-    found = {(n, p): newest(options.rows, n, p) for n in CASES for p in (1, 2)}
+    found = {(n, p): newest(kept.read(), n, p) for n in CASES for p in (1, 2)}
     for (network, processes), known in found.items():
         print(f"{network}, {processes} process(es): {_said(known)}")
     return 0 if all(state_of(known) == KEPT for known in found.values()) else 1
@@ -115,13 +117,10 @@ def row_of(network: str, processes: int, rows: list[dict[str, tuple[float, float
     }
 
 
-def newest(path: Path, network: str, processes: int) -> Row | None:
+def newest(rows: Sequence[Row], network: str, processes: int) -> Row | None:
     """The last row of a case."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = [
-        row for row in map(json.loads, lines) if (row["network"], row["processes"]) == (network, processes)
-    ]
-    return rows[-1] if rows else None
+    of_case = [row for row in rows if (row["network"], row["processes"]) == (network, processes)]
+    return of_case[-1] if of_case else None
 
 
 def state_of(row: Row | None) -> str:

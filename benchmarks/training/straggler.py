@@ -4,15 +4,15 @@
 
 Two ranks, each on a core of its own; in every second run rank 1 is stopped for a fifth of its time, from before its
 first step on. A run has 48 measured steps, so that what is named is named within 50. Clean runs and held ones in turns:
-however long it ran, both gates have runs. Rows are appended to a file of JSON lines; a case with a valid row is not run
-again. Gates, of valid runs alone: ``straggler`` first, with the rank that was held, in all of them; in no clean one.
+however long it ran, both gates have runs. Rows are appended to a file of JSON lines; a case with a valid row of this
+code and machine is not run again.
+Gates, of valid runs alone: ``straggler`` first, with the rank that was held, in all of them; in no clean one.
 Exit 0 only if both have all their runs and hold.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -25,16 +25,17 @@ from typing import Any
 from benchmarks.regression.workplace import workplace
 from benchmarks.training import injections
 from benchmarks.training.cases import Case
-from benchmarks.training.faults import is_valid, read
+from benchmarks.training.faults import is_valid
 from benchmarks.training.one_run import trained
+from benchmarks.training.rows import Rows, conditions
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.diagnosis import measured, raw
 from inferbench_tasks.training.job import TrainingJob
 
 Row = dict[str, Any]
 RULE, HELD, CLEAN = "straggler", "held back", "clean"
-#: Of its time rank 1 runs so much: 80%.
-STOPPED = 0.2
+#: Of its time rank 1 is stopped so much: it runs at 80%.
+STOPPED, HELD_RANK = 0.2, 1
 MOST_STEPS = 50
 #: 16 steps of each of three rounds; a network of few parameters, whose exchange costs nothing beside it.
 JOB = TrainingJob.model_validate(
@@ -70,6 +71,7 @@ def row_of(kind: str, number: int) -> Row:
         "verdict": result.verdict.kind,
         "reasons": [reason.check for reason in result.verdict.reasons],
         "named": [cause.rule for cause in named],
+        "rank": named[0].rank if named else None,
         "sentence": diagnosis.sentence,
     }
 
@@ -82,7 +84,7 @@ def gates(rows: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[str, str, 
         (CLEAN, "no straggler in clean runs"),
     ):
         valid = [row for row in rows if row["case"] == kind and is_valid(dict(row))]
-        right = [row["named"][:1] == [RULE] and "rank 1" in row["sentence"] for row in valid]
+        right = [row["named"][:1] == [RULE] and row["rank"] == HELD_RANK for row in valid]
         if kind == CLEAN:
             right = [RULE not in row["named"] for row in valid]
         word = "FAILED" if not all(right) else "passed" if len(right) >= runs else "undecided"
@@ -103,19 +105,20 @@ def main() -> int:
     if len(os.sched_getaffinity(0)) < 2:
         parser.error("two ranks on cores of their own need two cores")
     started_s = time.monotonic()
+    kept = Rows(options.rows, conditions())
+    kept.say_others()
     for attempt in range(options.tries):
         for kind, number in planned(options.runs):
             if options.minutes and time.monotonic() - started_s > 60 * options.minutes:
                 break
-            mine = [row for row in read(options.rows) if (row["case"], row["number"]) == (kind, number)]
+            mine = [row for row in kept.read() if (row["case"], row["number"]) == (kind, number)]
             if len(mine) > attempt or any(is_valid(row) for row in mine):
                 continue
             row = row_of(kind, number)
-            with options.rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            kept.add(row)
             said = ", ".join(row["named"]) or "no cause"
             print(f"{kind} {number}: {row['verdict']} {said}", file=sys.stderr, flush=True)
-    told = gates(read(options.rows), options.runs)
+    told = gates(kept.read(), options.runs)
     for word, what, of in told:
         print(f"{word:10} {what}: {of}")
     return 0 if all(word == "passed" for word, _, _ in told) else 1

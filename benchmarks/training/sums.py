@@ -11,7 +11,8 @@ Each case is a real run with a PerfDB of its own, and its figures are those that
 * in an epoch without instruments ours costs at most 1% more CPU time than a plain loop: epochs of both in turns, with
   the 95% interval of their ratio; above 1% as a whole it has failed, and neither is undecided.
 
-Rows are appended to a file of JSON lines; a case with a valid row is not run again, so that the same command goes on
+Rows are appended to a file of JSON lines; a case with a valid row of this code and machine is not run again, so that
+the same command goes on
 where ``--minutes`` ended it; the gates are told as far as they are decided. Each gate has passed, failed, or is
 undecided for want of valid runs. Exit 0 only if all have passed.
 """
@@ -19,7 +20,6 @@ undecided for want of valid runs. Exit 0 only if all have passed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -30,17 +30,17 @@ from typing import Any
 
 from benchmarks.regression.workplace import workplace
 from benchmarks.training.cases import Case
-from benchmarks.training.faults import is_valid, read
+from benchmarks.training.faults import is_valid
 from benchmarks.training.one_run import trained
 from benchmarks.training.peers import measured as beside_plain
 from benchmarks.training.peers import ratio as ratio_of
+from benchmarks.training.rows import Row, Rows, conditions
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.diagnosis import raw
 from inferbench_tasks.training.diagnosis.observation import Steps
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.result import TrainingResult
 
-Row = dict[str, Any]
 STEP, PHASE, BARE = (0.97, 1.03), (0.95, 1.05), (0.95, 1.05)
 INSTRUMENTS = 1.01
 #: A phase that is shorter than this share of the step has no share of its own worth looking at.
@@ -231,18 +231,19 @@ def main() -> int:
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-sums.jsonl")
     options = parser.parse_args()
     started_s = time.monotonic()
+    kept = Rows(options.rows, conditions(pairs=options.pairs))
+    kept.say_others()
     for attempt in range(options.tries):
         for name in ORDER:
             late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
-            mine = [row for row in read(options.rows) if row["case"] == name]
+            mine = [row for row in kept.read() if row["case"] == name]
             decided = any(is_valid(row) for row in mine) if name != COST else _decided(mine)
             if late or options.only not in (None, name) or len(mine) > attempt or decided:
                 continue
             row = cost_row(options.pairs) if name == COST else row_of(name, cases()[name])
-            with options.rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            kept.add(row)
             print(f"{name}: {row['verdict']}", file=sys.stderr, flush=True)
-    rows = read(options.rows)
+    rows = kept.read()
     table(rows)
     told = gates(rows)
     for what, word, of in told:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Where a result keeps what its clock was behind Unix time, ns; results from before have it not.
 CLOCK: Final = "unix_minus_monotonic_ns"
 ORIGIN: Final = "training"
+_WITH_STEPS: Final = {"samples": {"$ne": None}, "summary": {"$ne": None}}
 
 
 def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> Iterator[Span]:
@@ -37,7 +38,8 @@ def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> It
         trace = hashlib.sha256(f"{run}\n{round_}\n{step}".encode()).hexdigest()[:32]
         start_ns = min(row["step_start_ns"] for row in of_ranks)
         end_ns = max(row["step_start_ns"] + row["step_ns"] for row in of_ranks)
-        about = {"round": round_, "part": of_ranks[0]["part"], "samples": of_ranks[0]["samples"]}
+        samples = sum(int(row["samples"]) for row in of_ranks)
+        about = {"round": round_, "part": of_ranks[0]["part"], "samples": samples}
         whole = start_ns + offset_ns, end_ns - start_ns
         yield Span(trace, 0, -1, "application", f"step {step}", *whole, attributes=about)
         number = 1
@@ -87,17 +89,35 @@ def about(result: TrainingResult) -> dict[str, str]:
 
 
 def find(db: PerfDB, run: str) -> TrainingResult | None:
-    """The training of that id, or the unique start of one; None where the run is none."""
-    run_id = db.resolve_run(run)
-    return next(iter(db.results_of(TrainingResult, {"run_id": run_id}, limit=1)), None)
+    """The training of that id, or the unique start of one: its last attempt that has raw steps, else its last one.
+    None where the run is none.
+    """
+    own = {"run_id": db.resolve_run(run)}
+    for where in ({**own, **_WITH_STEPS}, own):
+        if last := db.results_of(TrainingResult, where, sort=(("attempt", -1),), limit=1):
+            return last[0]
+    return None
 
 
 def listed(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
-    """A row for each training with raw steps, as the trace store's list has them, the newest first."""
-    where: dict[str, Any] = {"samples": {"$ne": None}, "summary": {"$ne": None}}
+    """A row for each training with raw steps, as the trace store's list has them, the newest first; of a run with
+    several attempts the last one, which is what ``find`` gives.
+    """
+    where: dict[str, Any] = dict(_WITH_STEPS)
     if before is not None:
         where["created_at"] = {"$lt": before}
-    return [_row(result) for result in db.results_of(TrainingResult, where, limit=limit)]
+    newest: dict[str, TrainingResult] = {}
+    skip = 0
+    while not limit or len(newest) < limit:
+        results = db.results_of(TrainingResult, where, limit=limit, skip=skip)
+        skip += len(results)
+        for result in results:
+            known = newest.get(result.run_id)
+            if known is None or known.attempt < result.attempt:
+                newest[result.run_id] = result
+        if not limit or len(results) < limit:
+            break
+    return [_row(result) for result in list(newest.values())[: limit or None]]
 
 
 def _row(result: TrainingResult) -> dict[str, Any]:

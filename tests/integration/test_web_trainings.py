@@ -19,7 +19,7 @@ from inferbench_tasks.cli.training import app
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.training import steps
+from inferbench_tasks.training import step_spans, steps
 from inferbench_tasks.training.diagnosis import verified
 from inferbench_tasks.training.diagnosis.verified import Verified
 from tests.schedulers import device
@@ -127,6 +127,24 @@ def test_its_steps_are_traces_by_rest_and_by_command(
     (resource,) = json.loads((tmp_path / "steps.otlp.json").read_text())["resourceSpans"]
     assert len(resource["scopeSpans"][0]["spans"]) == 3 * 23 * 5
     assert len(json.loads((tmp_path / "steps.json").read_text())["traceEvents"]) > 3 * 23 * 4
+
+
+def test_a_run_of_two_attempts_is_one_trace_the_last(
+    perfdb: PerfDB, perfdb_uri: str, trainings: dict[str, str], tmp_path: Path
+) -> None:
+    """Of two attempts with steps the list has the second, which is exported, too; a third without steps hides none."""
+    path = tmp_path / "again.parquet"
+    steps.write([answer(0), answer(1)], path)
+    first = view("fast").result
+    for attempt in (2, 3):
+        again = first.model_copy(update={"attempt": attempt, "samples": None})
+        perfdb.save_result(again, path if attempt == 2 else None)
+    listed = step_spans.listed(perfdb)
+    assert sorted(row["run"] for row in listed) == sorted(trainings.values())
+    assert [row["run"] for row in step_spans.listed(perfdb, limit=2)] == [row["run"] for row in listed][:2]
+    found = step_spans.find(perfdb, first.run_id)
+    assert found is not None and found.attempt == 2
+    assert len(step_spans.table(perfdb, found)) == 3 * 23 * (1 + 2 * 4)
 
 
 def test_a_fleet_is_asked_for_with_its_rate(http: TestClient, perfdb: PerfDB, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ class Cause(Document):
     ``kind``: a ``cause`` holds the training up, a ``comparison`` sets it beside another, ``wrong`` is a figure that is
     not to be believed. ``cost_s``: what it takes of a step, seconds; None where that can't be told. ``changes``: the
     remedy as fields of the submission, empty where no field mends it. ``gain_s``: what they are predicted to save of a
-    step, seconds.
+    step, seconds. ``rank``: the one that it is about, where it is one.
     """
 
     rule: str
@@ -27,6 +27,7 @@ class Cause(Document):
     cost_s: float | None = None
     changes: dict[str, Any] = {}
     gain_s: float | None = None
+    rank: int | None = None
 
 
 #: A rule for imported tables and logs.

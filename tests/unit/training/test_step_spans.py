@@ -39,3 +39,11 @@ def test_a_step_is_a_trace_of_all_ranks_with_their_phases(tmp_path: Path) -> Non
     assert one[0].attributes["part"] == "warmup" and made[-1].trace_id != one[0].trace_id
     table = table_of(made)
     assert table.schema == SCHEMA and list(spans_of(table)) == made
+
+
+def test_the_samples_of_the_whole_step_are_those_of_all_ranks(tmp_path: Path) -> None:
+    """8 of each of two ranks are 16; of the last, smaller step 3 of each are 6."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0), answer(1)], path)
+    whole = [span for span in spans("x-1.000", pq.read_table(path).to_pylist()) if span.parent == -1]
+    assert {span.attributes["samples"] for span in whole} == {16, 6}

@@ -72,6 +72,7 @@ def find(run: Observation) -> Iterator[Cause]:
         remedy=f"See what else runs on the core, device or host of rank {slow}, and train without it.",
         cost_s=cost_ms / 1e3,
         gain_s=cost_ms / 1e3,
+        rank=slow,
     )
 
 
