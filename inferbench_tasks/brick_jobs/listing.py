@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.report import tables
+from inferbench_tasks.brick_jobs.report.differing import differing
 from inferbench_tasks.brick_jobs.result import BricksResult
 
 
 def rows(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     """A line for each model, batch size and granularity; those without figures with their verdict alone."""
-    listed = []
+    listed, settings = [], differing(results)
     for result in results:
         if result.role != "model":
             continue
         name = str(result.model.get("name") or result.run_id)
+        if setting := settings.get(result.run_id):
+            name += f", {setting}"
         listed += [
             {
                 "model": name,

@@ -13,6 +13,7 @@ from scipy import stats
 
 from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.errors import InputError
 
 CONFIDENCE = 0.95
 #: Fewer whole models say nothing of how far predictions are off.
@@ -53,6 +54,15 @@ def constructed(
 def measured(whole: Result) -> Estimate:
     """A whole model's time, with Student's interval over its rounds."""
     return _student(whole.rounds_ns["warm"])
+
+
+def require_calibrating(count: int) -> None:
+    """InputError for so few models that they calibrate nothing, and none that are none."""
+    if 0 < count < FEWEST_CALIBRATING:
+        raise InputError(
+            f"{count} models say nothing of how far predictions are off; take at least {FEWEST_CALIBRATING}, or 0",
+            field="calibrate_on",
+        )
 
 
 def calibration_by(logs: Sequence[float]) -> Calibration | None:

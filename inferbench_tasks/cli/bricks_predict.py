@@ -88,7 +88,7 @@ def predict(
     from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
     from inferbench_tasks.bricks.measure.session import cores_for
-    from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING
+    from inferbench_tasks.bricks.prediction import require_calibrating
     from inferbench_tasks.bricks.sequences import parse_granularity
     from inferbench_tasks.cli.bricks_load import SUFFIXES, predict_load
 
@@ -105,12 +105,7 @@ def predict(
     known_precision(precision)
     if not device:
         known_runtime(runtime, view, precision)
-    if 0 < calibrate_on < FEWEST_CALIBRATING:
-        raise InputError(
-            f"{calibrate_on} models say nothing of how far predictions are off; take at least {FEWEST_CALIBRATING}, "
-            "or 0",
-            field="calibrate_on",
-        )
+    require_calibrating(calibrate_on)
     cut = {
         "granularity": (most or "whole",),
         "view": view,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ sweep:
 
 
 CONDITIONS = Conditions(
-    backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
+    backend="onnxruntime", runtime="onnxruntime 1", inferbench=version("inferbench"), protocol="http", client="fast",
     processor="Some CPU", cores=2,
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def test_a_submission_is_predicted_from_what_is_stored_or_says_what_is_missing(
     one = cut(tmp_path / "ours.onnx", data_dir)
     store.put_cuts([one])
     conditions = Conditions(
-        backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
-        processor="Some CPU", cores=2,
+        backend="onnxruntime", runtime="onnxruntime 1", inferbench=version("inferbench"), protocol="http",
+        client="fast", processor="Some CPU", cores=2,
     )  # fmt: skip
     with pytest.raises(InputError, match="nobody measured what onnxruntime adds over http"):
         bench.predict_load(YAML)
@@ -88,5 +89,5 @@ def test_what_is_not_predicted_is_refused_with_its_line(bench: InferBench, http:
     rates = ", ".join(map(str, range(1, 22)))
     answer = http.post(API, json={"submission": YAML.replace("[20, 1000000]", f"[{rates}]")})
     assert answer.status_code == 422 and "21 jobs; at most 20" in answer.text
-    for query in ({"constructor": "none"}, {"shape": "x"}):
+    for query in ({"constructor": "none"}, {"shape": "x"}, {"calibrate_on": "2"}):
         assert http.post(API, params=query, json={"submission": YAML}).status_code == 422

@@ -88,7 +88,11 @@ def by_granularity(results: Sequence[BricksResult]) -> Chart | None:
     rows = [row for row in of_granularity(results) if row["plain"] is not None]
     if len({row["granularity"] for row in rows}) < 2:
         return None
-    labels = [f"G {row['granularity']}, batch {row['batch_size']}" for row in rows]
+    labels = [
+        f"G {row['granularity']}, batch {row['batch_size']}"
+        + (f", {row['setting']}" if row["setting"] else "")
+        for row in rows
+    ]
     data = [
         {"type": "bar", "name": "constructed over measured, geometric mean", "x": labels,
          "y": [row["plain"]["geometric_mean"] for row in rows], "marker": {"color": PALETTE[0]}},

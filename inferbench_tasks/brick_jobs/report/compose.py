@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,17 @@ def sections(results: Sequence[BricksResult]) -> list[Section]:
     return [section for section in drawn if section.charts or section.tables]
 
 
+def _all(settings: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    return list(dict.fromkeys(str(setting[name]) for setting in settings if setting.get(name)))
+
+
 def _subtitle(results: Sequence[BricksResult]) -> str:
     models = [result for result in results if result.role == "model"]
-    setting = next((result.setting for result in results if result.setting), {})
+    settings = [result.setting for result in results if result.setting]
     where = ", ".join(
-        str(setting[name]) for name in ("processor", "instruction_set", "runtime") if setting.get(name)
+        " and ".join(values)
+        for name in ("processor", "instruction_set", "runtime")
+        if (values := _all(settings, name))
     )
-    threads = f", {setting['threads']} thread(s)" if setting else ""
+    threads = f", {' and '.join(_all(settings, 'threads'))} thread(s)" if settings else ""
     return f"{len(models)} models; {where}{threads}" if where else f"{len(models)} models"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.brick_jobs.report.differing import differing
 from inferbench_tasks.brick_jobs.result import BricksResult, PredictedModel, Times
 
 #: Below this share of its time measured, a prediction says so first.
@@ -15,7 +16,9 @@ _TYPES = 5
 
 
 def each(results: Sequence[BricksResult]) -> Iterator[tuple[str, PredictedModel]]:
-    """(label, prediction) of all models, in their order; the label has batch size and granularity where they differ."""
+    """(label, prediction) of all models, in their order; the label has batch size, granularity and what their settings
+    differ in where they do."""
+    settings = differing(results)
     of_models = [(result, one) for result in results if result.role == "model" for one in result.predictions]
     several_batches = len({one.batch_size for _, one in of_models}) > 1
     several_granularities = len({one.granularity for _, one in of_models}) > 1
@@ -25,6 +28,8 @@ def each(results: Sequence[BricksResult]) -> Iterator[tuple[str, PredictedModel]
             label += f", batch {one.batch_size}"
         if several_granularities:
             label += f", G {one.granularity}"
+        if setting := settings.get(result.run_id):
+            label += f", {setting}"
         yield label, one
 
 
@@ -73,7 +78,7 @@ def granularities(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
         plain, calibrated = row["plain"] or {}, row["calibrated"] or {}
         rows.append(
             [
-                str(row["batch_size"]),
+                f"{row['batch_size']}{', ' if row['setting'] else ''}{row['setting']}",
                 row["granularity"],
                 number(row["bricks"]),
                 number(row["unique"]),
@@ -155,8 +160,14 @@ def shards(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
 
 
 def of_granularity(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
-    """The rows of ``summary`` of all points."""
-    return [row for result in results if result.role == "cut" for row in result.counts.get("summary", ())]
+    """The rows of ``summary`` of all points; ``setting``: what a point's differs in from others', or nothing."""
+    settings = differing(results)
+    return [
+        {**row, "setting": settings.get(result.run_id, "")}
+        for result in results
+        if result.role == "cut"
+        for row in result.counts.get("summary", ())
+    ]
 
 
 def words(results: Sequence[BricksResult]) -> list[str]:
@@ -174,7 +185,8 @@ def words(results: Sequence[BricksResult]) -> list[str]:
         kind = "calibrated" if row["calibrated"] else "plain"
         of = row[kind]
         text = (
-            f"Batch {row['batch_size']}, G {row['granularity']}: {of['models']} models predicted at "
+            f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}: "
+            f"{of['models']} models predicted at "
             f"{number(of['geometric_mean'])} of their measured time (geometric mean), "
             f"{percent(of['mean_absolute_error_ratio'])} off on average"
         )

@@ -133,7 +133,7 @@ class Search:
         It takes (1 - utilisation)^-2 requests or some, times the mean of the squared coefficients of variation of gaps
         and services (heavy traffic; Whitt, Planning queueing simulations, 1989).
         """
-        longest = 1 - math.sqrt(_RELAXATIONS * self._variability / _LONGEST)
+        longest = 1 - math.sqrt(_RELAXATIONS * self.variability / _LONGEST)
         return self.saturation_rps * min(1 - WITHIN_RATIO, max(longest, _LEAST_RATIO))
 
     def rps(self) -> float:
@@ -188,14 +188,18 @@ class Search:
             low, high = (middle, high) if self.holds(middle) else (low, middle)
         return low
 
+    def forgets_in(self, rate_rps: float) -> float:
+        """Requests after which a queue at that rate has forgotten how it began; see ``highest_rps``."""
+        return _RELAXATIONS * self.variability / max(1 - rate_rps / self.saturation_rps, 1e-9) ** 2
+
     def _requests(self, rate_rps: float) -> int:
-        idle = 1 - rate_rps / self.saturation_rps
         tail = max(1 / (1 - PERCENTS[name] / 100) for name in self.objective.bounds)
-        wanted = max(MOST_REQUESTS, _BEYOND * tail, _RELAXATIONS * self._variability / idle**2)
+        wanted = max(MOST_REQUESTS, _BEYOND * tail, self.forgets_in(rate_rps))
         return math.ceil(min(wanted, _LONGEST))
 
     @cached_property
-    def _variability(self) -> float:
+    def variability(self) -> float:
+        """The mean of the squared coefficients of variation of gaps and services."""
         rng, rows, rate = np.random.default_rng(self.seed), self.load.samples_per_request, self.saturation_rps
         gaps = np.diff(at_rate(self.arrivals, rate).offsets_ns(MOST_REQUESTS / rate, rng))
         times = [self.server.service(rows, rng) for _ in range(MOST_REQUESTS)]

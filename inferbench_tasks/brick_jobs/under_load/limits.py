@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.spec import PRECISIONS
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.queueing.server import MAX_WAITING
 from inferbench_tasks.submission.document import Document
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
@@ -53,6 +54,13 @@ def findings(job: JobSpec, cores: int | None) -> Iterator[Finding]:
     kind = job.traffic.arrivals.kind
     if kind in _ARRIVALS:
         yield Finding(("load.arrivals.kind",), f"{kind} is not predicted: {_ARRIVALS[kind]}")
+    users = getattr(job.load.arrivals, "concurrency", 0)
+    if users > MAX_WAITING:
+        yield Finding(
+            ("load.arrivals.concurrency",),
+            f"{users:,} users are not predicted: the queue has {MAX_WAITING:,} places, and what becomes of those who "
+            "are refused is not modelled",
+        )
     busy = job.serve.instances * job.serve.threads
     if cores is not None and busy > cores:
         yield Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
@@ -124,12 +125,14 @@ def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
 
 
 def of_processor(db: PerfDB, fields: Mapping[str, str | int], processor: str) -> Overhead:
-    """What is stored of a way (backend, protocol, client) on that processor; InputError where nobody measured it."""
-    found = stored(db, {**fields, "processor": processor})
+    """What is stored of a way (backend, protocol, client) on that processor, by this InferBench, whose server it is.
+    InputError where nobody measured it."""
+    found = stored(db, {**fields, "processor": processor, "inferbench": version("inferbench")})
     if found is None:
         raise InputError(
             f"nobody measured what {fields['backend']} adds over {fields['protocol']} (client {fields['client']}) on "
-            f"{processor}: predict a submission there once, without --device (`inferbench bricks predict FILE.yaml`)",
+            f"{processor} with InferBench {version('inferbench')}: predict a submission there once, "
+            f"without --device (`inferbench bricks predict FILE.yaml`)",
             field="device",
         )
     return found

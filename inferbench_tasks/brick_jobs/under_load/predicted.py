@@ -11,9 +11,15 @@ import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.brick_jobs.under_load.added import Added
-from inferbench_tasks.brick_jobs.under_load.capacity import Objective, at_rate, capacity
+from inferbench_tasks.brick_jobs.under_load.capacity import Objective, Search, at_rate, capacity
 from inferbench_tasks.brick_jobs.under_load.services import Services
-from inferbench_tasks.brick_jobs.under_load.simulated import Seen, offered_rps, requests_of, simulated
+from inferbench_tasks.brick_jobs.under_load.simulated import (
+    MOST_REQUESTS,
+    Seen,
+    offered_rps,
+    requests_of,
+    simulated,
+)
 from inferbench_tasks.queueing.server import Batcher, Server
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -28,6 +34,12 @@ _Z = 1.959964
 MOST_SIMULATED, FEWEST_DRAWS, MOST_OF_ONE = 2_000_000, 8, 1_000_000
 #: The first word of a state in which nothing was simulated, for want of time.
 TOO_LONG = "not simulated"
+#: So many times longer than a capacity's paths are those of percentiles: a queue is rarely at its longest.
+_LONGER = 4
+#: With more requests than these before a queue has forgotten that it began empty, a steady load is not simulated.
+MOST_TO_FORGET = 100_000
+#: The first words of states without percentiles although the queue does not grow.
+TOO_CLOSE, NOBODY = "too close to saturation", "no request is answered"
 UNSTABLE = "unstable: queue grows"
 MAY_BE = "may be unstable"
 
@@ -95,7 +107,13 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     }
     if state != "stable":
         return row
-    each = requests_of(load, told.arrivals, np.random.default_rng(seed))
+    long, shorter = _requests_to_forget(told, offered, slow, objective)
+    if long > MOST_TO_FORGET:
+        return row | {
+            "state": f"{TOO_CLOSE}: its queue forgets that it began empty after {long:,} requests or some, at most "
+            f"{MOST_TO_FORGET:,} are simulated; give a lower rate, or a shorter load.duration_s"
+        }
+    each = requests_of(load, told.arrivals, np.random.default_rng(seed), long)
     if each > MOST_OF_ONE:
         return row | {
             "state": f"{TOO_LONG}: its load changes and has {each:,} requests, at most {MOST_OF_ONE:,} are simulated; "
@@ -104,12 +122,33 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     wanted, draws = draws, draws_of(each, draws)
     factors = np.exp(sigma * np.random.default_rng(seed).standard_normal(draws))
     middle = max(draws // 4, min(FEWEST_DRAWS // 2, draws))
-    centre = [simulated(told.server(1.0), load, told.arrivals, _rng(seed, at)) for at in range(middle)]
+    centre = [simulated(told.server(1.0), load, told.arrivals, _rng(seed, at), long) for at in range(middle)]
     drawn = [
-        simulated(told.server(float(factor)), load, told.arrivals, _rng(seed, wanted + at))
+        simulated(told.server(float(factor)), load, told.arrivals, _rng(seed, wanted + at), long)
         for at, factor in enumerate(factors)
     ]
-    return row | _figures(centre, drawn, few=draws < wanted) | {"draws": draws}
+    row |= _figures(centre, drawn, draws < wanted, shorter) | {"draws": draws}
+    if row["p50_ms"] is None:
+        row["state"] = (
+            f"{NOBODY}: none comes, or none in time, in the {load.duration_s:g} s that are measured"
+        )
+    return row
+
+
+def _requests_to_forget(
+    told: Told, offered: float | None, slow: float, objective: Objective
+) -> tuple[int, bool]:
+    """So many requests of a steady load are simulated: with fewer, waits are too short, for the queue begins empty.
+
+    ``slow``: the longest times that the model's interval allows. No more than the load itself has; whether it is fewer.
+    """
+    load, arrivals = told.job.load, told.arrivals
+    if offered is None or not arrivals.stationary or arrivals.mean_rate_rps(load.duration_s) is None:
+        return MOST_REQUESTS, False
+    search = Search(told.server(slow), load, arrivals, objective, (load.seed, 0))
+    own = min(offered * load.duration_s, load.max_requests or math.inf)
+    long = math.ceil(max(MOST_REQUESTS, min(own, _LONGER * search.forgets_in(offered))))
+    return long, long < own
 
 
 def draws_of(requests: int, wanted: int) -> int:
@@ -152,14 +191,18 @@ def _wide(values: list[float]) -> list[float]:
     return [min(*values, math.exp(centre - far)), max(*values, math.exp(centre + far))]
 
 
-def _figures(centre: list[Seen], drawn: list[Seen], few: bool = False) -> dict[str, Any]:
+def _figures(centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool) -> dict[str, Any]:
+    """``shorter``: paths are parts of the load; its percentiles are those of all of them together. The middle of parts'
+    percentiles is less: few of them have the longest queues."""
     found: dict[str, Any] = {}
     answered = [seen for seen in drawn if len(seen.latencies_ms)]
     middle = [seen for seen in centre if len(seen.latencies_ms)]
     for name, percent in FIGURES.items():
         if middle and answered:
             values = [float(np.percentile(seen.latencies_ms, percent)) for seen in answered]
-            found[name] = float(np.median([np.percentile(seen.latencies_ms, percent) for seen in middle]))
+            paths = [seen.latencies_ms for seen in middle]
+            paths = [np.concatenate(paths)] if shorter else paths
+            found[name] = float(np.median([np.percentile(path, percent) for path in paths]))
             found[f"{name}_interval"] = (
                 _wide(values) if few else [float(value) for value in np.percentile(values, _INTERVAL)]
             )

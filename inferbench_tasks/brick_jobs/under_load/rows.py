@@ -27,11 +27,12 @@ def row_of(
         "model": timed.cut.name,
         "device": any_row["device"],
         "runtime": any_row["runtime"],
+        "view": timed.cut.view,
         "disturbed": [why for why in (timed.disturbed, overhead.disturbed) if why],
         "overhead": _told(overhead),
         "capacity_rps": None,
     }
-    if why := timed.why_none():
+    if why := timed.why_none() or _other_runtime(any_row["runtime"], overhead):
         return row | {"state": f"no prediction: {why}"}
     rows = job.traffic.samples_per_request
     wire_bytes = bytes_of(timed.inputs, rows, shapes) + bytes_of(timed.outputs, rows, shapes)
@@ -48,6 +49,17 @@ def row_of(
         "added_rest_ms": added.rest_ns.mean / 1e6,
         **predicted(told),
     }
+
+
+def _other_runtime(runtime: str, overhead: Overhead) -> str | None:
+    """Why times of bricks and of the server do not make one figure."""
+    other = overhead.conditions.runtime
+    if other == runtime:
+        return None
+    return (
+        f"what the server adds was measured with {other}, the bricks with {runtime}: predict a submission there once, "
+        "without --device (`inferbench bricks predict FILE.yaml`), which measures what is missing of the newer one"
+    )
 
 
 def _told(overhead: Overhead) -> Mapping[str, Any]:

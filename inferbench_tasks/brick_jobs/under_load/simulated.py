@@ -46,12 +46,14 @@ def offered_rps(load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generat
     return float(counts.max()) / (lasts_s / _PARTS)
 
 
-def requests_of(load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator) -> int:
+def requests_of(
+    load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator, most_requests: int = MOST_REQUESTS
+) -> int:
     """How many requests ``simulated`` has of this load, warm-up included, about."""
     if isinstance(arrivals, ClosedProcess) or (
         arrivals.stationary and arrivals.mean_rate_rps(load.duration_s) is not None
     ):
-        return 2 * MOST_REQUESTS
+        return 2 * most_requests
     before = len(arrivals.warmup().offsets_ns(load.warmup_s, rng)) if load.warmup_s else 0
     count = len(arrivals.offsets_ns(load.duration_s, rng))
     return before + (count if load.max_requests is None else min(count, load.max_requests))
@@ -71,7 +73,7 @@ def simulated(
     rows, warm_s, most = load.samples_per_request, load.warmup_s, load.max_requests
     offsets: NDArray[Any]
     if isinstance(arrivals, ClosedProcess):
-        most_s = most_requests / server.capacity_rps(rows, rng, 100)
+        most_s = most_requests / _most_rps(server, arrivals, rows, server.capacity_rps(rows, rng, 100))
         length_s = max(min(load.duration_s, most_s), 1e-9)
         warm_s = min(warm_s, length_s)
         outcome = closed_loop(
@@ -90,6 +92,13 @@ def simulated(
     if most is not None and most < len(offsets):
         length_s = max(float(offsets[most]), 1.0) / 1e9
     return _seen(outcome, load, warm_s * 1e9, length_s * 1e9)
+
+
+def _most_rps(server: Server, users: ClosedProcess, rows: int, capacity_rps: float) -> float:
+    """What users send at most: no more than is answered, and each nothing while it waits and thinks."""
+    rng = np.random.default_rng(0)  # the load's own numbers stay what they are
+    alone_ns = float(np.mean([server.service(rows, rng) for _ in range(100)]))
+    return min(capacity_rps, users.users / max(users.think_time_ns + alone_ns, 1.0) * 1e9)
 
 
 def _seen(outcome: Outcome, load: LoadSpec, warm_ns: float, length_ns: float) -> Seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.schema import JobSpec
 
+#: In which predictions are made; the first where both have as many times.
+VIEWS = ("runtime", "portable")
 #: What makes the missing known, whatever is missing.
 COMMAND = "`inferbench bricks predict FILE.yaml` on that machine measures what is missing, and keeps it"
 
@@ -75,7 +78,7 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
         "made_from": key,
         "granularity": asked.granularity,
         "precision": of_precision(precision),
-        "view": {"$in": ["runtime", "portable"]},
+        "view": {"$in": list(VIEWS)},
         "runtime": of_runtime(DEFAULT),
     }
     cuts = {size: newest_of(db, where, size) for size in sizes}
@@ -88,10 +91,10 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
         )
     fullest: Mapping[int, Stored] | None = None
     whys: list[str] = []
-    for setting in settings:
+    for setting, view in product(settings, VIEWS):
         found: dict[int, Stored] = {}
         for size in sizes:
-            stored, why = at_setting(db, setting, cuts[size], size)
+            stored, why = at_setting(db, setting, _of_view(cuts[size], view), size)
             whys += why
             if stored is not None:
                 found[size] = stored
@@ -104,6 +107,11 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
     rows = {size: answer(results, cut, times, *how) for size, (results, times, cut) in fullest.items()}
     results, _, cut = fullest[sizes[0]]
     return Timed(cut.inputs, cut.outputs, rows, runs_of(results, cut.parts), cut)
+
+
+def _of_view(cuts: Mapping[str, dict[str, Any]], view: str) -> dict[str, dict[str, Any]]:
+    """One view for all sizes: layers of one do not stand beside those of another."""
+    return {name: cut for name, cut in cuts.items() if (cut.get("view") or "runtime") == view}
 
 
 def _share(found: Mapping[int, Stored]) -> float:

@@ -14,6 +14,7 @@ from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.brick_jobs.spec import Precision
 from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.bricks.prediction import require_calibrating
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
@@ -101,6 +102,8 @@ def predict(
     null where there is no estimate. ``calibrated_by``: the models whose factor it is;
     ``calibrated_by_class_ms``: with a factor for each class of bricks. 404 for a batch size beyond those that the model
     is measured at, with these."""
+    with blame("calibrate_on"):
+        require_calibrating(calibrate_on)
     try:
         found = predicted(
             db, model, device, batch_size, granularity, calibrate_on, precision=precision, runtime=runtime

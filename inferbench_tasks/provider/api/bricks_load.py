@@ -14,6 +14,7 @@ from inferbench_tasks.brick_jobs.under_load import stored
 from inferbench_tasks.brick_jobs.under_load.apart import row_apart
 from inferbench_tasks.brick_jobs.under_load.limits import refuse
 from inferbench_tasks.bricks.constructors import constructor_of
+from inferbench_tasks.bricks.prediction import require_calibrating
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store, User
 from inferbench_tasks.provider.api.output import plain, table
@@ -63,6 +64,8 @@ def predict_load(
     """
     with blame("constructor"):
         constructor_of(constructor)
+    with blame("calibrate_on"):
+        require_calibrating(calibrate_on)
     resolved, _ = resolved_jobs(request, user, db)
     jobs = expand(serving_only(resolved.submission, "POST /bricks/predict"))
     if len(jobs) > MOST_JOBS:

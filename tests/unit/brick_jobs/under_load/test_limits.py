@@ -24,6 +24,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         {"load": {"arrivals": ARRIVALS, "protocol": "openai"}, "requests": {"kind": "prompts"}},
     ),
     ("load.arrivals.kind", {"load": {"arrivals": {"kind": "max_rate"}}}),
+    ("load.arrivals.concurrency", {"load": {"arrivals": {"kind": "closed_loop", "concurrency": 10_000}}}),
     ("load.arrivals.kind", {"load": {"arrivals": {"kind": "offline", "requests": 8}}}),
 ]
 

@@ -9,7 +9,14 @@ import pytest
 from inferbench_tasks.brick_jobs.under_load import predicted as module
 from inferbench_tasks.brick_jobs.under_load.added import Added
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
-from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
+from inferbench_tasks.brick_jobs.under_load.predicted import (
+    MAY_BE,
+    NOBODY,
+    TOO_CLOSE,
+    UNSTABLE,
+    Told,
+    predicted,
+)
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
 from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS
 from inferbench_tasks.submission.schema import JobSpec
@@ -52,6 +59,28 @@ def test_regular_arrivals_wait_for_nobody_and_see_what_the_server_adds() -> None
     added = Added(0.5 * MS, 0.25 * MS, Distribution.of([0.25 * MS]))
     found = row(job({"kind": "constant", "rate_rps": 50}), services(5.0), added)
     assert [found[name] for name in ("p50_ms", "p95_ms", "p99_ms")] == pytest.approx([6.0, 6.0, 6.0])
+
+
+def long(rate_rps: float, duration_s: float) -> JobSpec:
+    spec = job(poisson(rate_rps))
+    return spec.model_copy(update={"load": spec.load.model_copy(update={"duration_s": duration_s})})
+
+
+def test_a_long_load_near_saturation_is_simulated_until_the_queue_forgot_that_it_was_empty() -> None:
+    """M/D/1 at 95%: the wait is longer than t services with 0.967 e^(-0.1017 t) (the pole: 0.95 (e^x - 1) = x): so
+    p99 is 45 of them and one's own. Nearer to saturation than 100,000 requests tell there is no percentile."""
+    found = row(long(190, 3_600), services(5.0), draws=8)
+    assert found["state"] == "stable" and found["p99_ms"] == pytest.approx(5 * 46, rel=0.12)
+    found = row(long(199.5, 36_000), services(5.0))
+    assert found["state"].startswith(TOO_CLOSE) and found["p50_ms"] is None
+    assert found["saturation_rps"] == pytest.approx(200)
+
+
+def test_a_load_in_which_nobody_answers_is_not_called_stable() -> None:
+    """A user who is answered after the load's end."""
+    spec = job({"kind": "closed_loop", "concurrency": 1, "think_time_ms": 600_000})
+    found = row(spec, services(1.0))
+    assert found["state"].startswith(NOBODY) and found["p50_ms"] is None
 
 
 @pytest.mark.parametrize("rate_rps", [200, 201, 1e5])

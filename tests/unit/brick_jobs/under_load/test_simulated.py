@@ -36,6 +36,24 @@ def test_users_stop_after_so_many_requests_too() -> None:
     assert len(found.latencies_ms) == 50 and found.throughput_rps == pytest.approx(200, rel=0.05)
 
 
+def test_users_who_think_are_simulated_as_long_as_they_need_for_as_many_requests() -> None:
+    """Two who think for 2 s send one request a second: of 600 s all, and not the 10 in which a busy server had done
+    10,000. Every fiftieth takes 20 ms, so that p99 is 20 ms."""
+    count = 0
+
+    def service(rows: int, rng: np.random.Generator) -> float:
+        nonlocal count
+        count += 1
+        return 20 * MS if count % 50 == 0 else MS
+
+    users = {"kind": "closed_loop", "concurrency": 2, "think_time_ms": 2_000}
+    found = seen(Server(service), users, duration_s=600)
+    assert len(found.latencies_ms) == pytest.approx(600, abs=10) and found.throughput_rps == pytest.approx(
+        1, rel=0.02
+    )
+    assert np.percentile(found.latencies_ms, 99) == pytest.approx(20, rel=0.1)
+
+
 def test_what_the_warm_up_s_requests_meet_is_in_no_figure() -> None:
     """Requests of 1 ms: one per second for 16 s, then measured for 4 s with 500 per second in the mean: half busy."""
     ramp = {"kind": "ramp", "start_rate_rps": 1, "end_rate_rps": 999}
