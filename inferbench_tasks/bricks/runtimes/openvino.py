@@ -47,7 +47,10 @@ class OpenVino(BrickRuntime):
         core: Any = openvino.Core()
         model = core.read_model(path)
         if any(port.get_partial_shape().is_dynamic for port in model.inputs):
-            model.reshape({port: list(feeds[_name(port, feeds)].shape) for port in model.inputs})
+            names = _names(model.inputs, feeds)
+            model.reshape(
+                {port: list(feeds[name].shape) for port, name in zip(model.inputs, names, strict=True)}
+            )
         return Request(core.compile_model(model, "CPU", _settings(threads)))
 
     def executed(self, path: Path, feeds: Arrays) -> Sequence[Sequence[str]]:
@@ -60,7 +63,7 @@ class OpenVino(BrickRuntime):
             origins = _named(model, ir.load(path).graph)
             compiled = core.compile_model(model, "CPU", _settings(1) | {"PERF_COUNT": True})
             Request(compiled).answers(feeds)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise InputError(f"OpenVINO can't load the model: {str(error)[:500]}") from error
         layers = []
         for operation in compiled.get_runtime_model().get_ordered_ops():
@@ -82,8 +85,8 @@ class Request(Loaded):
 
     def answers(self, feeds: Arrays) -> list[Array]:
         """Copies: the request's own tensors are written again."""
-        for index, port in enumerate(self._inputs):
-            self._request.set_input_tensor(index, _tensor(feeds[_name(port, feeds)]))
+        for index, name in enumerate(_names(self._inputs, feeds)):
+            self._request.set_input_tensor(index, _tensor(feeds[name]))
         self._request.infer(share_outputs=True)
         return [np.array(self._request.get_output_tensor(index).data) for index in range(len(self._ports))]
 
@@ -91,7 +94,7 @@ class Request(Loaded):
         self, feeds: Arrays, answers: Sequence[Array], onto: Sequence[tuple[int, int]]
     ) -> list[Array] | None:
         """To the arrays themselves. ``onto`` is left out: its compiler decides what is written in place."""
-        names = [_name(port, feeds) for port in self._inputs]
+        names = _names(self._inputs, feeds)
         self._kept = [*(_tensor(feeds[name]) for name in names), *map(_tensor, answers)]
         for index in range(len(names)):
             self._request.set_input_tensor(index, self._kept[index])
@@ -144,12 +147,21 @@ def _named(model: Any, graph: ir.Graph) -> dict[str, str]:
     return origins
 
 
-def _name(port: Any, feeds: Arrays) -> str:
-    """By which an input is fed."""
-    name = next((name for name in port.get_names() if name in feeds), None)
-    if name is None:
-        raise ValueError(f"there is nothing for its input {', '.join(port.get_names())}")
-    return str(name)
+def _names(ports: Sequence[Any], feeds: Arrays) -> list[str]:
+    """By which each input is fed: its own name, else its place among those without one.
+
+    A layer that OpenVINO leaves out (a Dropout) gives its name to the input that it took, which then has lost its own.
+    ValueError where inputs and ``feeds`` do not come out even.
+    """
+    own = [next((name for name in port.get_names() if name in feeds), None) for port in ports]
+    left = [name for name in feeds if name not in own]
+    if own.count(None) > len(left):
+        lost = [port for port, name in zip(ports, own, strict=True) if name is None]
+        raise ValueError("there is nothing for " + "; ".join(", ".join(port.get_names()) for port in lost))
+    if None in own and own.count(None) < len(left):
+        raise ValueError(f"it has lost its inputs' names, and takes fewer than {', '.join(left)}")
+    rest = iter(left)
+    return [next(rest) if name is None else str(name) for name in own]
 
 
 def _any_name(port: Any, index: int) -> str:
