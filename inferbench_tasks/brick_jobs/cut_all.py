@@ -16,6 +16,8 @@ from inferbench_tasks.brick_jobs.members import entries_of, run_of
 from inferbench_tasks.brick_jobs.serving import serving_job
 from inferbench_tasks.bricks.results import WHOLE
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.modelrepo.build import cache_root
+from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, JobInput
 
 log = logging.getLogger(__name__)
@@ -84,22 +86,38 @@ def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) 
 def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Output:
     """One model is cut in the sandbox; ``asked``: the fields of ``decompose.Input``, ``known``: what needs no network.
 
-    What it was made of is said here, and not by a process that read it.
+    What it was made of is said here, and not by a process that read it; None where it became another meanwhile (a newer
+    version, another file of that name): a cut is found again by the content that was cut, or not at all.
     Raises what ``decompose`` raises, and StageError where its process died or says what can't be.
     """
     folder = ctx.run_dir(asked["run_id"])
     (folder / KNOWN).write_text("\n".join(sorted(known)))
     try:
         order = decompose.Input(**asked, known=str(folder / KNOWN))
+        before = None if order.dummy is not None else _made_from(order, ctx)
         one: decompose.Output = ctx.run_stage(decompose, order, ctx)
     finally:
         (folder / KNOWN).unlink()
     own(one.missing, folder / NETWORKS, Path(one.model.path if order.model is None else order.model.path))
     if order.dummy is not None:
         return one
-    key = made_from(order.job.model, ctx.base_dir, order.job.convert.precision, order.shapes)
+    key = before if before == _made_from(order, ctx) else None
     facts = {"made_from": key, "inputs": one.model.inputs, "outputs": one.model.outputs}
     return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
+
+
+def _made_from(order: decompose.Input, ctx: Context) -> str | None:
+    """The key of what the order names, as it is now; None where the model that was handed over is not made of that.
+
+    What is made of files and of registered models lies in a folder of their content (``cache_root``). A built-in one is
+    made of what is installed here.
+    """
+    source = resolve(order.job.model, ctx.base_dir)
+    if order.model is not None and source.foreign:
+        root = cache_root(ctx.data_dir, source).resolve()
+        if not Path(order.model.path).resolve().is_relative_to(root):
+            return None
+    return made_from(order.job.model, ctx.base_dir, order.job.convert.precision, order.shapes)
 
 
 def own(missing: Iterable[ToMeasure], networks: Path, model: Path) -> None:
