@@ -58,8 +58,11 @@ class Decompositions:
         if of is not None and of.made_from is not None:
             # Models with other weights are cut alike: one document, made from each of them.
             update["$addToSet"] = {"made_from": of.made_from}
-            for name, tensors in (("inputs", of.inputs), ("outputs", of.outputs)):
-                update["$set"][name] = [one.model_dump(mode="json") for one in tensors]
+            # Their inputs need not be alike: of one that leaves a size open the cut has a size.
+            update["$set"][f"tensors.{of.made_from}"] = {
+                "inputs": [one.model_dump(mode="json") for one in of.inputs],
+                "outputs": [one.model_dump(mode="json") for one in of.outputs],
+            }
         self._db.retrying(
             lambda: self._db.collection(DECOMPOSITIONS).update_one(where, update, upsert=True),
             "writing a decomposition",

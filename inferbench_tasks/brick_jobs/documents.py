@@ -11,6 +11,15 @@ from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.handles import TensorSpec
 
 
+def of_one(document: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """A document of several models as that of the one that was made from ``key``, with its own inputs and outputs; None
+    where it does not say which they are."""
+    tensors = (document.get("tensors") or {}).get(key)
+    if tensors is None and document.get("made_from") == [key]:  # as they were kept before, of the last model
+        tensors = {name: document.get(name) or [] for name in ("inputs", "outputs")}
+    return None if tensors is None else {**document, "made_from": key, **tensors}
+
+
 def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
     """A model as PerfDB has it; ``operators`` are those of its bricks in order, where these are known."""
     parts = tuple(document["parts"])
@@ -28,6 +37,8 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
         view=document.get("view") or "runtime", precision=document.get("precision") or "fp32",
         runtime=document.get("runtime") or DEFAULT,
+        # Of a document as the database has it these are several models'.
+        made_from=made if isinstance(made := document.get("made_from"), str) else None,
         inputs=tuple(TensorSpec.model_validate(one) for one in document.get("inputs") or ()),
         outputs=tuple(TensorSpec.model_validate(one) for one in document.get("outputs") or ()),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.documents import cut_of, of_one
 from inferbench_tasks.bricks.interpolation import bounds_ns, interpolated
 from inferbench_tasks.bricks.prediction import StandIns, stand_ins
 from inferbench_tasks.bricks.results import WHOLE, Result
@@ -138,9 +138,12 @@ def same_layers(one: CutModel, other: CutModel) -> bool:
 
 
 def measured_sizes(results: PerfDBResults, cut: CutModel) -> Sizes:
-    """Those of one model, cut at any size, at the results' setting."""
-    of = {"model": cut.name, "digest": cut.digest or None}
-    return _complete(results, results.cuts_at(cut.granularity, cut.view, cut.precision, of))
+    """Those of one model, cut at any size, at the results' setting; by what it was made from, if that is known."""
+    found = partial(results.cuts_at, cut.granularity, cut.view, cut.precision)
+    if cut.made_from is None:
+        return _complete(results, found({"model": cut.name, "digest": cut.digest or None}))
+    own = (of_one(one, cut.made_from) for one in found({"made_from": cut.made_from}))
+    return _complete(results, [one for one in own if one is not None])
 
 
 def others(results: PerfDBResults, line: Line) -> list[Sizes]:

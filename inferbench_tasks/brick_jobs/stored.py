@@ -8,7 +8,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
-from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.documents import cut_of, of_one
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
@@ -102,14 +102,21 @@ def _newest_cuts(
 
 
 def newest_of(db: PerfDB, where: Mapping[str, Any], batch_size: int) -> dict[str, dict[str, Any]]:
-    """As ``_newest_cuts``, of the decompositions of which that is true; empty where there are none."""
+    """As ``_newest_cuts``, of the decompositions of which that is true; empty where there are none.
+
+    Where ``made_from`` is among it they are that model's, whose digest they need not have: models with other weights
+    that are cut alike share a document.
+    """
     cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
+    if key := where.get("made_from"):
+        cuts = [dict(own) for cut in cuts if (own := of_one(cut, key)) is not None]
     newest: dict[str, dict[str, Any]] = {}
     for cut in cuts:
         newest.setdefault(cut.get("instruction_set") or _ANY, cut)
     for cut in reversed(cuts):
         name = cut.get("instruction_set") or _ANY
-        if cut.get("batch_size") == batch_size and cut.get("digest") == newest[name].get("digest"):
+        same = key is not None or cut.get("digest") == newest[name].get("digest")
+        if cut.get("batch_size") == batch_size and same:
             newest[name] = cut
     return newest
 
