@@ -1,7 +1,8 @@
 """A night keeps what is known of bricks current: one device times what it lacks, or has of another version, or old.
 
 Which models: those that were ever cut for this instruction set, as far as they are still to be had (built-in ones, and
-the newest version of registered ones), and registered ones that never were, or of which there is a newer version since.
+the newest version of registered ones, whatever the name it was cut under), and registered ones that never were, or of
+which there is a newer version since: what only an older one consists of is left out.
 The most useful bricks first, until the budget of device time is spent; what was timed is stored after each session.
 """
 
@@ -24,8 +25,9 @@ from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
+from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of
-from inferbench_tasks.brick_jobs.uncut import uncut
+from inferbench_tasks.brick_jobs.uncut import failed, uncut
 from inferbench_tasks.brick_jobs.useful import Cut, Lacking, lacking, within
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
@@ -64,7 +66,7 @@ def run_night(
     """Time the most useful bricks of this device for so long; ``ctx``: cuts models in the sandbox."""
     method, night, models = method or Method(), Night(), _Models(db, ctx, results.setting.runtime_name)
     models.cut_new(results)
-    cuts = _cuts(db, results.setting)
+    cuts = models.cuts(results.setting)
     usable = results.usable(method, datetime.now(UTC) - timedelta(days=max_age_days))
     known = results.get_many({part for cut in cuts for part in cut["parts"]})
     ranked = lacking(cuts, usable, known, method)
@@ -126,6 +128,7 @@ class _Models:
     def __init__(self, db: PerfDB, ctx: Context, runtime: str) -> None:
         self._db, self._ctx, self._runtime = db, ctx, runtime
         self._registered = {card.name: card for card in ModelRepository(db).search()}
+        self._parts: dict[Cut, set[str]] = {}
 
     def spec(self, name: str) -> Spec | None:
         """How a submission names it; None where it is not to be had any more."""
@@ -142,6 +145,59 @@ class _Models:
                     results.put_cuts(self._cut(kept, (name, *_FIRST), set(), networks=False).cuts)
             except InferBenchError as error:
                 log.warning("a registered model can't be cut model=%s why=%s", name, error)
+                failed(self._db, self._registered[name], results.setting, str(error))
+                continue
+            self._cut_as_before(name, results)
+
+    def _cut_as_before(self, name: str, results: PerfDBResults) -> None:
+        """The newest version at the batch sizes and granularities at which an older one was cut: it is asked for."""
+        older = {
+            (one["batch_size"], one["granularity"]) for one in self._found(results.setting, {"model": name})
+        }
+        for batch_size, granularity in sorted(older - {_FIRST}):
+            try:
+                with ExitStack() as kept:
+                    cuts = self._cut(kept, (name, batch_size, granularity), set(), networks=False).cuts
+                    results.put_cuts(cuts)
+            except InferBenchError as error:
+                log.warning(
+                    "a registered model can't be cut as before model=%s batch=%d granularity=%s why=%s",
+                    name, batch_size, granularity, error,
+                )  # fmt: skip
+
+    def cuts(self, setting: Setting) -> list[dict[str, Any]]:
+        """How each model was cut last, by the names under which it is to be had: of registered models their newest
+        version, by what it was made from."""
+        names: dict[str, set[str]] = {}
+        for card in self._registered.values():
+            names.setdefault(made_from_card(card), set()).add(card.name)
+        newest: dict[Cut, dict[str, Any]] = {}
+        for cut in self._found(setting, {}):
+            of = set().union(*(names.get(key, set()) for key in cut.get("made_from") or ()))
+            if cut["model"] not in self._registered:
+                of |= set() if of and cut["model"] not in ZOO else {cut["model"]}
+            for name in of:
+                newest.setdefault((name, cut["batch_size"], cut["granularity"]), {**cut, "model": name})
+        self._parts = {cut: set(one["parts"]) for cut, one in newest.items()}
+        return list(newest.values())
+
+    def _found(self, setting: Setting, of: dict[str, Any]) -> list[dict[str, Any]]:
+        """How models were cut for a runtime and an instruction set, the newest first."""
+        where = {"instruction_set": setting.instruction_set, "view": "runtime", "model": {"$exists": True}}
+        where["runtime"] = of_runtime(setting.runtime_name)
+        where |= {
+            "precision": of_precision("fp32")
+        }  # others are made by submissions, which compare the answers
+        fields = ("model", "batch_size", "granularity", "parts", "work", "made_from")
+        order = [("cut_at", -1), ("created_at", -1)]
+        return self._db.retrying(
+            lambda: list(
+                self._db.collection(DECOMPOSITIONS)
+                .find(where | of, {**dict.fromkeys(fields, 1), "_id": 0})
+                .sort(order)
+            ),
+            "reading decompositions",
+        )
 
     def networks(self, wanted: Sequence[Lacking], kept: ExitStack) -> list[ToMeasure]:
         """Their networks, each written once, into folders that ``kept`` removes."""
@@ -151,7 +207,7 @@ class _Models:
             if not any(cut in one.models for one in wanted if one.identity in left):
                 continue
             try:
-                one = self._cut(kept, cut, self._parts(cut) - left)
+                one = self._cut(kept, cut, self._parts[cut] - left)
             except InferBenchError as error:
                 log.warning("a model can't be cut any more model=%s why=%s", cut[0], error)
                 continue
@@ -171,29 +227,3 @@ class _Models:
             networks=networks, batch_sizes=(batch_size,), runtime=self._runtime,
             granularity=(int(granularity) if granularity.isdigit() else granularity,),
         )  # fmt: skip
-
-    def _parts(self, cut: Cut) -> set[str]:
-        name, batch_size, granularity = cut
-        where = {"model": name, "batch_size": batch_size, "granularity": granularity}
-        where |= {"precision": of_precision("fp32"), "runtime": of_runtime(self._runtime)}
-        found = self._db.retrying(
-            lambda: list(self._db.collection(DECOMPOSITIONS).find(where, {"parts": 1})),
-            "reading decompositions",
-        )
-        return {part for one in found for part in one["parts"]}
-
-
-def _cuts(db: PerfDB, setting: Setting) -> list[dict[str, Any]]:
-    """How each model was cut last for a runtime and an instruction set."""
-    where = {"instruction_set": setting.instruction_set, "view": "runtime", "model": {"$exists": True}}
-    where["runtime"] = of_runtime(setting.runtime_name)
-    where |= {"precision": of_precision("fp32")}  # others are made by submissions, which compare the answers
-    fields = {"model": 1, "batch_size": 1, "granularity": 1, "parts": 1, "work": 1, "_id": 0}
-    order = [("cut_at", -1), ("created_at", -1)]
-    found = db.retrying(
-        lambda: list(db.collection(DECOMPOSITIONS).find(where, fields).sort(order)), "reading decompositions"
-    )
-    newest: dict[Cut, dict[str, Any]] = {}
-    for cut in found:
-        newest.setdefault((cut["model"], cut["batch_size"], cut["granularity"]), cut)
-    return list(newest.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
-from inferbench_tasks.brick_jobs.uncut import uncut
+from inferbench_tasks.brick_jobs.uncut import notes
 from inferbench_tasks.bricks.measure.method import Setting, runtime_name
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
@@ -17,8 +17,6 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
-#: Of a registered model whose newest version nobody took apart.
-NOT_CUT = "not cut yet: the next night does it"
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -106,7 +104,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
 def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[str, Any]]:
     """For each device, and each model that was cut for its instruction set: how many of its bricks have no time there.
 
-    A registered model whose newest version was not cut yet stands first, without numbers (``note``). Then those with
+    A registered model whose newest version was not cut yet stands first, without numbers (``note``), for the runtime of
+    the nights: of another one only what was asked for is cut. Then those with
     the most missing; a model of which all is known is none of them. ``newest``: of so many settings
     only, those that were begun last.
     """
@@ -118,8 +117,8 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
     cards = ModelRepository(db).search()
     for setting in settings_of(db, device)[:newest]:
         rows += [
-            _gap(setting, name, {"batch_size": 1, "granularity": "1"}, None, None, NOT_CUT)
-            for name in uncut(db, cards, setting_of(db, setting["setting_id"]))
+            _gap(setting, name, {"batch_size": 1, "granularity": "1"}, None, None, note)
+            for name, note in notes(db, cards, setting_of(db, setting["setting_id"])).items()
         ]
         known = set(_identities(db, setting["setting_id"]))
         for cut in cuts:

@@ -175,6 +175,9 @@ def indexes() -> dict[str, list[IndexModel]]:
         ],
         "verified_remedies": [IndexModel([("run", 1), ("created_at", DESCENDING)], name="run")],
         "brick_suites": [IndexModel([("suite", 1), ("name", 1)], unique=True, name="network")],
+        "brick_cuts_failed": [
+            IndexModel([("runtime", 1), ("instruction_set", 1), ("made_from", 1)], name="where")
+        ],
         "decompositions": [
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),
             IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),

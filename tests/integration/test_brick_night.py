@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.inside.opened import job_of
-from inferbench_tasks.brick_jobs.night import run_night
+from inferbench_tasks.brick_jobs.night import _Models, run_night
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
+from inferbench_tasks.brick_jobs.uncut import CANT_CUT, NOT_CUT
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.measure.session import cores_for, setting
 from inferbench_tasks.contracts.models import Watch
@@ -22,8 +24,8 @@ from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.submission.model import FileModel, ZooModel
-from tests.unit.bricks.graphs import residual
+from inferbench_tasks.submission.model import FileModel, RegistryModel, ZooModel
+from tests.unit.bricks.graphs import residual, save
 
 pytestmark = pytest.mark.integration
 METHOD = Method(runs=15, rounds=3, budget_s=1.0)
@@ -78,7 +80,82 @@ def test_a_registered_model_stands_in_the_gaps_until_its_newest_version_is_cut(
     for version, convolution in enumerate(({}, wider), start=1):
         register(**convolution)
         [gap] = [row for row in queries.gaps(perfdb) if row["note"]]
-        assert (gap["model"], gap["missing"], gap["note"]) == ("ours", None, queries.NOT_CUT)
+        assert (gap["model"], gap["missing"], gap["note"]) == ("ours", None, NOT_CUT)
         run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
         rows = [row for row in queries.gaps(perfdb) if row["model"] == "ours"]
         assert len(rows) == version and all(row["missing"] for row in rows)
+
+
+def _register(perfdb: PerfDB, data_dir: Path, path: Path, name: str) -> None:
+    source = FileSource(FileModel(kind="file", path=path.name), path.parent)
+    ModelRepository(perfdb).register(build_model(source, data_dir, Watch()), name)
+
+
+def _ready(perfdb: PerfDB, data_dir: Path, tmp_path: Path) -> tuple[Context, list[int], PerfDBResults]:
+    cores = list(cores_for(1))
+    results = PerfDBResults(perfdb, setting(cores, 1))
+    results.set_base_ns({"dense": 1.0})
+    return Context(data_dir=data_dir, base_dir=tmp_path, run_stage=perform), cores, results
+
+
+def test_a_model_that_was_predicted_as_a_file_before_is_to_be_had_once_it_is_registered(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known by its content, whatever the name it was cut under: before, no night can make it."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, cores, results = _ready(perfdb, data_dir, tmp_path)
+    path = residual(tmp_path / "draft.onnx")
+    job = job_of("t", FileModel(kind="file", path=path.name))
+    results.put_cuts(asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts)
+    night = run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    assert night.gone == ["draft"] and night.lacked
+    _register(perfdb, data_dir, path, "ours")
+    night = run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    assert night.gone == [] and night.lacked
+    models = _Models(perfdb, ctx, results.setting.runtime_name)
+    assert [cut["model"] for cut in models.cuts(results.setting)] == ["ours"]
+
+
+def test_what_only_an_older_version_consists_of_takes_no_budget(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer version is cut where the older one was, at each batch size, and only its bricks are still wanted."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, cores, results = _ready(perfdb, data_dir, tmp_path)
+    _register(perfdb, data_dir, residual(tmp_path / "m.onnx"), "ours")
+    job = job_of("t", RegistryModel(kind="registry", name="ours"))
+    common: dict[str, Any] = {"run_id": "r", "job_id": "r", "job": job, "networks": False}
+    first = asked_to_cut(ctx, set(), **common, batch_sizes=(1, 4)).cuts
+    results.put_cuts(first)
+    changed = residual(tmp_path / "m.onnx", pads=[2, 2, 2, 2], dilations=[2, 2])
+    _register(perfdb, data_dir, changed, "ours")
+    models = _Models(perfdb, ctx, results.setting.runtime_name)
+    assert models.cuts(results.setting) == []
+    night = run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    second = asked_to_cut(ctx, set(), **common, batch_sizes=(1, 4)).cuts
+    found = {cut["batch_size"]: tuple(cut["parts"]) for cut in models.cuts(results.setting)}
+    assert (
+        found == {cut.batch_size: cut.parts for cut in second} != {cut.batch_size: cut.parts for cut in first}
+    )
+    assert night.lacked == len({part for cut in second for part in cut.parts})
+
+
+def test_why_a_model_can_t_be_cut_stands_in_the_gaps_and_none_waits_for_a_night_that_there_is_not(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an open size nothing is cut, and the next night does not do it either; nights run ONNX Runtime only."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, cores, results = _ready(perfdb, data_dir, tmp_path)
+    PerfDBResults(perfdb, results.setting.model_copy(update={"runtime": "openvino 1"})).set_base_ns(
+        {"dense": 1.0}
+    )
+    free = {"x": (TensorProto.FLOAT, ("batch", "n"))}
+    path = save(tmp_path / "free.onnx", [helper.make_node("Relu", ["x"], ["y"])], {}, free)
+    _register(perfdb, data_dir, path, "free")
+    [gap] = queries.gaps(perfdb)
+    assert gap["note"] == NOT_CUT and gap["runtime"] == results.setting.runtime
+    run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    [gap] = queries.gaps(perfdb)
+    assert gap["note"].startswith(CANT_CUT) and "size" in gap["note"] and gap["missing"] is None
+    _register(perfdb, data_dir, residual(tmp_path / "m.onnx"), "free")
+    assert [row["note"] for row in queries.gaps(perfdb)] == [NOT_CUT]
