@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -11,12 +12,14 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cluster.state import ClusterState, cluster_state
+from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.pipelines.base import PIPELINES, pipeline_of
+from inferbench_tasks.pipelines.base import PIPELINES, Pipeline, pipeline_of
 from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.provider.api.access import Store, User
+from inferbench_tasks.provider.api.place import Place, place_of, worst
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
 from inferbench_tasks.provider.executors.jobs import device_types, learnt
@@ -41,30 +44,19 @@ _learning = Lock()
 
 
 class PlannedStage(BaseModel):
-    """A stage of each job, or of the whole submission; ``leased``: it runs while the job holds its device."""
+    """A stage of jobs, or of the whole submission; ``leased``: it runs while the job holds its device."""
 
     name: str
+    #: How many jobs go through it; 0: it is the submission's, once.
+    jobs: int
     leased: bool
     of_submission: bool
 
 
-class Place(BaseModel):
-    """What stands before it on the devices of its type. Seconds are expectations, not promises: the scheduler's order
-    also goes by each login's fair share.
-    """
-
-    device_types: list[str]
-    #: Present and healthy.
-    devices: int
-    #: Waiting jobs of the same or a higher priority.
-    jobs_before: int
-    #: Until a device is expected to be free for its first job; None where there is no device.
-    wait_s: float | None
-
-
 class Planned(BaseModel):
     """``expected_s``: of all jobs together, on their devices, as the scheduler expects it: from what the submission
-    says and what earlier runs of the same jobs took; ``known_jobs``: how many of them have such runs.
+    says and what earlier runs of the same jobs took; ``known_jobs``: how many of them have such runs. ``stages``: in
+    the pipeline's order; not every job need go through each.
     """
 
     name: str
@@ -74,13 +66,18 @@ class Planned(BaseModel):
     #: Of each of these points, on its device.
     points_s: list[float]
     stages: list[PlannedStage]
+    #: Of each of these points: the stages that its job goes through.
+    points_stages: list[list[str]]
     device: str
     devices_of_a_job: int
     expected_s: float
     known_jobs: int
     #: With all the devices that there are; None where there is none.
     on_these_devices_s: float | None
+    #: The worst of ``places``.
     place: Place | None
+    #: One for each type and number of devices that its jobs need; none where no worker has registered a device.
+    places: list[Place]
 
 
 @router.get("/schema/{kind}", summary="The JSON schema of a kind of submission")
@@ -108,39 +105,55 @@ def plan(request: Request, user: User, db: Store) -> Planned:
     submission = resolved.submission
     pipeline = pipeline_of(submission)
     nodes = compile_plan(submission).nodes
-    own = {node.stage: node for node in nodes if node.job_index is not None}
-    stages = [
-        PlannedStage(name=name, leased=node.lease is not None, of_submission=False)
-        for name, node in own.items()
-    ]
-    stages += [
-        PlannedStage(name=node.stage, leased=False, of_submission=True)
-        for node in nodes
-        if node.job_index is None
-    ]
+    of_job: dict[int, list[str]] = {}
+    for node in nodes:
+        if node.job_index is not None:
+            of_job.setdefault(node.job_index, []).append(node.stage)
     estimator = _estimator(db)
     job_s = [estimator.estimate_s(job.job_id, pipeline.length_s(job.spec)) for job in jobs]
     expected_s = sum(job_s)
     needed = sorted({str(job.spec.needed_device()) for job in jobs})
-    place = _place(
-        cluster_state(db), device_types(jobs[0].spec.needed_device(), Cluster(db)), submission.priority
-    )
-    at_once = max(job.spec.needed_devices() for job in jobs)
-    able = place.devices // at_once if place else 0
+    state, cluster = cluster_state(db), Cluster(db)
+    needs = dict.fromkeys((job.spec.needed_device(), job.spec.needed_devices()) for job in jobs)
+    places = [
+        place_of(state, device_types(device, cluster), count, submission.priority) for device, count in needs
+    ]
+    place = worst(places)
+    at_once = max(count for _, count in needs)
+    able = min((of.jobs_at_once for of in places if of), default=0)
     return Planned(
         name=submission.name,
         kind=submission.kind,
         jobs=len(jobs),
         points=[job.point for job in jobs[:MOST_POINTS]],
         points_s=[round(one_s, 1) for one_s in job_s[:MOST_POINTS]],
-        stages=stages,
+        stages=planned_stages(pipeline, nodes),
+        points_stages=[of_job[job.index] for job in jobs[:MOST_POINTS]],
         device=" or ".join(needed),
         devices_of_a_job=at_once,
         expected_s=round(expected_s, 1),
         known_jobs=sum(estimator.knows(job.job_id) for job in jobs),
         on_these_devices_s=round(expected_s / able, 1) if able and len(needed) == 1 else None,
         place=place,
+        places=[of for of in places if of],
     )
+
+
+def planned_stages(pipeline: Pipeline[Any], nodes: Sequence[Node]) -> list[PlannedStage]:
+    """The stages of a plan in the pipeline's order: of a swept block the first job may lack one that others have."""
+    of_stage: dict[str, list[Node]] = {}
+    for node in nodes:
+        of_stage.setdefault(node.stage, []).append(node)
+    return [
+        PlannedStage(
+            name=entry.name,
+            jobs=sum(node.job_index is not None for node in of_stage[entry.name]),
+            leased=any(node.lease is not None for node in of_stage[entry.name]),
+            of_submission=entry.facts.of_submission,
+        )
+        for entry in pipeline.entries
+        if entry.name in of_stage
+    ]
 
 
 def _estimator(db: PerfDB) -> Estimator:
@@ -151,22 +164,3 @@ def _estimator(db: PerfDB) -> Estimator:
             estimator = learnt(db)
             _learnt[db.uri] = (time.monotonic(), estimator)
     return estimator
-
-
-def _place(cluster: ClusterState, types: frozenset[str], priority: int) -> Place | None:
-    """None where the cluster has no devices of ours: another executor takes jobs in turns."""
-    if not cluster.devices:
-        return None
-    usable = [
-        d for d in cluster.devices if d.device_type in types and d.state in ("free", "busy", "starting")
-    ]
-    before = [w for w in cluster.waiting if types & set(w.device_types) and w.priority >= priority]
-    wait_s = None
-    if usable:
-        left_s = sorted(max(0.0, d.expected_left_s or 0.0) for d in usable)
-        # What waits is taken by whichever device is free first.
-        for job in before:
-            left_s[0] += job.expected_s * job.devices
-            left_s.sort()
-        wait_s = round(left_s[0], 1)
-    return Place(device_types=sorted(types), devices=len(usable), jobs_before=len(before), wait_s=wait_s)

@@ -26,31 +26,32 @@ function graphOf(of) {
   const joined = x + 8, bottom = top + lines * step + (of.jobs > lines ? 18 : 0), middle = top + ((lines - 1) * step) / 2;
   after.forEach((stage) => { x += 8; xs.push(x); x += wide(stage) + gap; });
   const width = x, height = bottom + 10;
-  const label = `${of.jobs} ${of.jobs === 1 ? "job" : "jobs"} of ${own.length} stages each${after.length ? `, then ${after.map((stage) => stage.name).join(", ")}` : ""}`;
+  const label = `${of.jobs} ${of.jobs === 1 ? "job" : "jobs"} of ${own.every((stage) => stage.jobs === of.jobs) ? `${own.length} stages each` : `up to ${own.length} stages`}${after.length ? `, then ${after.map((stage) => stage.name).join(", ")}` : ""}`;
   const picture = part("svg", { class: "plan", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   const line = (...points) => picture.append(part("polyline", { points: points.map((p) => p.join(",")).join(" ") }));
   const box = (stage, at, y) => {
     picture.append(part("rect", { class: stage.leased ? "leased" : "", x: at, y, width: wide(stage), height: high, rx: 5 }));
     picture.append(part("text", { x: at + wide(stage) / 2, y: y + 16, "text-anchor": "middle" }, stage.name));
   };
+  const goes = (index, stage) => of.points_stages[index].includes(stage.name);
   if (from >= 0) {
     const left = xs[from] - 8, right = xs[to] + wide(own[to]) + 8;
     picture.append(part("rect", { class: "device", x: left, y: 22, width: right - left, height: bottom - 24, rx: 8 }));
     picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, `on ${of.device}: about ${duration(of.expected_s)}`));
-    const wait = of.place?.wait_s;
-    const said = !of.place ? ["in turns"] : wait === null ? ["no device", "is there"] : [wait ? `waits ${duration(wait)}` : "begins at once", of.place.jobs_before ? `${of.place.jobs_before} before it` : "first in line"];
+    const wait = of.place?.wait_s, begins = wait ? `waits ${duration(wait)}` : "begins at once";
+    const said = !of.place ? ["in turns"] : wait === null ? (of.place.devices ? ["too few devices", "on any host"] : ["no device", "is there"]) : [of.place.overdue ? "the job there is overdue" : begins, of.place.jobs_before ? `${of.place.jobs_before} before it` : "first in line"];
     said.forEach((text, index) => picture.append(part("text", { class: "soft", x: left - 6, y: 14 + 14 * index, "text-anchor": "end" }, text)));
   }
   for (let index = 0; index < lines; index++) {
     const y = top + index * step, center = y + high / 2;
     if (from >= 0) picture.append(part("text", { class: "soft", x: xs[from], y: y - 6 }, cut(of.jobs === 1 ? "" : `${pointText(of.points[index]) || `job ${index + 1}`}: ${duration(of.points_s[index])}`, Math.max(12, Math.floor((xs[to] + wide(own[to]) - xs[from]) / 6.2)))));
     own.forEach((stage, at) => {
-      const end = xs[at] + wide(stage);
+      const end = xs[at] + (goes(index, stage) ? wide(stage) : 0); // a stage that this job lacks is passed by the line
       if (at + 1 < own.length) line([end, center], [xs[at + 1], center]);
       else if (after.length) line([end, center], [joined, center], [joined, middle + high / 2], [xs[own.length], middle + high / 2]);
       if (at + 1 === from) picture.append(part("circle", { class: "wait", cx: xs[from] - lane / 2 - gap / 2, cy: center, r: 6 }));
     });
-    own.forEach((stage, at) => box(stage, xs[at], y));
+    own.forEach((stage, at) => { if (goes(index, stage)) box(stage, xs[at], y); });
   }
   after.forEach((stage, index) => {
     const at = xs[own.length + index];

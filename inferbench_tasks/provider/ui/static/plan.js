@@ -12,26 +12,28 @@ function duration(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-function placeText(of) {
-  if (!of.place) return "No worker has registered a device: jobs take turns on this machine.";
-  const types = of.place.device_types.join(" or ");
-  if (of.place.wait_s === null) return `No healthy device of type ${types} is there: it would wait until one comes.`;
-  const before = of.place.jobs_before ? `${of.place.jobs_before} job${of.place.jobs_before === 1 ? "" : "s"} of the same or a higher priority wait before it` : "nothing waits before it";
-  return `${of.place.devices} device${of.place.devices === 1 ? "" : "s"} of type ${types}; ${before}; the first job is expected to begin in ${duration(of.place.wait_s)}.`;
+const many = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
+
+function placeText(place) {
+  const types = place.device_types.join(" or "), several = place.devices_at_once > 1;
+  if (place.wait_s === null) return place.devices && several ? `No host has ${place.devices_at_once} healthy devices of type ${types}, which are needed at once: it would wait until they come.` : `No healthy device of type ${types} is there: it would wait until one comes.`;
+  const before = place.jobs_before ? `${many(place.jobs_before, "job")} of the same or a higher priority wait before it` : "nothing waits before it";
+  const begins = place.overdue ? `the job there is overdue: it takes longer than expected, and nobody knows when it ends${place.wait_s ? `; the first job begins in ${duration(place.wait_s)} at the earliest` : ""}` : `the first job is expected to begin in ${duration(place.wait_s)}`;
+  return `${many(place.devices, "device")} of type ${types}${several ? `, ${place.devices_at_once} of one host needed at once` : ""}; ${before}; ${begins}.`;
 }
 
 function showPlan(of) {
   const jobs = of.jobs === 1 ? "One job" : `${of.jobs} jobs`;
   // The same as words, for who can't see the picture.
   const list = make("ol", null, { class: "unseen", "aria-label": "Stages in their order" });
-  for (const stage of of.stages) list.append(make("li", `${stage.name}${stage.of_submission || of.jobs === 1 ? "" : ` × ${of.jobs}`}${stage.leased ? ", while the job holds its device" : stage.of_submission ? ", once, after all jobs" : ""}`));
+  for (const stage of of.stages) list.append(make("li", `${stage.name}${stage.of_submission || of.jobs === 1 ? "" : ` × ${stage.jobs}`}${stage.leased ? ", while the job holds its device" : stage.of_submission ? ", once, after all jobs" : ""}`));
   const graph = make("div", null, { class: "scroll", tabindex: "0", role: "region", "aria-label": "The plan as a graph" });
   graph.append(graphOf(of), list);
   const all = of.on_these_devices_s === null ? "" : `, about ${duration(of.on_these_devices_s)} on the devices that are here`;
   const parts = [
     make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}.`),
     graph,
-    make("p", placeText(of)),
+    ...(of.places.length ? of.places.map(placeText) : ["No worker has registered a device: jobs take turns on this machine."]).map((text) => make("p", text)),
   ];
   if (of.jobs > 1) {
     const fold = make("details"), points = make("ol");
