@@ -53,10 +53,26 @@ pytestmark = [
 ]
 NASTY = "<script>document.title='hacked'</script>"
 ROOT = Path(__file__).parents[2]
+#: Keeps the streams that a page opens, and what they told last.
+OPENED = """
+window.streams = [];
+window.EventSource = class extends EventSource {
+  constructor(...of) {
+    super(...of);
+    streams.push(this);
+    this.addEventListener("now", (event) => { document.documentElement.dataset.told = event.data; });
+  }
+};
+"""
 #: What a run of the past asked for, as PerfDB has it: all its fields, block and defaults too.
 ASKED = next(
     iter(expand(read_submission(ROOT / "configs/submissions/quickstart.yaml", INSTALLED)))
 ).spec.model_dump(mode="json")
+#: Lets a page think that it is hidden or seen.
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 
 
 @dataclass
@@ -228,12 +244,17 @@ def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) ->
 
 
 def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, data_dir: Path) -> None:
-    """A run that begins shows by itself, and how its load goes, which leads to its curves; a device that needs
-    somebody, the last verdicts of both kinds, the nights.
+    """A run that begins shows by itself, if somebody is at something within the part as soon as they leave it; how its
+    load goes, which leads to its curves; a device that needs somebody, the last verdicts of both kinds, the nights.
     """
+    page.add_init_script(OPENED)
     page.goto(f"{site.url}/inferbench/")
     page.get_by_text("Nothing runs.").wait_for()
+    page.get_by_role("region", name="Last verdicts").focus()
     perfdb.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))
+    page.locator("html[data-told*='now-1.000']").wait_for()
+    assert page.get_by_text("Nothing runs.").is_visible(), "what somebody is at stays as it is"
+    page.evaluate("document.activeElement.blur()")
     page.get_by_role("region", name="Runs now").get_by_role("link", name="now-1.000").wait_for()
     words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms in the last 5 s"
     told_of = {"event": "progress", "stage": "load", "job": 0, "total": 1000.0, "text": words}
@@ -243,6 +264,12 @@ def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, da
     (data_dir / "invocations" / "now-1" / "events.jsonl").write_text(lines)
     page.get_by_text(words).wait_for()
     assert page.get_by_role("progressbar", name="load").get_attribute("value") == "50.0"
+    # Seen twice in a row, as after a page came back from the browser's cache.
+    for hidden in (False, True, False):
+        page.evaluate(HIDE, hidden)
+        assert page.evaluate("streams.filter((of) => of.readyState !== EventSource.CLOSED).length") == int(
+            not hidden
+        )
     told = page.locator("main").inner_text()
     assert "quarantined gpu:0, NVIDIA H200 on rack-7: the clock is throttled" in told
     verdicts = page.get_by_role("region", name="Last verdicts")

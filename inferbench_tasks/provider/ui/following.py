@@ -22,10 +22,11 @@ from fastapi.responses import StreamingResponse
 from inferbench_tasks import settings
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.api.access import SeesLogs, Store
+from inferbench_tasks.provider.api.access import SeesLogs, Store, User
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.ui.live import HEIGHT, TAIL_BYTES, WIDTH, Course, parsed
 from inferbench_tasks.provider.ui.render import fragment
+from inferbench_tasks.provider.ui.watchers import Watchers
 
 router = APIRouter(include_in_schema=False)
 TICK_S = 1.0
@@ -33,46 +34,37 @@ TICK_S = 1.0
 ASK_S = 10.0
 #: After so long a watcher has to come again, which browsers do by themselves: with a login that still counts.
 LONGEST_S = 300.0
-#: How many are served by one process at a time; whoever comes later sees the page without it.
-MOST_WATCHERS = 50
+#: Those served by one process at a time, in all and of one login; whoever comes later sees the page without it.
+WATCHERS = Watchers(50, 20)
 LOG_BYTES = 4096
 #: Where the logs of a run lie in its folder.
 _LOGS = ("*.log", "server/*.log")
-_watching: set[object] = set()
 
 
 @router.get("/api/runs/{run}/live", summary="A run as it goes on, as server-sent events")
-async def follow(run: str, db: Store, sees_logs: SeesLogs) -> StreamingResponse:
+async def follow(run: str, db: Store, user: User, sees_logs: SeesLogs) -> StreamingResponse:
     """``now``: the page's part that changes, as HTML; ``log``: the end of the newest log, for who may see tasks' logs;
     ``end``: once the run has ended.
     """
     record, _ = await asyncio.to_thread(find, db, run)
     if record is None:
         raise HTTPException(404, f"there is no record of the execution of {run!r}")
-    if len(_watching) >= MOST_WATCHERS:
-        raise HTTPException(503, f"{MOST_WATCHERS} watch runs already: reload the page now and then")
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx would hold the events back
-    stream = _events(Watch(db, record, logs=sees_logs))
-    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+    return WATCHERS.stream(str(user.get_name()), _events(Watch(db, record, logs=sees_logs)))
 
 
 async def _events(watch: Watch) -> AsyncIterator[str]:
     until = time.monotonic() + LONGEST_S
-    _watching.add(watch)
-    try:
-        while time.monotonic() < until and not server_ends():
-            if watch.must_ask:
-                await asyncio.to_thread(watch.ask)
-            ended = False
-            for name, data in watch.news():
-                ended = ended or name == "end"
-                yield f"event: {name}\ndata: {json.dumps(data)}\n\n"
-            if ended:
-                return
-            yield ":\n\n"  # who is gone is noticed by this
-            await asyncio.sleep(TICK_S)
-    finally:
-        _watching.discard(watch)
+    while time.monotonic() < until and not server_ends():
+        if watch.must_ask:
+            await asyncio.to_thread(watch.ask)
+        ended = False
+        for name, data in watch.news():
+            ended = ended or name == "end"
+            yield f"event: {name}\ndata: {json.dumps(data)}\n\n"
+        if ended:
+            return
+        yield ":\n\n"  # who is gone is noticed by this
+        await asyncio.sleep(TICK_S)
 
 
 def server_ends() -> bool:

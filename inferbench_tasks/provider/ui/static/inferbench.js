@@ -208,22 +208,36 @@ for (const place of document.querySelectorAll("script[data-draw]")) {
 // What changes on a page is told by the server; where it can't, the page asks again now and then.
 const pushed = document.querySelector("[data-pushed]");
 if (pushed) {
-  let source = null;
-  const show = (html) => { if (html !== undefined && !pushed.contains(document.activeElement)) pushed.innerHTML = html; };
+  let source = null, timer = 0, held; // held: what came last while somebody was at something within the part
+  const show = (html) => {
+    if (html === undefined) return;
+    held = undefined;
+    if (pushed.contains(document.activeElement)) held = html;
+    else pushed.innerHTML = html;
+  };
+  const stop = () => { clearTimeout(timer); source?.close(); };
+  // One stream a tab, and none while nobody sees it.
   const follow = () => {
-    source = new EventSource(pushed.dataset.pushed);
-    source.addEventListener("now", (event) => show(JSON.parse(event.data)));
-    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) setTimeout(askAgain, 5000); }); // else it comes again by itself
+    stop();
+    if (document.hidden) return;
+    const own = source = new EventSource(pushed.dataset.pushed);
+    own.addEventListener("now", (event) => show(JSON.parse(event.data)));
+    own.addEventListener("error", () => { if (own === source && own.readyState === EventSource.CLOSED) { clearTimeout(timer); timer = setTimeout(askAgain, 5000); } }); // else it comes again by itself
   };
   const askAgain = async () => {
     if (document.hidden) return; // followed again once it is seen
+    const of = source;
     const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
-    if (answer?.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-pushed]")?.innerHTML);
+    const html = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-pushed]")?.innerHTML : undefined;
+    if (of !== source) return; // a stream was begun meanwhile, and tells what is newer
+    show(html);
     follow();
   };
+  // The server tells a part once: what was held is shown when the focus has left.
+  pushed.addEventListener("focusout", () => setTimeout(() => show(held)));
   // Nobody is told what nobody sees.
-  document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) follow(); });
-  addEventListener("pagehide", () => source.close());
+  document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); else follow(); });
+  addEventListener("pagehide", stop);
   addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
   follow();
 }

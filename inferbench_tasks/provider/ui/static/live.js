@@ -4,11 +4,18 @@
 const following = document.querySelector("[data-live]");
 if (following) {
   const now = following.querySelector("[data-now]"), log = document.getElementById("log"), source = new EventSource(following.dataset.live);
-  let told = false;
+  let told = false, held; // held: what came last while somebody was at something within the part
+  const show = (html) => {
+    held = undefined;
+    if (now.contains(document.activeElement)) held = html;
+    else now.innerHTML = html;
+  };
   source.addEventListener("now", (event) => {
     told = true;
-    if (!now.contains(document.activeElement)) now.innerHTML = JSON.parse(event.data);
+    show(JSON.parse(event.data));
   });
+  // The server tells a part once: what was held is shown when the focus has left.
+  now.addEventListener("focusout", () => setTimeout(() => { if (held !== undefined) show(held); }));
   source.addEventListener("log", (event) => {
     const { name, text } = JSON.parse(event.data), place = log.querySelector("pre");
     const atEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 4;
