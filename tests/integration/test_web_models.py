@@ -94,6 +94,10 @@ def test_a_model_s_page_leads_to_all_that_is_known_of_it(seeded: PerfDB, http: T
             raise AssertionError(f"a link to a run of another model: {link}")
         answer = http.get(link)
         assert answer.status_code == 200, (link, answer.text[:300])
+    (of_submission,) = {link for link in links if "submission" in link and "quick" in link}
+    assert all(
+        f"d-20260101T000000-12345678.00{number}" in http.get(of_submission).text for number in range(3)
+    )
 
 
 def test_what_rest_tells_of_a_model(seeded: PerfDB, http: TestClient) -> None:
@@ -115,6 +119,15 @@ def test_what_rest_tells_of_a_model(seeded: PerfDB, http: TestClient) -> None:
     for path in ("/inferbench/model", "/inferbench/api/model"):
         missing = http.get(path, params={"name": "no such model"})
         assert missing.status_code == 404 and "no such model" in missing.text
+
+
+def test_an_address_without_a_model_s_name_is_a_page(seeded: PerfDB, http: TestClient) -> None:
+    """Which says so and leads to all models; a name that no model can have is a page with the reason, too."""
+    for params in ({}, {"name": ""}, {"name": " "}, {"name": "a," * 149}):
+        answer = http.get("/inferbench/model", params=params)
+        assert answer.headers["content-type"].startswith("text/html"), (params, answer.text[:300])
+        assert answer.status_code == 422 and 'href="/inferbench/models"' in answer.text
+        assert "Which model?" in answer.text or params.get("name", "").startswith("a")
 
 
 def test_models_are_listed_and_lead_to_their_pages(seeded: PerfDB, http: TestClient) -> None:

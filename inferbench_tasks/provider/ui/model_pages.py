@@ -45,8 +45,12 @@ def list_models(db: Store) -> HTMLResponse:
 @router.get("/model", response_class=HTMLResponse)
 def one_model(db: Store, name: Annotated[str, Query(max_length=300)] = "") -> HTMLResponse:
     """Results, evaluations, trainings, bricks, manifests and submissions of one model."""
+    if not name.strip():
+        return page("model.html", status=422, here="models", name="", problem="The address names no model.")
     try:
         known = about(db, name)
+    except InputError as error:  # a name that no model can have
+        return page("model.html", status=422, here="models", name=name, problem=str(error))
     except HTTPException as error:
         return page("model.html", status=404, here="models", name=name, problem=str(error.detail))
     model = known["model"] or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
@@ -111,6 +112,7 @@ def _environment() -> jinja2.Environment:
         "script_json": script_json,
         "verdict_parts": split,
         "asker": asker,
+        "quoted": shlex.quote,  # a value in the query language, which may have spaces
     }
     environment.filters |= filters
     environment.globals["query"] = query

@@ -29,7 +29,7 @@ def test_all_who_look_wait_for_one_try(monkeypatch: pytest.MonkeyPatch) -> None:
         assert may_fail.wait(60)
         raise PerfDBError("PerfDB is away")
 
-    monkeypatch.setitem(pushed.PARTS, "home", ("home_now.html", values))  # type: ignore[arg-type]
+    monkeypatch.setitem(pushed.PARTS, "home", ("home_now.html", values))
     monkeypatch.setattr(pushed, "TICK_S", 3600.0)
 
     async def all_told() -> list[str]:
