@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from inferbench_tasks.analysis.stated import NOTHING, Stated
+from inferbench_tasks.figure import Figure
 
 #: Standard deviation between two runs of the same thing, as a share of the figure: what a quiet machine shows.
 DRIFT_RATIO = 0.05
@@ -27,6 +28,8 @@ PRIOR_RUNS = 3
 SETTLED = 0.90
 #: With this probability all intervals of one comparison hold together, however many figures it has.
 JOINT = 0.95
+#: Degrees of freedom of an error that follows from a known number of samples: the normal distribution's, nearly.
+KNOWN_FREEDOM = 1e6
 #: More runs of both than this are not worth proposing.
 MOST_RUNS = 20
 #: Nor are runs that are so many times as long.
@@ -168,6 +171,30 @@ def of_one_run(
     own = estimate(same or (value,), pooled)
     share = own.between / own.mean if own.mean else 0.0
     return Estimate(value, abs(share * value), 1, own.freedom, stated)
+
+
+def of_answers(values: Sequence[float], stated: Stated = NOTHING) -> Estimate:
+    """Of a measure of answers by the runs of a configuration, which were asked the same samples.
+
+    No machine is quicker or slower at being right: runs differ by what they show, not by ``DRIFT_RATIO``. The error is
+    that of the samples' choice, which more runs of the same samples don't lessen.
+    """
+    mean = sum(values) / len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    between = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else 0.0
+    whole = Stated(systematic=math.hypot(stated.within, stated.systematic))
+    return Estimate(mean, between, len(values), KNOWN_FREEDOM, whole)
+
+
+def of_result(
+    figure: Figure,
+    value: float,
+    same: Sequence[float] = (),
+    pooled: float = DRIFT_RATIO,
+    stated: Stated = NOTHING,
+) -> Estimate:
+    """``of_one_run`` of any figure, ``of_answers`` of a measure of answers."""
+    return of_answers((value,), stated) if figure.evaluated else of_one_run(value, same, pooled, stated)
 
 
 def above(difference: float, error: float, freedom: float) -> float:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from inferbench_tasks.analysis.certainty import Change, Estimate, above, estimate, pooled_ratio
+from inferbench_tasks.analysis.certainty import (
+    Change,
+    Estimate,
+    above,
+    estimate,
+    of_answers,
+    pooled_ratio,
+)
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.analysis.stated import Stated, stated
 from inferbench_tasks.figures import FIGURES
@@ -20,10 +28,20 @@ class Judge:
 
     def estimate(self, candidate: Candidate, figure: str) -> Estimate:
         """A figure with its spread; the candidate has its documents."""
+        if FIGURES.named(figure).evaluated:
+            return of_answers(candidate.values(figure), _error_stated(candidate, figure))
         if figure not in self._pooled:
             samples = [values for c in self.candidates if (values := c.values(figure))]
             self._pooled[figure] = pooled_ratio(samples)
         return estimate(candidate.values(figure), self._pooled[figure], _error_stated(candidate, figure))
+
+    def interval95(self, candidate: Candidate, figure: str) -> list[float]:
+        """Of the estimate; a share's within 0 and 1. One run's measure of answers has the interval that it states."""
+        of = FIGURES.named(figure)
+        if of.evaluated and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
+            return list(own)
+        low, high = self.estimate(candidate, figure).interval95()
+        return [max(0.0, low), min(1.0, high)] if of.share and of.evaluated else [low, high]
 
     def beats(self, a: Candidate, b: Candidate, figure: str) -> float:
         """The probability that ``a`` is really better than ``b``."""
@@ -49,6 +67,10 @@ class Judge:
             exact = own.error == 0 and room == 0
             probabilities.append(1.0 if exact else above(room, own.error, own.freedom))
         return min(probabilities) if probabilities else None
+
+
+def _summary(candidate: Candidate) -> dict[str, Any]:
+    return candidate.documents[0].get("summary") or {}
 
 
 def _error_stated(candidate: Candidate, figure: str) -> Stated:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.certainty import Change, of_one_run, of_result
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.stated import needed, stated
@@ -136,7 +136,7 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
             value, interval = figure.stored(summary), figure.interval_in(summary)
             if value is None:
                 continue
-            own = of_one_run(value, stated=stated(figure, document))
+            own = of_result(figure, value, stated=stated(figure, document))
             behind = not figure.unbounded_in(summary) and Change.between(leader, own).settled
             if not rank or behind:
                 rank, leader = position, own

@@ -279,7 +279,7 @@ class _Words:
             "rank": index + 1,
             "configuration": self.names[candidate.key],
             self.objective: own.mean,
-            "ci95": own.interval95(),
+            "ci95": self.judge.interval95(candidate, self.objective),
             **bounded,
             "runs": candidate.runs,
             "beats_next_probability": self.judge.beats(candidate, following, self.objective)
@@ -319,7 +319,8 @@ class _Words:
             else:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
                 reruns += [candidate.key, following.key]
-        if fitting and all(candidate.runs == 1 for candidate in self.judge.candidates):
+        once = all(candidate.runs == 1 for candidate in self.judge.candidates)
+        if fitting and once and not FIGURES.named(self.objective).evaluated:
             notes.append(
                 f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
                 "repeat some to measure it."

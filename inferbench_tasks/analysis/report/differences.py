@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
+from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_result, pooled_ratio
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import judged_on_others, loads_differ, not_alike, unlike
 from inferbench_tasks.analysis.report.in_words import in_words
@@ -167,7 +167,8 @@ def difference(
     pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
     change = Change.between(
         *(
-            of_one_run(
+            of_result(
+                figure,
                 value,
                 repeats.get(result.run_id, {}).get(name) or (),
                 pooled,

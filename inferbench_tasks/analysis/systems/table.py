@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.analysis.certainty import Estimate, of_one_run
+from inferbench_tasks.analysis.certainty import Estimate, of_answers, of_one_run
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.analysis.systems.found import ROW, Document, Found, find, throughput
@@ -92,7 +92,7 @@ def rows(found: Sequence[Found], trimmed: Trimmed) -> list[dict[str, Any]]:
             continue
         part = [(each, row) for each, row in zip(found, made, strict=True) if row["measure"] == measure]
         estimates = [
-            of_one_run(row["quality"], stated=stated(figure, each.judged or {})) for each, row in part
+            of_answers([row["quality"]], stated=stated(figure, each.judged or {})) for each, row in part
         ]
         rank([row for _, row in part], "quality", estimates, figure.better == "higher", _same_samples)
     return made
