@@ -17,14 +17,20 @@ WORDS = {True: "met", False: "missed", None: "undecided"}
 _QUANTILES = {f"{name}_ms": quantile for quantile, name in NAMES.items()}
 
 
-def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window | None) -> dict[str, Any] | None:
+def judge(
+    slo: SloSpec | None,
+    summary: Mapping[str, Any],
+    window: Window | None,
+    unanswered_ratio: float | None = None,
+) -> dict[str, Any] | None:
     """{met, verdict, checks, needed_requests, needed_s}: each bounded figure as {value, bound, met}; None without one.
 
     ``met`` is None where it is undecided: nothing measured the figure, a percentile or the share of failed requests has
     too few requests to exclude chance (``early_stopping``), or the interval of a figure that has one holds its bound.
     The checks of percentiles and failures also have ``over`` of ``requests``, ``needed_requests`` and ``needed_s``,
     which would decide them, and the ``reason`` where none would; those of the whole are the greatest. ``window``: None
-    of a run without a load, of which only measures of answers can be bounded.
+    of a run without a load, of which only measures of answers can be bounded, and that no sample stays unanswered
+    (``unanswered_ratio``, None where none was asked). Of no check at all nothing is met.
     """
     if slo is None:
         return None
@@ -33,13 +39,15 @@ def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window | None
         for name, bound in slo.bounds().items()
         if window is not None or FIGURES[name].evaluated
     }
+    if window is None and (bound := slo.bounds().get("error_ratio")) is not None:
+        checks["error_ratio"] = _unanswered(bound, unanswered_ratio)
     if slo.min_good_ratio is not None and window is not None:
         checks["good_ratio"] = _good(slo.min_good_ratio, summary.get("tokens") or {}, window)
     verdicts = [check["met"] for check in checks.values()]
-    met = False if False in verdicts else None if None in verdicts else True
+    met = False if False in verdicts else None if None in verdicts or not verdicts else True
     needs: list[int | None] = [c.get("needed_requests") for c in checks.values() if c["met"] is None]
     known = [requests for requests in needs if requests is not None]
-    needed = max(known) if met is None and len(known) == len(needs) else None
+    needed = max(known) if met is None and known and len(known) == len(needs) else None
     return {
         "met": met,
         "verdict": WORDS[met],
@@ -60,6 +68,13 @@ def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window |
         return {"value": value, "bound": bound, **_failures(value, bound, window)}
     met = None if value is None else value >= bound if figure.higher else value <= bound
     return {"value": value, "bound": bound, "met": met}
+
+
+def _unanswered(bound: float, value: float | None) -> dict[str, Any]:
+    """The requests of a run without a load are those of the evaluation."""
+    if value is None:
+        return {"value": None, "bound": bound, "met": None, "reason": "no sample was asked"}
+    return {"value": value, "bound": bound, "met": value <= bound}
 
 
 def _by_interval(figure: Figure, interval: tuple[float, float] | None, bound: float) -> dict[str, Any]:
