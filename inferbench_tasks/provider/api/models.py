@@ -113,17 +113,38 @@ def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:
     """The newest valid results with answers that were judged: on which samples, and each measure."""
     evaluated = held(db).values(_EVALUATED)
     runs = [identity(each)[0] for each in valid if evaluated(each)][:MOST]
-    fields = ("run_id", "created_at", "format", "backend.kind", "model.precision", *judged_on.PATHS)
+    fields = (
+        "run_id",
+        "attempt",
+        "verdict",
+        "created_at",
+        "format",
+        "backend.kind",
+        "model.precision",
+        *judged_on.PATHS,
+    )
     found = db.find_raw(
         {"run_id": {"$in": runs}}, fields=(*fields, "extensions.evaluation.under_load.measures")
     )
+    return lines_of([to_plain(each) for each in found])
+
+
+def lines_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of all attempts of evaluated runs a line for each run whose last attempt is valid: that is what a run opens."""
+    last: dict[str, int] = {}
+    for document in documents:
+        run = document["run_id"]
+        last[run] = max(document["attempt"], last.get(run, 0))
     lines = []
-    for document in map(to_plain, found):
+    for document in documents:
+        if document["verdict"] != "valid" or document["attempt"] != last[document["run_id"]]:
+            continue
         evaluation = (document.get("extensions") or {}).get("evaluation") or {}
         measures = (evaluation.get("under_load") or {}).get("measures") or {}
         lines.append(
             {
                 "run": document["run_id"],
+                "attempt": document["attempt"],
                 "created": document["created_at"],
                 "format": document.get("format"),
                 "precision": (document.get("model") or {}).get("precision"),
