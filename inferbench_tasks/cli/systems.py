@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -17,6 +17,16 @@ app = typer.Typer()
 _SHOWN = ("model", "device", "backend", "format", "precision", "measure", "quality", "trimmed_mean_ms", "p90_ms",
           "p99_ms", "throughput_samples_per_s", "batch_size", "rss_bytes", "cold_start_ms", "joule_per_sample",
           "cost_usd_per_1k_samples")  # fmt: skip
+_TELLING = (
+    "model_version",
+    "model_digest",
+    "version",
+    "threads",
+    "instances",
+    "cores",
+    "protocol",
+    "settings",
+)
 
 
 @app.command()
@@ -42,7 +52,18 @@ def systems(
     if output is not OutputFormat.table:
         emit(rows, output)
         return
-    emit([{name: _with_rank(row, name) for name in _SHOWN} for row in rows], output)
+    shown = [*_SHOWN[:5], *_that_differ(rows), *_SHOWN[5:]]
+    emit([{name: _with_rank(row, name) for name in shown} for row in rows], output)
+
+
+def _that_differ(rows: list[dict[str, Any]]) -> list[str]:
+    """What tells rows of one model apart where the usual columns are the same."""
+    models = {row["model"] for row in rows}
+    return [
+        name
+        for name in _TELLING
+        if any(len({row[name] for row in rows if row["model"] == model}) > 1 for model in models)
+    ]
 
 
 def _with_rank(row: dict[str, object], name: str) -> object:

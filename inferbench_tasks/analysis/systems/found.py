@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
-from inferbench_tasks.perfdb.offered import NO_LOAD
+from inferbench_tasks.perfdb.offered import NO_LOAD, offered
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
@@ -17,6 +18,7 @@ Document = dict[str, Any]
 #: What makes a row: the model as it is served, the stack, the system. Paths in a result.
 ROW = {
     "model": "model.name",
+    "model_version": "model.version",
     "precision": "model.precision",
     "format": "format",
     "backend": "backend.kind",
@@ -25,7 +27,10 @@ ROW = {
     "instances": "backend.settings.instances",
     "device": "device.name",
     "cores": "device.cores",
+    "protocol": "load.protocol",
 }
+#: Settings of a backend that ``ROW`` or the rest of a row says already, or that say nothing of how it serves.
+_SAID = ("threads", "instances", "device", "engine", "env", "label")
 #: Loads that ask for as much as a server gives.
 SATURATING = ("closed_loop", "offline")
 #: So many results are looked at, the newest first.
@@ -33,7 +38,8 @@ LOOKED_AT = 20_000
 _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_start_ms", "joule_per_sample",
             "cost_usd_per_1k_samples")  # fmt: skip
 _PATHS = tuple(dict.fromkeys((
-    "run_id", "attempt", "created_at", "device.kind", "model.task", "load", "summary.energy",
+    "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
+    "model.batch_size", "model.task", "load", "summary.energy",
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
     *no_model.PATHS, *(FIGURES[name].field_path for name in _FIGURES),
 )))  # fmt: skip
@@ -41,15 +47,25 @@ _PATHS = tuple(dict.fromkeys((
 
 @dataclass
 class Found:
-    """Of one row. ``newest``: of those with a load. ``online``: one request of one sample at a time; ``batches``: batch
-    size -> the newest saturated run; ``judged``: the newest with measures.
+    """Of one row. ``newest``: of those with a load. ``online``: one request of one sample at a time; ``saturated``: the
+    newest run of each batch size and load, in ``offered``'s words, that asks for all the server gives; ``judged``: the
+    newest with measures.
     """
 
     about: dict[str, Any]
     online: Document | None = None
-    batches: dict[int, Document] = field(default_factory=dict)
+    saturated: dict[tuple[int, str], Document] = field(default_factory=dict)
     judged: Document | None = None
     newest: Document | None = None
+
+    @property
+    def batches(self) -> dict[int, Document]:
+        """Batch size -> of its loads the run with the largest throughput."""
+        best: dict[int, Document] = {}
+        for (size, _), document in self.saturated.items():
+            if size not in best or throughput(document) > throughput(best[size]):
+                best[size] = document
+        return best
 
     @property
     def best(self) -> Document | None:
@@ -77,7 +93,8 @@ def sorted_in(documents: Iterable[Document]) -> list[Found]:
         about["task"] = no_model.task_in_words(
             value_at(document, "model.task"), no_model.of_document(document)
         )
-        row = rows.setdefault(tuple(about.values()), Found(about))
+        about |= {"model_digest": _content(document), "settings": _other_settings(document)}
+        row = rows.setdefault((*about.values(), _all_settings(document)), Found(about))
         if value_at(document, "load.arrivals.kind") != NO_LOAD:  # else nobody watched what disturbed it
             row.newest = row.newest or document
         if row.judged is None and value_at(document, "summary.quality"):
@@ -85,8 +102,34 @@ def sorted_in(documents: Iterable[Document]) -> list[Found]:
         if row.online is None and one_at_a_time(document):
             row.online = document
         if saturated(document) and throughput(document):
-            row.batches.setdefault(int(value_at(document, "load.batch_size") or 1), document)
+            size = int(value_at(document, "load.batch_size") or 1)
+            row.saturated.setdefault((size, offered(document.get("load") or {})), document)
     return [rows[key] for key in sorted(rows, key=lambda key: tuple(str(part or "") for part in key))]
+
+
+def _content(document: Document) -> str | None:
+    """The digest of the model as it was served; where each batch size has a file of its own, that of its source."""
+    model = document.get("model") or {}
+    served: str | None = model.get("digest")
+    return (model.get("source_digest") or served) if model.get("batch_size") else served
+
+
+def _all_settings(document: Document) -> str:
+    """One text for equal settings of a backend, but for its label."""
+    settings = value_at(document, "backend.settings") or {}
+    return _text({name: value for name, value in settings.items() if name != "label"})
+
+
+def _other_settings(document: Document) -> str:
+    """What people are shown of them: those that are given and stand in no other column."""
+    settings = value_at(document, "backend.settings") or {}
+    return ", ".join(
+        f"{name}={_text(value)}" for name, value in sorted(settings.items()) if value and name not in _SAID
+    )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def one_at_a_time(document: Document) -> bool:
@@ -99,8 +142,10 @@ def one_at_a_time(document: Document) -> bool:
 
 
 def saturated(document: Document) -> bool:
-    """Whether the load asks for all that the server gives."""
-    return value_at(document, "load.arrivals.kind") in SATURATING
+    """Whether the load asks for all that the server gives: one user with one sample, or users who think, do not."""
+    arrivals = value_at(document, "load.arrivals") or {}
+    thinks = (arrivals.get("think_time_ms") or 0) > 0
+    return arrivals.get("kind") in SATURATING and not thinks and not one_at_a_time(document)
 
 
 def throughput(document: Document) -> float:

@@ -34,7 +34,8 @@ MEANINGS = {
     "trimmed_mean_ms": "mean of the latencies of one user who asks one sample and waits, without the fifth at each end",
     "p90_ms": "p90 of the same run",
     "p99_ms": "p99 of the same run",
-    "throughput_samples_per_s": "largest of the saturated runs (closed_loop, offline), the newest of each batch size",
+    "throughput_samples_per_s": "largest of the saturated runs (offline; closed_loop of several users or batches, who "
+    "do not think), the newest of each load and batch size",
     "batch_size": "samples in a request of that run",
     "batch_sizes": "how many batch sizes were measured",
     "rss_bytes": "memory of the server in that run; of the online run where nothing was saturated",
@@ -109,7 +110,7 @@ def _row(found: Found, trimmed: Trimmed) -> dict[str, Any]:
     name, measure = _measure(found.judged)
     memory = best or online
     return {
-        **{column: found.about[column] for column in ROW},
+        **{column: found.about[column] for column in (*ROW, "model_digest", "settings")},
         "task": found.about["task"] or None,
         "measure": name,
         "quality": measure.get("value"),

@@ -98,3 +98,58 @@ def test_the_trimmed_mean_leaves_the_fifth_at_each_end_out() -> None:
     """Of 1 to 10, with a last one of 1,000: the mean of 3 to 8."""
     assert trimmed_mean(np.array([*range(1, 10), 1000.0])) == pytest.approx(5.5)
     assert trimmed_mean(np.arange(9.0)) is None
+
+
+def test_throughput_is_of_loads_that_ask_for_all() -> None:
+    """One user, and users who think, leave the server idle: 100/s and 50/s are no throughput of it. Of two loads of
+    one batch size the larger counts, 900/s, although the other is newer; of one load the newest, though 999/s is more.
+    """
+    thinking = {"kind": "closed_loop", "concurrency": 8, "think_time_ms": 20.0}
+    four = {"kind": "closed_loop", "concurrency": 4}
+    documents = [
+        run("alone", throughput_samples_per_s=100.0),
+        run("thinking", arrivals=thinking, throughput_samples_per_s=50.0),
+    ]
+    (row,) = rows(sorted_in(documents), lambda _: None)
+    assert (row["best_run"], row["throughput_samples_per_s"], row["batch_sizes"]) == (None, None, 0)
+    documents += [
+        run("four", arrivals=four, throughput_samples_per_s=700.0),
+        run("eight", arrivals=MANY, throughput_samples_per_s=900.0),
+        run("older", arrivals=MANY, throughput_samples_per_s=999.0),
+    ]
+    (row,) = rows(sorted_in(documents), lambda _: None)
+    assert (row["best_run"], row["throughput_samples_per_s"], row["batch_sizes"]) == ("eight", 900.0, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"name": "m", "version": 2, "digest": "aa"}},
+        {"model": {"name": "m", "version": 1, "digest": "bb"}},
+        {"backend": {"kind": "onnxruntime", "version": "1", "settings": {"batching": {"sizes": [1, 2]}}}},
+        {"backend": {"kind": "onnxruntime", "version": "1", "settings": {"engine_settings": {"a": [1]}}}},
+        {"load": {"arrivals": ONE, "batch_size": 1, "protocol": "grpc"}},
+    ],
+)
+def test_what_is_served_otherwise_has_a_row_of_its_own(change: dict[str, Any]) -> None:
+    """Another version or content of the model, batching, setting of the engine, or protocol: two rows, told apart."""
+    plain = run("a") | {
+        "model": {"name": "m", "version": 1, "digest": "aa"},
+        "backend": {"kind": "onnxruntime", "version": "1", "settings": {}},
+    }
+    made = rows(sorted_in([plain, plain | {"run_id": "b"} | change]), lambda _: 1.0)
+    assert [row["online_run"] for row in made] in (["a", "b"], ["b", "a"])
+    names = ("model_version", "model_digest", "settings", "protocol")
+    assert len({tuple(row[name] for name in names) for row in made}) == 2
+
+
+def test_a_label_and_a_file_for_each_batch_size_make_no_row() -> None:
+    """The label of a deployment says nothing of how it serves; fixed batch sizes have files of one source."""
+    documents = []
+    for size, label in ((1, "x"), (8, "y")):
+        model = {"name": "m", "version": 1, "digest": f"{size}", "source_digest": "s", "batch_size": size}
+        backend = {"kind": "onnxruntime", "version": "1", "settings": {"label": label, "ops": ({"a": [1]},)}}
+        one = run(f"of-{size}", arrivals=MANY, batch=size, throughput_samples_per_s=10.0 * size)
+        documents.append(one | {"model": model, "backend": backend})
+    (row,) = rows(sorted_in(documents), lambda _: None)
+    assert (row["batch_sizes"], row["best_run"]) == (2, "of-8")
