@@ -17,6 +17,7 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search
 
 ACCURACY = "accuracy_ratio"
 #: Accuracies that are no further apart are one quality.
@@ -44,6 +45,15 @@ class Ground:
         terms = {"task": self.task, "dataset": self.dataset, "model": self.model}
         query = [shlex.quote(f"{name}={value}") for name, value in terms.items() if value]
         return " ".join([*query, "--load", shlex.quote(self.load)])
+
+
+def stands(figure: Figure, load: str) -> bool:
+    """Whether a figure of a run under that load (``offered``'s words) can be ranked.
+
+    Of a run without a load only measures of answers are: nobody watched what disturbed its cold start. Of a search for
+    a rate no figure is that follows from the rate.
+    """
+    return figure.evaluated or (load != WITHOUT_LOAD and (figure.rate_free or not is_search(load)))
 
 
 def rows_of_one_ground(

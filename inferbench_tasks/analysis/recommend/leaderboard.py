@@ -16,12 +16,13 @@ from typing import Any
 from inferbench_tasks.analysis.certainty import Change, of_one_run, of_result
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
+from inferbench_tasks.analysis.recommend.comparable import stands
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
-from inferbench_tasks.perfdb.offered import is_search, of_requests, offered
+from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -67,6 +68,7 @@ def leaderboard(
     where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
     Figures of good answers are ranked within one objective as well.
+    Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     Raises InputError for a field that is no figure.
     """
@@ -90,7 +92,7 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
     for row in index.rows(filter):
-        if value(row) is not None and (figure.rate_free or not is_search(load_of(row))):
+        if value(row) is not None and stands(figure, load_of(row)):
             newest.setdefault(configuration(row), row)
     size = index.values("load.batch_size")
     groups: dict[tuple[str, str, str], list[Row]] = {}

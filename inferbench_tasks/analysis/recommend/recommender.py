@@ -33,7 +33,7 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity, load_of
-from inferbench_tasks.perfdb.offered import is_search, offered
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -57,6 +57,12 @@ class Recommendation:
     candidates: int
     fitting: int
     reruns: tuple[str, ...] = ()
+
+
+_UNWATCHED = (
+    "{} result(s) of runs without a load are left out: nobody watched what disturbed them, and only how right their "
+    "answers are counts."
+)
 
 
 def usual_objective(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> str:
@@ -89,9 +95,13 @@ def recommend(
     getters = {name: index.values(FIGURES.named(name).field_path) for name in names}
     runs: dict[str, list[Row]] = {}
     matching = index.rows(parse(query).filter)
-    rows = [row for row in matching if figure.rate_free or not is_search(load_of(row))]
+    asked = [figure, *(FIGURES.named(bound.figure) for bound in bounds)]
+    watched = [
+        row for row in matching if load_of(row) != WITHOUT_LOAD or all(each.evaluated for each in asked)
+    ]
+    rows = [row for row in watched if figure.rate_free or not is_search(load_of(row))]
     kept = rows_of_one_ground(index, rows, bounds, load)
-    require_one_data(index, kept, [figure, *(FIGURES.named(bound.figure) for bound in bounds)])
+    require_one_data(index, kept, asked)
     for row in kept:
         runs.setdefault(configuration(row), []).append(row)
     runs, earlier = of_newest_version(runs, index.values(_VERSION))
@@ -110,7 +120,9 @@ def recommend(
             f"{earlier} result(s) of other versions of a server than its configuration was last measured with are left "
             "out: what they say is of another program."
         )
-    if searches := len(matching) - len(rows):
+    if unwatched := len(matching) - len(watched):
+        notes.append(_UNWATCHED.format(unwatched))
+    if searches := len(watched) - len(rows):
         notes.append(
             f"{searches} result(s) of runs that searched for their highest rate are left out: each has its "
             f"{figure.word} at a rate of its own."
@@ -137,10 +149,16 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     Where they were offered different loads, or some are of no model, that is said.
     """
     candidates: dict[str, Candidate] = {}
+    asked = [FIGURES.ranking(objective), *(FIGURES.named(bound.figure) for bound in bounds)]
+    given = len(documents)
+    if not all(figure.evaluated for figure in asked):
+        documents = [each for each in documents if offered(each.get("load") or {}) != WITHOUT_LOAD]
     for document in documents:
         key = _key(document)
         candidates.setdefault(key, Candidate(key)).documents.append(document)
     recommendation = _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
+    if unwatched := given - len(documents):
+        recommendation.notes.append(_UNWATCHED.format(unwatched))
     loads = sorted({offered(document.get("load") or {}) for document in documents})
     if len(loads) > 1:
         recommendation.notes.append(

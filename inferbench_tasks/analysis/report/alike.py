@@ -10,7 +10,7 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, offered
 
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
@@ -49,6 +49,8 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     """Whether the two runs have unlike things under that figure's name, though each run counts."""
     if figure.evaluated:  # of samples, whatever the load: answers that depend on it make a run invalid
         return judged_on.of_result(first) != judged_on.of_result(other)
+    if WITHOUT_LOAD in (_load(first), _load(other)):  # nobody watched what disturbed it
+        return True
     if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
         return True
     # A request of eight samples is another thing than one of one: the figure of a sample compares them.
