@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -52,11 +53,13 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str] = ()) -> str:
 
 
 def plain(value: Any) -> Any:
-    """JSON's own types: dates as ISO 8601."""
+    """JSON's own types: dates as ISO 8601; null for NaN and infinities, which JSON has no word for."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -66,4 +69,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, dict | list | tuple):
         value = json.dumps(plain(value))
     value = plain(value)
+    if value is None:
+        return ""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
