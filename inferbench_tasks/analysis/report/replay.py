@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,22 +10,30 @@ from typing import Any
 from inferbench_tasks.analysis.certainty import Change, of_one_run
 from inferbench_tasks.analysis.stated import NOTHING, Stated, stated
 from inferbench_tasks.dotted import flatten
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.manifests.lock import compare
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
+from inferbench_tasks.perfdb.offered import NO_LOAD
 
 #: Facts of the environment that differ between any two runs and say nothing.
 _FLEETING = ("environment.system.host",)
+#: Measures of answers to the same samples that are so near are the same.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A figure that a replay is judged by; ``value`` None where the run lacks it."""
+    """A figure that a replay is judged by; ``value`` None where the run lacks it.
+
+    ``exact``: the same samples are asked again, so that only rounding may differ.
+    """
 
     name: str
     unit: str
     value: float | None
     stated: Stated = NOTHING
+    exact: bool = False
 
 
 def environment_differences(
@@ -54,7 +63,16 @@ def lock_differences(
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """Of the figures of serving that a replay is judged by; see ``agreement_of``."""
+    """Of the figures of serving that a replay is judged by; see ``agreement_of``.
+
+    InputError for a run that has none: it was only traced.
+    """
+    if not any(judged.value is not None for judged in _judged(then)) and _without_load(then):
+        raise InputError(
+            f"{then.run_id} had no load and no measure of its answers, so that there is nothing that a replay could be "
+            "judged by; run its submission again instead",
+            field="RUN",
+        )
     return agreement_of(_judged(then), _judged(now), count=then.valid and now.valid)
 
 
@@ -76,10 +94,10 @@ def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) 
         old, new = first.value if first else None, second.value if second else None
         agrees: bool | None = None
         if count and first and second and old is not None and new is not None:
-            change = Change.between(
-                of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
-            )
-            agrees = not change.excludes_none(len(names))
+            pair = of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
+            agrees = not Change.between(*pair).excludes_none(len(names))
+            if first.exact:
+                agrees = math.isclose(old, new, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
         rows.append(
             {
                 "figure": name,
@@ -98,7 +116,15 @@ def _judged(result: ResultDocument) -> list[Judged]:
     return [
         Judged(figure.name, figure.unit, figure.stored(stored["summary"]), stated(figure, stored))
         for figure in FIGURES.on("replay")
+    ] + [
+        Judged(figure.name, figure.unit, figure.stored(stored["summary"]), exact=True)
+        for figure in FIGURES.values()
+        if figure.evaluated
     ]
+
+
+def _without_load(result: ResultDocument) -> bool:
+    return result.load.arrivals.get("kind") == NO_LOAD
 
 
 def parts_of_serving(result: ResultDocument) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from inferbench_tasks.analysis.report.replay import agreement, environment_differences
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from tests.unit.analysis.builders import records, view
+from tests.unit.perfdb.builders import result as stored
 
 
 def result(latency_ms: float, seed: int = 1, **changes: object) -> ResultDocument:
@@ -50,3 +52,23 @@ def test_a_run_that_does_not_count_agrees_with_nothing() -> None:
     """Bounds of what a quiet machine gives neither confirm nor refute what one gave."""
     disturbed = result(5.0, seed=2, verdict="disturbed: the hypervisor took 20%")
     assert {row["agrees"] for row in agreement(result(5.0), disturbed)} == {None}
+
+
+def _judged(run_id: str, top1: float | None) -> ResultDocument:
+    """Of a run without a load: its cold start, and its measure if it has one."""
+    quality = {} if top1 is None else {"top1_ratio": {"value": top1, "ci95": [top1 - 0.03, top1 + 0.03]}}
+    summary = {"cold_start_ms": {"total_ms": 100.0}, "quality": quality}
+    return stored(run_id, summary=summary, load={"arrivals": {"kind": "none"}})
+
+
+@pytest.mark.parametrize(("again", "agrees"), [(0.9, True), (0.9 + 1e-9, True), (0.897, False)])
+def test_a_run_without_a_load_is_judged_by_its_answers(again: float, agrees: bool) -> None:
+    """The same samples have the same answers: 0.3 points apart do not agree, though the interval is 3 wide."""
+    (row,) = agreement(_judged("a", 0.9), _judged("b", again))
+    assert (row["figure"], row["agrees"]) == ("top1_ratio", agrees)
+
+
+def test_a_run_that_has_nothing_to_be_judged_by_is_refused() -> None:
+    """One that was only traced: the command asks this before it runs anything."""
+    with pytest.raises(InputError, match="nothing that a replay could be"):
+        agreement(_judged("a", None), _judged("a", None))
