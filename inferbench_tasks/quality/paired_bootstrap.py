@@ -44,7 +44,12 @@ def paired_bootstrap(samples: int, figures: Figures, draws: int = DRAWS) -> Diff
     for at in range(draws):
         one, other = figures(rng.integers(0, samples, samples))
         drawn[at] = other - one
-    value = second - first
+    return summarised(second - first, drawn)
+
+
+def summarised(value: float, drawn: NDArray[np.float64]) -> Difference:
+    """A difference with what its draws say of it."""
+    draws = len(drawn)
     if drawn.min() == drawn.max():
         return Difference(value, None, None, 1.0 if value == 0 else 1 / (draws + 1))
     tail = (1 - CONFIDENCE) / 2

@@ -14,16 +14,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.evaluations.differing import PARTS, beyond_rounding, differing
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
-from inferbench_tasks.quality.macro_f1 import of_classes
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.paired import paired
-from inferbench_tasks.quality.paired_bootstrap import DRAWS, paired_bootstrap
+from inferbench_tasks.quality.paired_bootstrap import DRAWS, Difference, paired_bootstrap
+from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 from inferbench_tasks.quality.targets import TargetMeasure
 
 MCNEMAR, BOOTSTRAP = "McNemar, exact", "paired bootstrap"
@@ -31,7 +32,6 @@ MCNEMAR, BOOTSTRAP = "McNemar, exact", "paired bootstrap"
 MOST_DRAWN = 20_000
 #: A difference is told where chance makes one as large this seldom.
 SETTLED = 0.05
-_PARTS = "parts_"
 #: Share -> the column that its right answers are told by.
 _SHARES = {"top1_ratio": "label", "agreement_ratio": "answer_source"}
 _COLUMNS = ("label", "answer", "score", "latency_ms")
@@ -59,7 +59,8 @@ def compare(
             raise InputError(
                 f"{second.run_id} was asked other samples than {first.run_id}: no pairs", field="RUN"
             )
-    differs = _differs(one, two)
+    found = differing(one, two)
+    differs, told = found or (None, "")
     places = np.flatnonzero(differs) if differs is not None else np.empty(0, dtype=np.int64)
     values = [((each.get("under_load") or {}).get("measures") or {}) for each in evaluations]
     measures = [
@@ -73,9 +74,7 @@ def compare(
         "samples": one.num_rows,
         "differ": None if differs is None else len(places),
         "measures": measures,
-        "sentences": _sentences(
-            first, second, one.num_rows, None if differs is None else len(places), measures
-        ),
+        "sentences": _sentences(first, second, told.format(len(places), one.num_rows), measures),
         "differing": _rows(one, two, shown),
         "next_offset": offset + limit if offset + limit < len(places) else None,
     }
@@ -99,21 +98,6 @@ def _require_same(first: ResultDocument, second: ResultDocument) -> None:
 
 def _complete(table: pa.Table, *names: str) -> bool:
     return bool(table.num_rows) and not any(table[name].null_count for name in names)
-
-
-def _differs(one: pa.Table, two: pa.Table) -> NDArray[np.bool_] | None:
-    """Of each sample whether the two answered otherwise; None where nothing is kept that tells."""
-    if all(table["answer"].null_count < table.num_rows for table in (one, two)):
-        pairs = zip(one["answer"].to_pylist(), two["answer"].to_pylist(), strict=True)
-        return np.array([a != b for a, b in pairs], dtype=bool)
-    names = [name for name in one.column_names if name.startswith(_PARTS) and name in two.column_names]
-    if not names:
-        return None
-    found = np.zeros(one.num_rows, dtype=bool)
-    for name in names:
-        pairs = zip(one[name].to_pylist(), two[name].to_pylist(), strict=True)
-        found |= np.array([not np.array_equal(a, b, equal_nan=True) for a, b in pairs], dtype=bool)
-    return found
 
 
 def _measure(
@@ -145,8 +129,8 @@ def _paired(name: str, one: pa.Table, two: pa.Table) -> dict[str, Any]:
     if name in _SHARES:
         return _share(one, two, _SHARES[name])
     if name == "macro_f1":
-        return _drawn(one.num_rows, _macro_f1(one, two)) if _labelled(one, two) else _WHY
-    if (column := f"{_PARTS}{name}") in one.column_names and column in two.column_names:
+        return _macro_f1(one, two) if _labelled(one, two) else _WHY
+    if (column := f"{PARTS}{name}") in one.column_names and column in two.column_names:
         measure = MEASURES.load(name)()
         if isinstance(measure, TargetMeasure):
             figures = _of_parts(measure, one[column].to_pylist(), two[column].to_pylist())
@@ -183,9 +167,11 @@ def _share(one: pa.Table, two: pa.Table, right: str) -> dict[str, Any]:
 _Figures = Callable[[NDArray[np.intp]], tuple[float, float]]
 
 
-def _macro_f1(one: pa.Table, two: pa.Table) -> _Figures:
-    labels, first, second = one["label"].to_numpy(), one["answer"].to_numpy(), two["answer"].to_numpy()
-    return lambda rows: (of_classes(labels[rows], first[rows]), of_classes(labels[rows], second[rows]))
+def _macro_f1(one: pa.Table, two: pa.Table) -> dict[str, Any]:
+    if why := _too_many_or_few(one.num_rows):
+        return why
+    columns = (one["label"], one["answer"], two["answer"])
+    return _told(paired_macro_f1(*(column.to_numpy() for column in columns)))
 
 
 def _of_parts(measure: TargetMeasure, first: list[Any], second: list[Any]) -> _Figures:
@@ -202,9 +188,16 @@ def _of_parts(measure: TargetMeasure, first: list[Any], second: list[Any]) -> _F
 
 
 def _drawn(samples: int, figures: _Figures, draws: int = DRAWS) -> dict[str, Any]:
-    if not FEWEST_SAMPLES <= samples <= MOST_DRAWN:
-        return {"why": f"samples are drawn anew of {FEWEST_SAMPLES} to {MOST_DRAWN:,}; these are {samples:,}"}
-    found = paired_bootstrap(samples, figures, draws)
+    return _too_many_or_few(samples) or _told(paired_bootstrap(samples, figures, draws))
+
+
+def _too_many_or_few(samples: int) -> dict[str, Any]:
+    if FEWEST_SAMPLES <= samples <= MOST_DRAWN:
+        return {}
+    return {"why": f"samples are drawn anew of {FEWEST_SAMPLES} to {MOST_DRAWN:,}; these are {samples:,}"}
+
+
+def _told(found: Difference) -> dict[str, Any]:
     if not all(math.isfinite(each) for each in (found.value, found.low or 0.0, found.high or 0.0)):
         return {"why": "some draws of the samples have no figure"}
     return {
@@ -216,21 +209,18 @@ def _drawn(samples: int, figures: _Figures, draws: int = DRAWS) -> dict[str, Any
 
 
 def _sentences(
-    first: ResultDocument,
-    second: ResultDocument,
-    samples: int,
-    differ: int | None,
-    measures: list[dict[str, Any]],
+    first: ResultDocument, second: ResultDocument, told: str, measures: list[dict[str, Any]]
 ) -> list[str]:
     texts = [f"{each.run_id} does not count: {each.verdict}" for each in (first, second) if not each.valid]
-    if differ is not None:
-        texts.append(f"They answer {differ:,} of {samples:,} samples otherwise.")
+    if told:
+        texts.append(told)
     for row in measures:
         if row["p_value"] is None:
             continue
         better = None if row["better"] is None else (row["difference"] > 0) == (row["better"] == "higher")
         word = "no difference can be told"
-        if row["p_value"] < SETTLED and row["difference"]:
+        real = beyond_rounding(row["difference"], row["first"], row["second"])
+        if row["p_value"] < SETTLED and real:
             word = f"the second is {abs(row['difference']):.4g} {'better' if better else 'worse'}"
         texts.append(f"{row['title']}: {word} (p {row['p_value']:.2g}, {row['method']}).")
     if sum(row["p_value"] is not None for row in measures) > 1:

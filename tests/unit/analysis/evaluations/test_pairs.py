@@ -134,3 +134,26 @@ def test_a_row_has_measures_beside_speed() -> None:
     withheld = evaluated("two", FEW, evaluation={"under_load": {"withheld": "1 of 20 samples got no answer"}})
     found = row(withheld.model_dump())
     assert found["measures"] == {} and found["withheld"] == "1 of 20 samples got no answer"
+
+
+def _vectors(first: float, second: float) -> dict[str, Any]:
+    """Two runs whose answers are no classes, with these parts of a sample each (errors of one word)."""
+    results = [evaluated("one", FEW), evaluated("two", FEW)]
+    for result, value in zip(results, (first, second), strict=True):
+        result.extensions["evaluation"]["under_load"]["measures"] = {"word_error_ratio": {"value": value}}
+    none = pa.nulls(20, pa.int64())
+    tables = [answers(FEW, parts_word_error_ratio=[[v, 1.0]] * 20, answer=none) for v in (first, second)]
+    return compare(results[0], results[1], (tables[0], tables[1]))
+
+
+def test_rounding_is_no_difference_and_parts_are_no_answers() -> None:
+    """Parts of 0.5 and 0.5 + 1e-9 are one, and nothing is better; 0.5 and 0.6 differ in a measure, of which it is not
+    said that the answers differ.
+    """
+    near, far = _vectors(0.5, 0.5 + 1e-9), _vectors(0.5, 0.6)
+    assert near["differ"] == 0 and far["differ"] == 20
+    assert "They differ in a measure of 0 of 20 samples." in near["sentences"]
+    assert not any("the second is" in text for text in near["sentences"])
+    assert "They differ in a measure of 20 of 20 samples." in far["sentences"]
+    assert any("the second is 0.1 worse" in text for text in far["sentences"])
+    assert not any("answer" in text for text in [*near["sentences"], *far["sentences"]])
