@@ -142,7 +142,7 @@ def _requests_to_forget(
 
     ``slow``: the longest times that the model's interval allows. No more than the load itself has; whether it is fewer.
     """
-    load, arrivals = told.job.load, told.arrivals
+    load, arrivals = told.job.traffic, told.arrivals
     if offered is None or not arrivals.stationary or arrivals.mean_rate_rps(load.duration_s) is None:
         return MOST_REQUESTS, False
     search = Search(told.server(slow), load, arrivals, objective, (load.seed, 0))

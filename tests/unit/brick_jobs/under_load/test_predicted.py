@@ -63,7 +63,7 @@ def test_regular_arrivals_wait_for_nobody_and_see_what_the_server_adds() -> None
 
 def long(rate_rps: float, duration_s: float) -> JobSpec:
     spec = job(poisson(rate_rps))
-    return spec.model_copy(update={"load": spec.load.model_copy(update={"duration_s": duration_s})})
+    return spec.model_copy(update={"load": spec.traffic.model_copy(update={"duration_s": duration_s})})
 
 
 def test_a_long_load_near_saturation_is_simulated_until_the_queue_forgot_that_it_was_empty() -> None:
