@@ -58,7 +58,7 @@ def test_its_schema_has_the_strict_reader() -> None:
     """Line, path, what is allowed and what was meant, by the fields of its own jobs alone."""
     assert problems("name: x\nkind: probe\nsecnds: 2\n") == [
         "x.yaml:3: secnds: unknown key; did you mean 'seconds'? allowed: name, kind, user, description, tags, "
-        "priority, expected_duration_s, deadline_s, files, manifests, block, seconds, sweep"
+        "priority, expected_duration_s, deadline_s, on_devices, files, manifests, block, seconds, sweep"
     ]
     assert problems("name: x\nkind: probe\nseconds: -1\n") == [
         "x.yaml:3: seconds: must be a number from 0 to 600; got -1"
