@@ -29,6 +29,7 @@ HARMLESS = {
     "POST /api/v2/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/list",
     "POST /api/v2/dags/{dag_id}/favorite",
     "POST /api/v2/dags/{dag_id}/unfavorite",
+    "POST /inferbench/api/bricks/predict",
     "POST /inferbench/api/submissions/plan",
     "POST /inferbench/api/submissions/validate",
 }
