@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.trainers.base import TRAINERS
+from tests.example_package import installed_beside
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,12 +30,7 @@ OURS = [kind for kind in TRAINERS if TRAINERS.origin(kind) == "built-in"]
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the example is installed beside InferBench."""
-    target = tmp_path_factory.mktemp("site")
-    source = tmp_path_factory.mktemp("source") / "example"
-    subprocess.run(["cp", "-r", str(EXAMPLE), str(source)], check=True)  # its build must not write into ours
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, "--no-build-isolation", "--target", str(target), str(source)], check=True)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(target), str(ROOT))), "OMP_NUM_THREADS": "1"}
+    return {**installed_beside(EXAMPLE.name, tmp_path_factory), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(params=[*OURS, "accelerate"])

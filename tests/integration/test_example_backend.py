@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.example_package import installed_beside
 from tests.serving_cases import dense_case, serve_input
 
 pytestmark = pytest.mark.integration
@@ -32,12 +32,7 @@ print(json.dumps({"label": output.backend.label, "difference": output.difference
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the example is installed beside InferBench."""
-    target = tmp_path_factory.mktemp("site")
-    source = tmp_path_factory.mktemp("source") / "example"
-    subprocess.run(["cp", "-r", str(EXAMPLE), str(source)], check=True)  # its build must not write into ours
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, "--no-build-isolation", "--target", str(target), str(source)], check=True)
-    return {**os.environ, "PYTHONPATH": str(target)}
+    return installed_beside(EXAMPLE.name, tmp_path_factory)
 
 
 def test_it_is_listed_with_its_origin(installed: dict[str, str]) -> None:

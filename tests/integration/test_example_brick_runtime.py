@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.example_package import installed_beside
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,13 +62,9 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What it leads to in an environment in which it is installed beside InferBench."""
-    target, source = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("source") / "example"
-    subprocess.run(["cp", "-r", str(EXAMPLE), str(source)], check=True)  # its build must not write into ours
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, "--no-build-isolation", "--target", str(target), str(source)], check=True)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("work"))],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(target), str(ROOT)))},
+        env=installed_beside(EXAMPLE.name, tmp_path_factory),
         capture_output=True,
         text=True,
         timeout=250,

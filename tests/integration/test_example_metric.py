@@ -21,6 +21,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.example_package import installed_beside
 from tests.report_page import charts_of
 
 pytestmark = pytest.mark.integration
@@ -84,12 +85,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the example is installed beside InferBench."""
-    target = tmp_path_factory.mktemp("site")
-    source = tmp_path_factory.mktemp("source") / "example"
-    subprocess.run(["cp", "-r", str(EXAMPLE), str(source)], check=True)  # its build must not write into ours
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, "--no-build-isolation", "--target", str(target), str(source)], check=True)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(target), str(ROOT)))}
+    return installed_beside(EXAMPLE.name, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
