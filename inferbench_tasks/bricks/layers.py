@@ -16,7 +16,8 @@ from inferbench_tasks.bricks.layer import Layer, in_order, ordered_layers
 from inferbench_tasks.bricks.records import Record, record_of
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.bricks.runtimes.base import BrickRuntime
-from inferbench_tasks.bricks.views import OUTSIDE_BYTES, View, view_of, viewed_model
+from inferbench_tasks.bricks.saving import OUTSIDE_BYTES
+from inferbench_tasks.bricks.views import View, view_of, viewed_model
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.exposed import run_exposed

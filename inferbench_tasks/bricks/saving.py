@@ -8,6 +8,8 @@ import onnx_ir as ir
 
 #: Protobuf's limit is 2 GiB: what is larger goes through a file, its weights beside it.
 MAX_IN_ONE_FILE = 1_900_000_000
+#: Where a graph's weights lie beside its file, those from this size on do.
+OUTSIDE_BYTES = 1024
 
 
 def save_network(model: ir.Model, path: Path) -> Path:

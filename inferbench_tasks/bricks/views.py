@@ -10,12 +10,10 @@ from onnx_ir.passes import common
 
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.runtimes.base import BrickRuntime
+from inferbench_tasks.bricks.saving import OUTSIDE_BYTES
 from inferbench_tasks.bricks.sizes import fix_sizes
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError, UnknownKindError
-
-#: Weights from this size on lie outside of the graph's file.
-OUTSIDE_BYTES = 1024
 
 
 @dataclass(frozen=True)

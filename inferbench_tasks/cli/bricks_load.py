@@ -207,7 +207,7 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
         )
     if row["draws"] is not None and row["draws"] < row["draws_wanted"]:
         said.append(
-            f"{row['job']}: its load changes, so all of it is simulated, {row['draws']} times instead of "
+            f"{row['job']}: so many requests have to be simulated that it is drawn {row['draws']} times instead of "
             f"{row['draws_wanted']}: the intervals are wider for it."
         )
     if row["capacity_fails_at_rps"] is not None:

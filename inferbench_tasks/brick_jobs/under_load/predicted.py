@@ -29,15 +29,16 @@ FIGURES = {"p50_ms": 50.0, "p95_ms": 95.0, "p99_ms": 99.0}
 #: Of the draws that far apart are what an interval is of.
 _INTERVAL = (2.5, 97.5)
 _Z = 1.959964
-#: A load that changes is simulated in all of its length: with more requests than these in all draws together, it is
-#: drawn less often, but so often at least; and not at all with more in one.
+#: A load that changes is simulated in all of its length, a steady one until its queue has forgotten how it began: with
+#: more requests than these in all draws together, it is drawn less often, but so often at least; and not at all with
+#: more in one.
 MOST_SIMULATED, FEWEST_DRAWS, MOST_OF_ONE = 2_000_000, 8, 1_000_000
 #: The first word of a state in which nothing was simulated, for want of time.
 TOO_LONG = "not simulated"
 #: So many times longer than a capacity's paths are those of percentiles: a queue is rarely at its longest.
 _LONGER = 4
-#: With more requests than these before a queue has forgotten that it began empty, a steady load is not simulated.
-MOST_TO_FORGET = 100_000
+#: A steady load whose percentiles take more requests than these (``_requests_to_forget``) is not simulated.
+MOST_OF_STEADY = 100_000
 #: The first words of states without percentiles although the queue does not grow.
 TOO_CLOSE, NOBODY = "too close to saturation", "no request is answered"
 UNSTABLE = "unstable: queue grows"
@@ -108,10 +109,11 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     if state != "stable":
         return row
     long, shorter = _requests_to_forget(told, offered, slow, objective)
-    if long > MOST_TO_FORGET:
+    if long > MOST_OF_STEADY:
         return row | {
-            "state": f"{TOO_CLOSE}: its queue forgets that it began empty after {long:,} requests or some, at most "
-            f"{MOST_TO_FORGET:,} are simulated; give a lower rate, or a shorter load.duration_s"
+            "state": f"{TOO_CLOSE}: its queue is so slow to forget that it began empty that percentiles take "
+            f"{long:,} requests or some, at most {MOST_OF_STEADY:,} are simulated; give a lower rate, or a shorter "
+            "load.duration_s"
         }
     each = requests_of(load, told.arrivals, np.random.default_rng(seed), long)
     if each > MOST_OF_ONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,11 @@ def requests_of(
     load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator, most_requests: int = MOST_REQUESTS
 ) -> int:
     """How many requests ``simulated`` has of this load, warm-up included, about."""
-    if isinstance(arrivals, ClosedProcess) or (
-        arrivals.stationary and arrivals.mean_rate_rps(load.duration_s) is not None
-    ):
+    if isinstance(arrivals, ClosedProcess):
         return 2 * most_requests
+    if arrivals.stationary and (rate := arrivals.mean_rate_rps(load.duration_s)):
+        length_s = min(load.duration_s, most_requests / rate)
+        return math.ceil(rate * (length_s + min(load.warmup_s, length_s)))
     before = len(arrivals.warmup().offsets_ns(load.warmup_s, rng)) if load.warmup_s else 0
     count = len(arrivals.offsets_ns(load.duration_s, rng))
     return before + (count if load.max_requests is None else min(count, load.max_requests))

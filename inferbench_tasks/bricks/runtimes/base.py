@@ -50,8 +50,7 @@ class BrickRuntime(ABC):
     missing or where a package of its own does. ``fuses``: whether its executed graph is no ONNX, so that its bricks are
     groups of the model's own layers (``executed``); else they are those of the graph that it writes (``optimised``).
     ``views``: those that it can be timed in (``bricks/views.py``);
-    ``runtime`` is one of them. ``precisions``: of models whose bricks it computes as they are. ``devices``: kinds of
-    devices that it runs on.
+    ``runtime`` is one of them. ``precisions``: of models whose bricks it computes as they are.
     """
 
     name: ClassVar[str]
@@ -60,7 +59,6 @@ class BrickRuntime(ABC):
     fuses: ClassVar[bool] = False
     views: ClassVar[tuple[str, ...]] = ("runtime", "source")
     precisions: ClassVar[tuple[str, ...]] = ("fp32",)
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
 
     @abstractmethod
     def version(self) -> str:

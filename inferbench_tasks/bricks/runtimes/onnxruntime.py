@@ -11,14 +11,12 @@ import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.runtimes.base import BrickRuntime, Loaded
-from inferbench_tasks.bricks.saving import MAX_IN_ONE_FILE, save_network, weights_bytes
+from inferbench_tasks.bricks.saving import MAX_IN_ONE_FILE, OUTSIDE_BYTES, save_network, weights_bytes
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 
 #: The optimisation level that makes a view's graph; ``source`` is as converted, of ``folded`` dummies are drawn.
 _LEVELS = {"runtime": "ORT_ENABLE_ALL", "portable": "ORT_ENABLE_EXTENDED", "folded": "ORT_ENABLE_BASIC"}
-#: Weights from this size on lie outside of the graph's file.
-OUTSIDE_BYTES = 1024
 _CPU = ["CPUExecutionProvider"]
 
 

@@ -13,6 +13,7 @@ from inferbench_tasks.brick_jobs.advise import advised
 from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.brick_jobs.spec import Precision
 from inferbench_tasks.brick_jobs.stored import predicted
+from inferbench_tasks.bricks.bounds import MOST_BATCH
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.bricks.prediction import require_calibrating
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -27,6 +28,8 @@ router = APIRouter(tags=["bricks"], prefix="/bricks")
 Text = Annotated[str, Query(max_length=300)]
 Device = Annotated[str, Query(max_length=300, description="Part of the processor's name; any by default.")]
 
+#: Up to bounds.MOST_GRANULARITY.
+Granularity = Annotated[str, Query(pattern=r"^([1-9][0-9]{0,2}|1000|whole)$")]
 Runtime = Annotated[str, Query(max_length=100, description="By which the bricks are executed.")]
 
 
@@ -90,8 +93,8 @@ def predict(
     db: Store,
     model: Annotated[str, Query(min_length=1, max_length=300)],
     device: Device = "",
-    batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
-    granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    batch_size: Annotated[int, Query(ge=1, le=MOST_BATCH)] = 1,
+    granularity: Granularity = "1",
     precision: Precision = "fp32",
     runtime: Runtime = DEFAULT,
     calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
@@ -120,8 +123,8 @@ def advise(
     model: Text = "",
     task: Text = "",
     device: Device = "",
-    batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
-    granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    batch_size: Annotated[int, Query(ge=1, le=MOST_BATCH)] = 1,
+    granularity: Granularity = "1",
     precision: Precision = "fp32",
     runtime: Runtime = DEFAULT,
     slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,

@@ -17,6 +17,7 @@ from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.prediction import require_calibrating
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store, User
+from inferbench_tasks.provider.api.bricks import Granularity
 from inferbench_tasks.provider.api.output import plain, table
 from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
@@ -48,7 +49,7 @@ def predict_load(
     user: User,
     db: Store,
     device: Annotated[str, Query(max_length=300, description="Part of the processor's name.")] = "",
-    granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    granularity: Granularity = "1",
     calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
     constructor: Annotated[str, Query(max_length=50)] = "sequential",
     shape: Annotated[

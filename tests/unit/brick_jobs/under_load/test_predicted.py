@@ -170,6 +170,7 @@ def test_a_long_load_that_changes_is_drawn_less_often_and_its_interval_is_wider(
 
 
 def test_a_load_that_stays_the_same_is_drawn_as_often_as_it_was() -> None:
-    """Its length is bounded already: forty draws of the longest such path fit into the budget."""
+    """Away from saturation its length is bounded: forty draws of such a path fit into the budget. Close to it fewer."""
     assert module.draws_of(2 * MOST_REQUESTS, module.DRAWS) == module.DRAWS
+    assert module.draws_of(2 * module.MOST_OF_STEADY, module.DRAWS) == module.FEWEST_DRAWS
     assert module.draws_of(1_000_000, module.DRAWS) == module.FEWEST_DRAWS
