@@ -57,6 +57,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
     speed = {name: FIGURES[name].stored(document.get("summary") or {}) for name in SPEED}
     return {
         "run": document["run_id"],
+        "attempt": document["attempt"],
         "created": document["created_at"],
         "model": value_at(document, "model.name"),
         "precision": value_at(document, "model.precision"),

@@ -44,7 +44,7 @@ def compare(
     limit: int = 50,
     offset: int = 0,
 ) -> dict[str, Any]:
-    """{runs, judged_on, samples, differ, measures, sentences, differing, next_offset}.
+    """{runs, verdicts, judged_on, samples, differ, measures, sentences, differing, next_offset}.
 
     ``tables``: what was answered to each sample (``stages.evaluate.table_of``). ``differ``: samples to which the two
     answered another class, or whose parts of a measure differ; None where neither is kept. ``measures``: a row for
@@ -217,11 +217,14 @@ def _sentences(
     for row in measures:
         if row["p_value"] is None:
             continue
-        better = None if row["better"] is None else (row["difference"] > 0) == (row["better"] == "higher")
+        higher = row["difference"] > 0
+        side = ("worse", "better")[higher == (row["better"] == "higher")]
+        if row["better"] is None:  # a measure of a package's own, whose direction nobody said
+            side = "higher" if higher else "lower"
         word = "no difference can be told"
         real = beyond_rounding(row["difference"], row["first"], row["second"])
         if row["p_value"] < SETTLED and real:
-            word = f"the second is {abs(row['difference']):.4g} {'better' if better else 'worse'}"
+            word = f"the second is {abs(row['difference']):.4g} {side}"
         texts.append(f"{row['title']}: {word} (p {row['p_value']:.2g}, {row['method']}).")
     if sum(row["p_value"] is not None for row in measures) > 1:
         texts.append("Each p stands for itself; of many measures one is small by chance.")

@@ -15,9 +15,8 @@ from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axi
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
-from inferbench_tasks.quality.macro_f1 import of_classes
 from inferbench_tasks.quality.paired import Paired, paired
-from inferbench_tasks.quality.paired_bootstrap import paired_bootstrap
+from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 
 Table = dict[str, Any]
 #: The measures in the order in which they are shown, with their heads; others follow by their names.
@@ -292,11 +291,7 @@ def _macro_f1(first: _Answered, second: _Answered) -> str:
     if not FEWEST_SAMPLES <= count <= _MOST_DRAWN:
         return "–"
 
-    def figures(rows: np.ndarray[Any, Any]) -> tuple[float, float]:
-        one, other = (of_classes(first.labels[rows], each.answers[rows]) for each in (first, second))
-        return one, other
-
-    found = paired_bootstrap(count, figures)
+    found = paired_macro_f1(first.labels, first.answers, second.answers)
     ends = (
         ""
         if found.low is None or found.high is None

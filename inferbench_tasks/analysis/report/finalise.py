@@ -9,6 +9,7 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
 from inferbench_tasks.perfdb.finalise import common_fields
 from inferbench_tasks.perfdb.finalise import finalise as finalise_runs
+from inferbench_tasks.perfdb.offered import NO_LOAD
 from inferbench_tasks.perfdb.store import PerfDB
 
 
@@ -20,7 +21,8 @@ def finalise(db: PerfDB, run_ids: Sequence[str]) -> list[str]:
 def without_figures(run: RunDocument, verdict: Verdict) -> ResultDocument:
     """What was asked for and why there are no figures."""
     job = run.job
-    model, serve, load = job.get("model", {}), job.get("serve", {}), job.get("load") or {}
+    model, serve = job.get("model", {}), job.get("serve", {})
+    load = job.get("load") or ({"arrivals": {"kind": NO_LOAD}} if job else {})
     device = DeviceSpec(str(serve.get("device", "cpu")))
     return ResultDocument.model_validate(
         {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.evaluations.differing import beyond_rounding
 from inferbench_tasks.analysis.stated import NOTHING, Stated, stated
 from inferbench_tasks.dotted import flatten
 from inferbench_tasks.errors import InputError
@@ -18,8 +18,6 @@ from inferbench_tasks.perfdb.offered import NO_LOAD
 
 #: Facts of the environment that differ between any two runs and say nothing.
 _FLEETING = ("environment.system.host",)
-#: Measures of answers to the same samples that are so near are the same.
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,19 @@ def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) 
         for name in dict.fromkeys([*before, *after])
         if any(name in of and of[name].value is not None for of in (before, after))
     ]
+    # Exact ones are judged by no interval: they widen none.
+    compared = sum(not (before.get(name) or after[name]).exact for name in names)
     rows = []
     for name in names:
         first, second = before.get(name), after.get(name)
         old, new = first.value if first else None, second.value if second else None
         agrees: bool | None = None
         if count and first and second and old is not None and new is not None:
-            pair = of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
-            agrees = not Change.between(*pair).excludes_none(len(names))
             if first.exact:
-                agrees = math.isclose(old, new, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+                agrees = not beyond_rounding(new - old, old, new)
+            else:
+                pair = of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
+                agrees = not Change.between(*pair).excludes_none(compared)
         rows.append(
             {
                 "figure": name,

@@ -49,7 +49,7 @@ def list_evaluations(
         known=suggestions(db),
         problem=problem,
         csv="/inferbench/api/evaluations"
-        + query(q=_terms(filters), dataset=dataset, limit=500, format="csv"),
+        + query(q=filters.joined(), dataset=dataset, limit=500, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
     )
@@ -79,12 +79,3 @@ def compare(
         problem=problem,
         next=query(run=runs, offset=following) if following else None,
     )
-
-
-def _terms(filters: Any) -> str:
-    import shlex
-
-    try:
-        return shlex.join(filters.terms())
-    except InputError:
-        return ""

@@ -45,6 +45,13 @@ class Given:
                 "q", f"{self.q[:60]!r} is not understood: {error} (quotes must be closed)"
             ) from error
 
+    def joined(self) -> str:
+        """The same as one text; "" where they are wrong."""
+        try:
+            return shlex.join(self.terms())
+        except FieldError:
+            return ""
+
     @property
     def filled(self) -> bool:
         """Whether anything was asked for."""

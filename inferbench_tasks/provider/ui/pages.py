@@ -70,10 +70,10 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         known=suggestions(db),
         problem=problem,
         left_out=left_out,
-        q=_joined(filters),
+        q=filters.joined(),
         colours=[field.name for field in SETTINGS if field.kind == "text" and field.name not in _OF_ONE_RUN],
         csv="/inferbench/api/leaderboard"
-        + query(by=figure.name, q=_joined(filters), limit=500, format="csv"),
+        + query(by=figure.name, q=filters.joined(), limit=500, format="csv"),
     )
 
 
@@ -173,12 +173,3 @@ def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         title = f"{task}: {row['load']}"
         groups.setdefault(title, []).append(row)
     return [{"title": title, "rows": members} for title, members in groups.items()]
-
-
-def _joined(filters: Any) -> str:
-    import shlex
-
-    try:
-        return shlex.join(filters.terms())
-    except InputError:
-        return ""
