@@ -8,39 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.provider.submit.request import names
-from inferbench_tasks.provider.system.local import free_port
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.sweep import expand
-from inferbench_tasks.training import steps
 from tests import browser
 from tests.e2e.every_page import AXE, PAGES, VIOLATIONS, WIDTHS, file_name
+from tests.e2e.page_site import ASKED, NASTY, ROOT, Site, served
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
-from tests.unit.perfdb.builders import result
-from tests.unit.regression.nights import write_nights
-from tests.unit.training.epochs import JOB, answer
-from tests.unit.training.report.results import view
+from tests.unit.training.epochs import JOB
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -51,8 +35,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
 ]
-NASTY = "<script>document.title='hacked'</script>"
-ROOT = Path(__file__).parents[2]
 #: Stands in for the browser's streams: tells what a test says, and keeps all that the page opened.
 STREAMS = """
 window.streams = [];
@@ -66,10 +48,6 @@ window.EventSource = class extends EventTarget {
 TELL = "(html) => streams.at(-1).dispatchEvent(new MessageEvent('now', { data: JSON.stringify(html) }))"
 REFUSE = "() => { streams.at(-1).close(); streams.at(-1).dispatchEvent(new Event('error')); }"
 OPEN = "() => streams.filter((of) => of.readyState !== 2).length"
-#: What a run of the past asked for, as PerfDB has it: all its fields, block and defaults too.
-ASKED = next(
-    iter(expand(read_submission(ROOT / "configs/submissions/quickstart.yaml", INSTALLED)))
-).spec.model_dump(mode="json")
 #: Lets a page think that it is hidden or seen.
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
@@ -77,76 +55,11 @@ HIDE = """(hidden) => {
 }"""
 
 
-@dataclass
-class Site:
-    """Where the pages answer, and where screenshots go."""
-
-    url: str
-    shots: Path
-
-
 @pytest.fixture
 def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
-    """The web application on a port of its own: three runs, two trainings, some nights, a device."""
-    import uvicorn
-    from airflow.api_fastapi.core_api.security import get_user
-    from fastapi import FastAPI
-
-    from inferbench_tasks.provider.api.access import READER, may_change, sees_logs, store
-    from inferbench_tasks.provider.api.app import app
-
-    results = []
-    for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
-        model = {"name": NASTY if name == "slow" else "digits", "task": "classification", "dataset": "seen"}
-        digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
-        summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
-        results.append(result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model))
-    perfdb.collection("results").insert_many([dict(to_stored(document)) for document in results])
-    raw_steps = tmp_path / "steps.parquet"
-    steps.write([answer(0), answer(1)], raw_steps)
-    for label, factor in (("fast", 1), ("slow", 2)):
-        training = view(label, factor, interval=(600, 700), ranks=2).result
-        perfdb.start_run(training.run_id, "x-1", "x", JOB.model_dump(mode="json"))
-        perfdb.save_result(training, raw_steps)
-        perfdb.end_run(training.run_id, training.verdict)
-    perfdb.start_run("asked-1.000", "asked-1", "asked", ASKED)
-    perfdb.stage_started("asked-1.000", "serve")
-    perfdb.stage_holds("asked-1.000", "serve", 1, ["gpu:0"])
-    perfdb.stage_finished("asked-1.000", "serve", output={}, duration_s=1.0)
-    held = {"stages.0.started_at": utc_now() - timedelta(minutes=40)}
-    perfdb.collection("runs").update_one({"_id": "asked-1.000"}, {"$set": held})
-    perfdb.end_run("asked-1.000", Verdict.cancelled("load"))
-    write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
-    told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
-    Cluster(perfdb).register(
-        Device(device_id="gpu:0", device_type="h200", name="NVIDIA H200", host="rack-7", health="quarantined",
-               reason=told)
-    )  # fmt: skip
-    outer = FastAPI()
-    outer.mount("/inferbench", app)
-    port = free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or tmp_path)
-    shots.mkdir(parents=True, exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(settings.SUBMISSIONS_DIR, str(ROOT / "configs" / "submissions"))
-        patch.setitem(app.dependency_overrides, READER.dependency, lambda: None)
-        patch.setitem(app.dependency_overrides, store, lambda: perfdb)
-        ann = SimpleNamespace(get_name=lambda: "ann")
-        patch.setitem(app.dependency_overrides, get_user, lambda: ann)
-        patch.setitem(app.dependency_overrides, may_change, lambda: lambda dag_id: True)
-        patch.setitem(app.dependency_overrides, sees_logs, lambda: True)
-        thread.start()
-        deadline = time.monotonic() + browser.PATIENCE_MS / 1000
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < deadline
-            time.sleep(0.05)
-        yield Site(f"http://127.0.0.1:{port}", shots)
-        server.should_exit = True
-        thread.join()
+    """Three runs, two trainings, some nights, a device."""
+    with served(perfdb, tmp_path) as site:
+        yield site
 
 
 @pytest.fixture(name="context")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferbench_tasks.perfdb.documents import DeviceInfo
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.verified import Verified
@@ -112,7 +112,7 @@ def test_a_remedy_that_was_run_stands_beside_its_prediction() -> None:
     elsewhere = bad.model_copy(update={"reason": "cores 8 instead of 2", "verdict": "valid"})
     for newest, said, gain in (
         (one, "14", "16"),
-        (bad, "disturbed: stolen", "disturbed: stolen"),
+        (bad, "the run is disturbed: stolen", "the run is disturbed: stolen"),
         (elsewhere, "cores 8 instead of 2", "cores 8 instead of 2"),
     ):
         diagnosis = Diagnosis(run_id="a", sentence="s", causes=[cause], verified=[newest])
@@ -142,7 +142,9 @@ def test_an_impossible_forward_is_marked_in_jades_table() -> None:
     """128 samples of 8.178 GFLOP in 8.2 ms on a V100."""
     columns = {"loading": 0.1, "forward": 0.0082}
     run = view("a", jade={**JADE, "columns": columns, "without_warmup": columns})
-    run.job = {"train": {"batch_size": 128, "precision": "fp32"}}
+    train = {"benchmark": "inference", "batch_size": 128, "precision": "fp32"}
+    job = {"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": train}
+    run.result.provenance = Provenance.model_validate({"job": job})
     run.result.device = DeviceInfo(kind="gpu", name="Tesla V100-SXM2-32GB")
     assert run.summary is not None
     run.summary.probes = {"forward_flop": 8.178e9}
