@@ -86,7 +86,7 @@ def said(verified: Verified) -> str:
             f"a step of {number(verified.predicted_ms)} ms (gain {number(verified.predicted_gain_ms)})"
         )
     if verified.measured_ms is None:
-        measured = f"not measured: {_unmeasured(verified)}"
+        measured = f"not measured: {verified.unmeasured}"
     else:
         measured = (
             f"measured {number(verified.measured_ms)} ms (gain {number(verified.measured_gain_ms)}); predicted by "
@@ -94,10 +94,6 @@ def said(verified: Verified) -> str:
         )
     when = f"{verified.created_at:%Y-%m-%d}"
     return f"Verified {when} by {verified.remedied} ({changes}): predicted {predicted}, {measured}."
-
-
-def _unmeasured(verified: Verified) -> str:
-    return f"another machine, {verified.reason}" if verified.reason else f"the run is {verified.verdict}"
 
 
 def emit_causes(import_id: str, causes: Sequence[Cause], output: OutputFormat) -> None:

@@ -15,6 +15,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected_ratio
 from inferbench_tasks.training.diagnosis.expected_device import TOLERANCE_RATIO
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import fields_of
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,11 @@ def ratio_interval(first: Mean, second: Mean, level: float) -> tuple[float, floa
     return math.exp(ratio - half), math.exp(ratio + half)
 
 
-def _job(result: TrainingResult) -> dict[str, Any]:
-    return dict(result.provenance.model_dump().get("job") or {})
-
-
 def _work(first: TrainingResult, second: TrainingResult) -> dict[str, tuple[Any, Any]]:
     """What must be the same for a step to be the same work."""
 
     def of(result: TrainingResult) -> dict[str, Any]:
-        train = _job(result).get("train", {})
+        train = fields_of(result).get("train", {})
         return {
             "benchmark": result.benchmark,
             "the network": result.model.name if result.model else None,

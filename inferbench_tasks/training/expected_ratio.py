@@ -16,6 +16,7 @@ from inferbench_tasks.catalogue import Hardware, find_hardware
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import fields_of
 
 #: The work of the device.
 DEVICE = ("forward", "loss", "backward", "optimiser")
@@ -75,23 +76,19 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
 
 def computing(result: TrainingResult) -> dict[str, Any]:
     """How its steps are computed."""
-    train = _job(result).get("train", {})
+    train = fields_of(result).get("train", {})
     return {name: train.get(name, usual) for name, usual in COMPUTING.items()}
 
 
 def device_count(result: TrainingResult) -> int:
     """How many devices the run computed on; 1 in results of before there were several."""
-    return int(_job(result).get("devices", {}).get("count", 1))
+    return int(fields_of(result).get("devices", {}).get("count", 1))
 
 
 def given_factors(result: TrainingResult) -> list[expected.ExpectedSpeed]:
     """Those of its submission's block ``expected``."""
-    given = (_job(result).get("expected") or {}).get("factors") or []
+    given = (fields_of(result).get("expected") or {}).get("factors") or []
     return [expected.ExpectedSpeed.model_validate(factor) for factor in given]
-
-
-def _job(result: TrainingResult) -> dict[str, Any]:
-    return dict(result.provenance.model_dump().get("job") or {})
 
 
 def _exchanges(result: TrainingResult) -> bool:

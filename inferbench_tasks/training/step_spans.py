@@ -128,10 +128,16 @@ def _row(result: TrainingResult) -> dict[str, Any]:
         "created_at": result.created_at,
         "model": result.model.name if result.model else None,
         "backend": result.engine.kind if result.engine else None,
-        "requests": result.summary.synchronised.get("steps"),
+        "requests": _traces(result.summary.synchronised),
         "spans": None,
         "levels": "application, model, framework",
         "defects": None,
         "bytes": result.samples.bytes,
         "problem": "",
     }
+
+
+def _traces(timing: Mapping[str, Any]) -> int:
+    """The steps that ``spans`` makes a trace of each: those of the warm-up and the last ones, too."""
+    parts = (timing, *(timing.get(part) or {} for part in ("warmup", "last")))
+    return sum(int(part.get("steps") or 0) for part in parts)

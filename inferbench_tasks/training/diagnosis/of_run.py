@@ -10,8 +10,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis import raw, verified
 from inferbench_tasks.training.diagnosis.measured import Diagnosis, diagnose
 from inferbench_tasks.training.diagnosis.observation import Steps
-from inferbench_tasks.training.diagnosis.runs.slow_device import only_device
 from inferbench_tasks.training.diagnosis.stalls import Stalls, stalls_of
+from inferbench_tasks.training.fleet.rows import device_of
 from inferbench_tasks.training.result import TrainingResult
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def siblings(db: PerfDB, result: TrainingResult) -> list[TrainingResult]:
 
 def same_job(db: PerfDB, result: TrainingResult) -> list[TrainingResult]:
     """The newest runs of its job, itself among them; [] of one that leased no device, or whose job has no digest."""
-    if only_device(result) is None or result.submission.digest is None:
+    if device_of(result) is None or result.submission.digest is None:
         return []
     return db.results_of(TrainingResult, {"submission.digest": result.submission.digest}, limit=_MOST_OF_JOB)
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.fleet.rows import devices_of
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import fields_of
 
 Place = Literal["device", "memory", "disk", "cold"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -73,7 +74,7 @@ class Stalls:
 
 def place_of(result: TrainingResult) -> Place:
     """Where its data lay."""
-    return place_in(_job(result))
+    return place_in(fields_of(result))
 
 
 def place_in(job: Mapping[str, Any]) -> Place:
@@ -93,7 +94,7 @@ def training_of(result: TrainingResult, of_job: Mapping[str, Any] | None = None)
     """The same of runs that differ in where their data lies, and in nothing else: the job, the cluster, the host, the
     devices that were held, and the engine with its versions. ``of_job``: its job, if that is known already.
     """
-    job, device = _job(result) if of_job is None else of_job, result.device
+    job, device = fields_of(result) if of_job is None else of_job, result.device
     rest = {
         name: value for name, value in job.items() if name not in ("data", "name", "description", "expected")
     }
@@ -145,7 +146,7 @@ def stalls_of(result: TrainingResult, others: Sequence[TrainingResult]) -> Stall
 
     None of a run that does not count, or that has no such sibling. ``result`` itself may be among them.
     """
-    if timing_of(result) is None or not _job(result):
+    if timing_of(result) is None or not fields_of(result):
         return None
     runs: dict[Place, TrainingResult] = {place_of(result): result}
     training = training_of(result)
@@ -163,7 +164,3 @@ def stalls_of(result: TrainingResult, others: Sequence[TrainingResult]) -> Stall
     device = timings.get("device")
     computing_ms = float(device["step_ms"]["mean"]) if device else None
     return Stalls(runs, computing_ms, found) if found or computing_ms is not None else None
-
-
-def _job(result: TrainingResult) -> dict[str, Any]:
-    return dict(result.provenance.model_dump().get("job") or {})

@@ -39,7 +39,7 @@ class Verified(Document):
     @property
     def unmeasured(self) -> str:
         """Why nothing was measured."""
-        return self.reason or self.verdict
+        return self.reason or f"the run is {self.verdict}"
 
 
 def keep(db: PerfDB, verified: Verified) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis.observation import of_result
+from inferbench_tasks.training.diagnosis.runs import impossible
 from inferbench_tasks.training.jade import COLUMNS
-from inferbench_tasks.training.peak import least_forward_s
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
 JADE_NOTE = (
@@ -137,7 +138,7 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         block, truth = view.summary.jade, (view.timing or {}).get("phases") or {}
         columns = block["columns"] or {}
         cells = [_seconds(columns.get(name)) for name in COLUMNS]
-        if _is_impossible(view, (block["without_warmup"] or {}).get("forward")):
+        if _is_impossible(view):
             cells[COLUMNS.index("forward")] += " (impossible)"
         cells += [_seconds(block["step_s"]), _seconds(block["epoch_s"]), _percent(block["explained_ratio"])]
         cells += [
@@ -148,18 +149,12 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     return [table]
 
 
-def _is_impossible(view: TrainingView, forward_s: float | None) -> bool:
-    """Whether it beats the datasheet of its device, of whole batches: see the rule ``impossible``."""
-    device, train = view.result.device, view.job.get("train") or {}
-    flop = view.summary.probes.get("forward_flop") if view.summary else None
-    samples = train.get("batch_size", 0) * train.get("passes", 1)
-    least_s = least_forward_s(
-        device.name if device else None,
-        train.get("precision", "fp32"),
-        flop * samples if flop else None,
-        device.cores if device else None,
-    )
-    return forward_s is not None and least_s is not None and forward_s < least_s
+def _is_impossible(view: TrainingView) -> bool:
+    """Whether the rule ``impossible`` says it of Jade's forward pass."""
+    if (run := of_result(view.result)) is None:
+        return False
+    seconds, least_s = impossible.forward_s(run)["jade"], impossible.least_s(run)
+    return seconds is not None and least_s is not None and 0 < seconds < least_s
 
 
 def events(views: Sequence[TrainingView]) -> list[dict[str, Any]]:

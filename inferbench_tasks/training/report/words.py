@@ -15,8 +15,6 @@ from inferbench_tasks.training.diagnosis.runs import wrong_column
 from inferbench_tasks.training.report import expectation
 from inferbench_tasks.training.report.views import TrainingView
 
-#: Rules that name figures which are not to be believed.
-WRONG_FIGURES = ("wrong_column", "startup_in_means", "impossible")
 #: So much of a step spent waiting for a core is said.
 WAITED_RATIO = 0.05
 #: More runs than this are told by the tables alone.
@@ -48,7 +46,7 @@ def _of_jade(diagnoses: Sequence[tuple[TrainingView, Diagnosis]]) -> list[str]:
     untold: list[TrainingView] = []
     for view, diagnosis in diagnoses:
         jade = view.summary.jade if view.summary else None
-        wrong = [cause for cause in diagnosis.causes if cause.rule in WRONG_FIGURES]
+        wrong = [cause for cause in diagnosis.causes if cause.kind == "wrong"]
         texts += [f"{view.label}: {cause.sentence}" for cause in wrong[: MOST_RUNS - len(texts)]]
         if view.valid and jade and jade["columns"] and not wrong:
             run = of_result(view.result)

@@ -43,7 +43,14 @@ def test_a_stale_row_decides_no_case(tmp_path: Path) -> None:
 
 
 def held(named: list[str], rank: int | None) -> dict[str, Any]:
-    return {"case": straggler.HELD, "verdict": "valid", "named": named, "rank": rank, "sentence": ""}
+    return {
+        "case": straggler.HELD,
+        "verdict": "valid",
+        "named": named,
+        "rank": rank,
+        "steps": 48,
+        "sentence": "",
+    }
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ def find(run: Observation) -> Iterator[Cause]:
     samples = run.job.samples_per_step
     precision = run.job.train.precision
     peak = device_flops(run.device, precision, run.cores)
-    least_s = least_forward_s(run.device, precision, flop * samples if flop else None, run.cores)
-    if flop is None or peak is None or least_s is None:
+    at_least_s = least_s(run)
+    if flop is None or peak is None or at_least_s is None:
         return
     for timing, seconds in forward_s(run).items():
-        if seconds is None or not 0 < seconds < least_s:
+        if seconds is None or not 0 < seconds < at_least_s:
             continue
         work = flop * samples
         yield Cause(
@@ -36,10 +36,17 @@ def find(run: Observation) -> Iterator[Cause]:
             f"datasheet, of which algorithms that need fewer products make {FEWER_PRODUCTS:g} times as much at most.",
             evidence=[
                 f"{number(flop / 1e9)} GFLOP for each of {samples:,} samples, counted; at the peak in "
-                f"{precision} and with {1 / FEWER_PRODUCTS:.0%} of the products they take {number(least_s * 1e3)} ms"
+                f"{precision} and with {1 / FEWER_PRODUCTS:.0%} of the products they take {number(at_least_s * 1e3)} ms"
             ],
             remedy="Time with the device synchronised at every border, or by its own events.",
         )
+
+
+def least_s(run: Observation) -> float | None:
+    """Seconds that a forward pass of a batch takes at least; None where work or peak is unknown (``training.peak``)."""
+    flop = run.probes.get("forward_flop")
+    work = flop * run.job.samples_per_step if flop else None
+    return least_forward_s(run.device, run.job.train.precision, work, run.cores)
 
 
 def forward_s(run: Observation) -> dict[str, float | None]:

@@ -19,9 +19,9 @@ def find(run: Observation) -> Iterator[Cause]:
     """What tasks stood still for want of memory (PSI), where the ranks have major faults or the machine swaps.
 
     Of the ranks' own cgroup the kernel's count is theirs; of the machine it is at most what the ranks' threads were
-    blocked themselves, as others may stand still too. Enough memory gains all of it; what fewer loader processes gain
-    nobody can tell before. A kernel without PSI leaves the share of the time in which a rank
-    was blocked where it only computes.
+    blocked themselves, as others may stand still too. Without loader processes enough memory gains all of it; what
+    stalls of theirs, or fewer of them, cost a step nobody can tell before. A kernel without PSI leaves the share of
+    the time in which a rank was blocked where it only computes.
     """
     memory, changes = run.memory, _changes(run)
     cost_ms = stalls_ms(run)
@@ -36,7 +36,7 @@ def find(run: Observation) -> Iterator[Cause]:
         remedy=f"Give it more memory{_need(memory)}; or have it hold less: {_less(run)}.",
         cost_s=cost_ms / 1e3,
         changes=changes,
-        gain_s=None if changes else cost_ms / 1e3,
+        gain_s=None if run.workers else cost_ms / 1e3,
     )
 
 

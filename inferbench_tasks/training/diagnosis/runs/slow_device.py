@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
-from inferbench_tasks.training.fleet.rows import fleets
+from inferbench_tasks.training.fleet.rows import device_of, fleets
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stored_job import step_s
 
 
 def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: float) -> Iterator[Cause]:
@@ -18,7 +19,7 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
     The device is named by its newest runs; this run, which may be another, has to be beyond the bound itself, and its
     cost is by its own step. ``others``: the newest first, the run itself among them.
     """
-    device = only_device(result)
+    device = device_of(result)
     if device is None or result.submission.digest is None:
         return
     same = [other for other in others if other.submission.digest == result.submission.digest]
@@ -26,7 +27,7 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
         for slow in fleet.slow:
             if slow.device != device:
                 continue
-            ratio = slow.ratio * _by_the_newest(result, same, fleet.runs[device])
+            ratio = slow.ratio * _by_the_newest(result, fleet.step_s[device])
             if ratio <= slow.bound:
                 continue
             cost_ms = step_ms * (1 - 1 / ratio)
@@ -51,16 +52,7 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
             )
 
 
-def only_device(result: TrainingResult) -> str | None:
-    """The one device that it leased; None of a run that leased none, or several."""
-    held = result.extensions.get("devices") or []
-    return str(held[0]["device_id"]) if len(held) == 1 else None
-
-
-def _by_the_newest(result: TrainingResult, same: Sequence[TrainingResult], runs: Sequence[str]) -> float:
-    """The run's step by the geometric mean of those of its device's newest ``runs``, all of one job."""
-    rates = {other.run_id: other.summary.bare["samples_per_s"] for other in reversed(same) if other.summary}
-    own = result.summary.bare["samples_per_s"] if result.summary else None
-    if not own:
-        return 0.0
-    return math.exp(sum(math.log(rates[run]) for run in runs) / len(runs)) / float(own)
+def _by_the_newest(result: TrainingResult, newest_s: Sequence[float]) -> float:
+    """The run's step by the geometric mean of its device's newest ones, ``newest_s``, all of one job; 0 without one."""
+    own_s = step_s(result)
+    return own_s / math.exp(sum(map(math.log, newest_s)) / len(newest_s)) if own_s else 0.0

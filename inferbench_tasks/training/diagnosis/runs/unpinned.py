@@ -12,7 +12,7 @@ from inferbench_tasks.training.diagnosis.observation import Observation
 def find(run: Observation) -> Iterator[Cause]:
     """Copying as it was beside the same batch from page-locked memory (the probe ``pinned_copy_ms``).
 
-    The gain is a lower bound: a copy from there can run while the GPU computes.
+    The gain is of a mean beside the shortest of some copies: a copy from there can run while the GPU computes.
     """
     pinned_ms, copying = run.probes.get("pinned_copy_ms"), run.phases.get("to_device")
     if pinned_ms is None or copying is None or run.job.loader.pin_memory or not run.job.loads:
