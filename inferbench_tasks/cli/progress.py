@@ -24,11 +24,13 @@ POLL_S = 0.1
 class Watcher:
     """Follows an invocation's events until its process ends.
 
-    ``stopped_by`` is the number of the signal by which the user stopped it, None otherwise.
+    ``stopped_by`` is the number of the signal by which the user stopped it, None otherwise; ``refused``: whether a
+    stage found the user's input wrong.
     """
 
     def __init__(self, invocation: Invocation, jobs: list[Job[JobBase]]) -> None:
         self.stopped_by: int | None = None
+        self.refused = False
         self._events = invocation.dir / "events.jsonl"
         self._jobs = {job.index: job for job in jobs}
         self._console = Console(stderr=True)
@@ -105,6 +107,7 @@ class Watcher:
 
     def _end(self, stage: str, event: dict[str, Any]) -> None:
         ok = event["state"] == "done"
+        self.refused |= event.get("refused", False)
         text = f"{event['seconds']:.1f} s" if ok else f"{event['state']}: {event['error']}"
         if stage in self._bars:
             self._progress.update(

@@ -16,7 +16,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.cli.progress import Watcher
 from inferbench_tasks.contracts.verdict import MODE, NOTED, Verdict
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.cluster_abilities import of_machine_here
@@ -33,6 +33,13 @@ GRACE_S = 30.0
 def run(
     file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
     inline: bool = typer.Option(False, "--inline", help="Run the same plan without Airflow."),
+    files_in: Path | None = typer.Option(
+        None,
+        "--files-in",
+        metavar="FOLDER",
+        help="Where the files lie that FILE names [beside it].",
+        show_default=False,
+    ),
     output: OutputFormat = typer.Option(
         OutputFormat.table, "--output", "-o", help="How to print the results."
     ),
@@ -46,19 +53,21 @@ def run(
     """Run a submission here, from its first stage to its report.
 
     The real DAG is run by Airflow, in a process of its own; its log is kept in a file. Progress goes
-    to stderr, the results to stdout. Exit code 0 only if every run is valid, or disturbed at worst without --strict.
+    to stderr, the results to stdout. Exit code 0 only if every run is valid, or disturbed at worst without --strict; 2
+    if the submission is wrong, also where only a stage can see it; else 1.
     """
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.conclude import conclude, report_path
     from inferbench_tasks.upkeep.clean import clean_if_due
 
-    submission, jobs = read_with_jobs(file, of_machine_here(settings.data_dir()))
+    base_dir = (files_in or file.parent).absolute()
+    if files_in is not None and not files_in.is_dir():
+        raise InputError(f"there is no folder {str(files_in)!r}", field="--files-in")
+    submission, jobs = read_with_jobs(file, of_machine_here(settings.data_dir()), base_dir)
     data_dir = settings.writable(settings.data_dir())
     settings.refuse_full(data_dir)
     invocation = Invocation.new(data_dir, submission.name)
-    invocation.place(
-        Order(submission=submission, base_dir=str(file.absolute().parent), data_dir=str(data_dir))
-    )
+    invocation.place(Order(submission=submission, base_dir=str(base_dir), data_dir=str(data_dir)))
     module = "inferbench_tasks.running.inline" if inline else "inferbench_tasks.provider.local"
     log_path = invocation.dir / "log.txt"
     log_into(log_path)
@@ -97,7 +106,7 @@ def run(
     if text := what_to_do(verdicts, pipeline_of(submission).patience):
         _say(text)
     if code or not verdicts or not passes(verdicts, strict=in_ci() if strict is None else strict):
-        raise typer.Exit(1)
+        raise typer.Exit(InputError.exit_code if watcher.refused else 1)
 
 
 def in_ci() -> bool:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.page import as_yaml, number
-from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.cli import training_verify
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, safe
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis import imports
 from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.verified import Verified
-from inferbench_tasks.training.listing import result_of
 from inferbench_tasks.training.result import TrainingResult
 
 
@@ -51,8 +46,10 @@ def diagnose(
         diagnosis = diagnosis_of(db, subject)
     cause = diagnosis.remedied
     submission = measured.changed_job(subject, cause) if cause else None
+    folder: Path | None = None
     if verify and submission is not None:
         verification.require_here(subject)
+        folder = training_verify.files_folder(subject, settings.data_dir())
     if write is not None:
         if submission is None:
             raise InputError(f"nothing to write: no field of the submission mends it. {diagnosis.sentence}")
@@ -66,7 +63,9 @@ def diagnose(
             typer.echo(safe(said(verified)))
     if submission is not None and output is OutputFormat.table:
         typer.echo(as_yaml(submission))
-    truth = _verify(subject, diagnosis, submission) if verify and submission is not None else None
+    truth = None
+    if verify and submission is not None:
+        truth = training_verify.verify(subject, diagnosis, submission, folder)
     if output is not OutputFormat.table:
         if truth is not None:
             diagnosis = diagnosis.model_copy(update={"verified": [truth, *diagnosis.verified]})
@@ -114,29 +113,6 @@ def _say_causes(causes: Sequence[Cause]) -> None:
         evidence = [f"     {line}" for line in cause.evidence]
         lines = [f"{place}. [{cause.kind}] {cause.sentence}{cost}", *evidence, *remedy]
         typer.echo("\n".join(map(safe, lines)) + "\n")
-
-
-def _verify(result: TrainingResult, diagnosis: Diagnosis, submission: Mapping[str, Any]) -> Verified:
-    """Run the remedy without Airflow, then its step beside the predicted one, which is kept."""
-    from inferbench_tasks.training.diagnosis import verification, verified
-
-    folder = settings.writable(settings.data_dir()) / "remedies"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result.run_id}.yaml"
-    path.write_text(as_yaml(dict(submission)))
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(path), "--inline", "-o", "json"]
-    ended = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=False
-    )  # its progress goes on to stderr
-    rows = json.loads(ended.stdout) if ended.stdout.strip() else []
-    if not rows:
-        raise StageError(
-            f"the remedy of {result.run_id} has no result; `inferbench run {path} --inline` tells why"
-        )
-    with _open() as db:
-        truth = verification.beside(diagnosis, result, result_of(db, rows[0]["run_id"]))
-        verified.keep(db, truth)
-    return truth
 
 
 def _open() -> PerfDB:

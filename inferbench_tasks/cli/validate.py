@@ -11,7 +11,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
-from inferbench_tasks.running.cluster_abilities import of_cluster_here
+from inferbench_tasks.running.cluster_abilities import ClusterAbilities, of_cluster_here, shortages_here
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.reader import read_with_jobs
@@ -55,8 +55,9 @@ def submissions(path: Path) -> list[Path]:
 
 def check_file(path: Path) -> dict[str, Any]:
     """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
+    cluster = of_cluster_here(settings.data_dir())
     try:
-        submission, jobs = read_with_jobs(path, of_cluster_here(settings.data_dir()))
+        submission, jobs = read_with_jobs(path, cluster)
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}
     return {
@@ -65,7 +66,7 @@ def check_file(path: Path) -> dict[str, Any]:
         "name": submission.name,
         "jobs": len(jobs),
         "digest": digest_of_jobs(job.digest for job in jobs),
-        "warnings": warnings(jobs),
+        "warnings": [*warnings(jobs), *_shortages(jobs, cluster)],
         "problems": [],
     }
 
@@ -77,6 +78,16 @@ def warnings(jobs: list[Job[JobBase]]) -> list[str]:
         for what, message in pipeline_of(job.spec).warnings(job.spec).items():
             messages.setdefault(what, f"{job.job_id}: {message}")
     return list(messages.values())
+
+
+def _shortages(jobs: list[Job[JobBase]], cluster: ClusterAbilities) -> list[str]:
+    """What this machine has too little of, where no device is registered: so that it can only be run here."""
+    messages = {
+        finding.message: f"{job.job_id}: {finding.fields[0]}: {finding.message}: `inferbench run` refuses it"
+        for job in jobs
+        for finding in shortages_here(job.spec)
+    }
+    return [] if not messages or cluster.devices() else list(messages.values())
 
 
 def _print(entry: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.workers.devices import gpu_count
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,35 @@ class ClusterAbilities(StoredAbilities):
         kind = spec.needed_device().kind
         most = max((len(d.cores) for d in devices if d.cores and d.device_type == kind), default=needed)
         if most < needed:
-            yield Finding(
-                (field,), f"{needed} threads need as many cores; the largest {kind} device has {most}"
-            )
+            yield Finding((field,), f"needs {needed} cores; the largest {kind} device has {most}")
 
 
 @dataclass(frozen=True)
 class MachineAbilities(StoredAbilities):
-    """Those of this process' machine, where a submission is run at once."""
+    """Those of this process' machine, where a submission is run at once: all its devices share the cores there."""
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
-        """Also that there are fewer cores than it can't do without."""
-        needed, field = spec.needed_cores()
-        there = len(os.sched_getaffinity(0))
-        few = Finding((field,), f"{needed} threads need as many cores; {there} may be used here")
-        return [*super().findings(spec), *([few] if needed > there else [])]
+        """Also that there are fewer devices, or cores, than it can't do without."""
+        return [*super().findings(spec), *shortages_here(spec)]
+
+
+def shortages_here(spec: JobBase) -> Iterator[Finding]:
+    """What this machine has too little of.
+
+    A device has one core at least, as those that workers register. GPUs that NVML does not find may still be there: of
+    them the stage says so.
+    """
+    kind, count = spec.needed_device().kind, spec.needed_devices()
+    cores = len(os.sched_getaffinity(0))
+    gpus = gpu_count() if kind == "gpu" and count > 1 else 0
+    if kind == "cpu" and count > cores:
+        message = f"needs {count} devices with a core each; {cores} core(s) may be used here"
+        yield Finding((spec.devices_field,), message)
+    elif 0 < gpus < count:
+        yield Finding((spec.devices_field,), f"needs {count} GPUs; there are {gpus} here")
+    of_device, field = spec.needed_cores()
+    if of_device * count > cores:
+        yield Finding((field,), f"needs {of_device * count} cores; {cores} may be used here")
 
 
 def of_cluster(db: PerfDB) -> ClusterAbilities:

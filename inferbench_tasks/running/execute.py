@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.located import CARRIER
-from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
+from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError, StorageError
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.fence import Fence, Holding
 from inferbench_tasks.running.interrupt import deferred
@@ -127,7 +127,10 @@ def execute_node(
             log.info("stage cancelled stage=%s job=%s: %s", stage, job_index, error)
         else:
             log.exception("stage failed stage=%s job=%s", stage, job_index)
-        invocation.tell(event="end", stage=stage, job=job_index, state=state, error=str(error))
+        refused = isinstance(error, InputError)
+        invocation.tell(
+            event="end", stage=stage, job=job_index, state=state, error=str(error), refused=refused
+        )
         if run_id is not None:
             db.stage_failed(run_id, stage, attempt, state=state, error=str(error))
         if isinstance(raised, Exception):

@@ -74,6 +74,13 @@ class Invocation:
         return Order.model_validate_json((self.dir / "order.json").read_bytes())
 
     @classmethod
+    def base_dir_of(cls, data_dir: Path, invocation_id: str) -> Path | None:
+        """The folder of the submission of a local invocation; None of any other, or where its folder was removed."""
+        path = data_dir / "invocations" / invocation_id / "order.json"
+        # Of any version: its submission may be one that this version can't read.
+        return Path(json.loads(path.read_bytes())["base_dir"]) if path.exists() else None
+
+    @classmethod
     def _at(cls, data_dir: Path, invocation_id: str) -> Invocation:
         folder = data_dir / "invocations" / invocation_id
         folder.mkdir(parents=True, exist_ok=True)

@@ -81,7 +81,7 @@ class JobBase(Spec):
         return 1
 
     def needed_cores(self) -> tuple[int, str]:
-        """How many cores of its device it can't do without, and the field that says so; 0: any number will do."""
+        """How many cores of each device it can't do without, and the field that says so; 0: any number will do."""
         return 0, ""
 
     def named_files(self) -> Iterator[NamedFile]:

@@ -33,11 +33,16 @@ def read_submission(path: Path, abilities: Abilities) -> SubmissionBase:
     return read_with_jobs(path, abilities)[0]
 
 
-def read_with_jobs(path: Path, abilities: Abilities) -> tuple[SubmissionBase, list[Job[JobBase]]]:
-    """The same with its jobs: checking made them, and of a large sweep making them again is as long as reading."""
+def read_with_jobs(
+    path: Path, abilities: Abilities, base_dir: Path | None = None
+) -> tuple[SubmissionBase, list[Job[JobBase]]]:
+    """The same with its jobs: checking made them, and of a large sweep making them again is as long as reading.
+
+    ``base_dir``: where its files must be instead of beside it.
+    """
     source = str(path)
     document = read_document(_decode(_read(path, source), source), source)
-    return _validate(document, abilities, path.absolute().parent)
+    return _validate(document, abilities, base_dir or path.absolute().parent)
 
 
 def read_submission_text(

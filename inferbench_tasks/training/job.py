@@ -236,6 +236,10 @@ class TrainingJob(JobBase):
         """All that it trains on, at once."""
         return self.devices.count
 
+    def needed_cores(self) -> tuple[int, str]:
+        """Those that its processes on a device have of their own."""
+        return self.devices.processes * (self.devices.cores or 0), "devices.cores"
+
     @property
     def foreign(self) -> bool:
         """Whether code or files of the user's are opened, which is left to a sandbox."""

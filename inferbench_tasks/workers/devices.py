@@ -72,7 +72,7 @@ def chosen(texts: Sequence[str]) -> list[str]:
     if AUTO in texts:
         if len(texts) > 1:
             raise InputError(f"--device {AUTO} finds all devices of this machine; name no other beside it.")
-        return [f"gpu:{index}" for index in range(_gpu_count())] or partitions(1)
+        return [f"gpu:{index}" for index in range(gpu_count())] or partitions(1)
     found = [find(text) for text in texts]
     for position, device in enumerate(found):
         for other in found[:position]:
@@ -87,7 +87,7 @@ def chosen(texts: Sequence[str]) -> list[str]:
     return list(texts)
 
 
-def _gpu_count() -> int:
+def gpu_count() -> int:
     """How many GPUs NVML finds; none where its package or a driver is missing."""
     try:
         import pynvml

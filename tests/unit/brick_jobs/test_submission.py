@@ -31,7 +31,7 @@ def test_threads_above_the_cores_are_refused_before_anything_starts(tmp_path: Pa
 
     path = tmp_path / "x.yaml"
     path.write_text(LIST + "bricks: {threads: 200}\n")
-    with pytest.raises(SubmissionError, match="x.yaml:6: bricks.threads: 200 threads need as many cores; "):
+    with pytest.raises(SubmissionError, match="x.yaml:6: bricks.threads: needs 200 cores; "):
         read_submission(path, MachineAbilities())
     small = Device(device_id="a", device_type="cpu", name="EPYC", host="a", cores=(0, 1))
     with pytest.raises(SubmissionError, match="the largest cpu device has 2"):

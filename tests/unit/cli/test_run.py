@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.cli.progress import Watcher
 from inferbench_tasks.cli.run import in_ci, passes, what_to_do
 from inferbench_tasks.contracts.verdict import NOTED, VALID, Reason, Verdict
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.pipelines.training import TRAINING
+from inferbench_tasks.running.invocation import Invocation
 
 LOGGING = """
 import logging
@@ -25,6 +28,21 @@ def test_a_log_on_a_full_disk_is_no_traceback() -> None:
     """What the log can't take is lost without a word: the run itself says that there is no space."""
     done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_stage_refuses_is_bad_input(tmp_path: Path) -> None:
+    """A stage that fails for other reasons is none; a stage of an older version told nothing of it."""
+    for ends, refused in (
+        ([{"error": "x", "refused": True}, {"error": "y", "refused": False}], True),
+        ([{"error": "x", "refused": False}, {"error": "y"}], False),
+    ):
+        invocation = Invocation.new(tmp_path, "x")
+        for end in ends:
+            invocation.tell(event="end", stage="generate", job=None, state="failed", **end)
+        watcher = Watcher(invocation, [])
+        with subprocess.Popen(["true"]) as child:
+            watcher.watch(child, grace_s=1.0)
+        assert watcher.refused is refused
 
 
 STOLEN = Verdict.judged([Reason(check="interference.steal", text="the hypervisor took 30% (at most 5%)")])

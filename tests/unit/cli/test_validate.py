@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_all_problems_of_all_files_come_at_once(good: Path, capsys: pytest.Captu
     assert [line.split(": ")[0] for line in err.splitlines()] == [
         f"{bad[0]}:2", f"{bad[0]}:4", f"{bad[1]}:2", f"{bad[1]}:3", str(good.parent / "none.yaml"),
     ]  # fmt: skip
+
+
+def test_what_this_machine_has_too_little_of_is_a_warning(
+    tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no device is registered: elsewhere it may run, here `run` refuses it."""
+    path = tmp_path / "many.yaml"
+    path.write_text(
+        "kind: training\nname: many\ndata: {kind: dummy, samples: 64}\n"
+        "train: {batch_size: 1, max_steps: 1}\ndevices: {count: 64, strategy: ddp}\n"
+    )
+    assert len(os.sched_getaffinity(0)) < 64
+    assert run(str(path)) == 0
+    _, err = capsys.readouterr()
+    assert ": devices.count: needs 64 devices with a core each; " in err and "`inferbench run` refuses" in err
 
 
 def test_json_has_every_file_and_problem(good: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.running.cluster_abilities import ClusterAbilities
+from inferbench_tasks.running import cluster_abilities
+from inferbench_tasks.running.cluster_abilities import ClusterAbilities, MachineAbilities
+from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.reader import read_submission_text
 
 TEXT = "kind: training\nname: x\ndata: {kind: dummy}\ndevices:\n  count: {count}\n  strategy: ddp\n"
@@ -18,8 +22,12 @@ def device(name: str, **more: object) -> Device:
 
 
 def problems(count: int, *devices: Device) -> list[str]:
+    return said(TEXT.replace("{count}", str(count)), ClusterAbilities(lambda: devices))
+
+
+def said(text: str, abilities: Abilities) -> list[str]:
     try:
-        read_submission_text(TEXT.replace("{count}", str(count)), "x.yaml", ClusterAbilities(lambda: devices))
+        read_submission_text(text, "x.yaml", abilities)
     except SubmissionError as error:
         return [str(problem) for problem in error.problems]
     return []
@@ -56,3 +64,28 @@ def test_a_job_of_one_device_asks_nothing() -> None:
     read_submission_text(
         TEXT.replace("{count}", "1").replace("ddp", "single"), "x.yaml", ClusterAbilities(never)
     )
+
+
+def test_a_machine_has_as_many_devices_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a submission that is run at once: more devices, or more cores for all of their processes, are refused."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    assert said(TEXT.replace("{count}", "2"), MachineAbilities()) == []
+    assert said(TEXT.replace("{count}", "3"), MachineAbilities()) == [
+        "x.yaml:5: devices.count: needs 3 devices with a core each; 2 core(s) may be used here"
+    ]
+    assert said(TEXT.replace("{count}", "2") + "  cores: 1\n", MachineAbilities()) == []
+    assert said(TEXT.replace("{count}", "2") + "  cores: 2\n", MachineAbilities()) == [
+        "x.yaml:7: devices.cores: needs 4 cores; 2 may be used here"
+    ]
+
+
+def test_gpus_that_nobody_sees_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where NVML finds some, too few of them are; where it finds none, its package may be what is missing."""
+    text = TEXT.replace("{count}", "4") + "  kind: gpu\n"
+    for there, problems in (
+        (0, []),
+        (1, ["x.yaml:5: devices.count: needs 4 GPUs; there are 1 here"]),
+        (4, []),
+    ):
+        monkeypatch.setattr(cluster_abilities, "gpu_count", lambda there=there: there)
+        assert said(text, MachineAbilities()) == problems

@@ -112,11 +112,11 @@ def test_the_rest_of_the_system_gets_the_other_cores(monkeypatch: pytest.MonkeyP
 def test_auto_is_the_gpus_or_else_the_cores_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """GPUs alone where there are some: a CPU device would run on the cores that feed them."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
-    monkeypatch.setattr(devices, "_gpu_count", lambda: 0)
+    monkeypatch.setattr(devices, "gpu_count", lambda: 0)
     assert devices.chosen(["auto"]) == ["cpu:1-3"]
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5})
     assert devices.chosen(["auto"]) == ["cpu:5"]
-    monkeypatch.setattr(devices, "_gpu_count", lambda: 2)
+    monkeypatch.setattr(devices, "gpu_count", lambda: 2)
     assert devices.chosen(["auto"]) == ["gpu:0", "gpu:1"]
     with pytest.raises(InputError, match="name no other beside it"):
         devices.chosen(["auto", "cpu"])

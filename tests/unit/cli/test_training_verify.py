@@ -1,0 +1,77 @@
+"""Where a remedy that is run finds the files that its training names."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.cli.training_verify import files_folder
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import Provenance
+from inferbench_tasks.pipelines.training import TRAINING
+from inferbench_tasks.running.invocation import Invocation, Order
+from inferbench_tasks.training.result import TrainingResult
+from tests.unit.training.report.results import view
+
+JOB: dict[str, Any] = {
+    "kind": "training",
+    "name": "x",
+    "data": {"kind": "folder", "path": "images", "samples": 2},
+    "model": {"kind": "file", "name": "own", "module": "net.py"},
+}
+
+
+def run_of(job: dict[str, Any], invocation: str | None = None) -> TrainingResult:
+    result = view("a").result
+    return result.model_copy(update={"provenance": Provenance(**{"job": job}), "invocation_id": invocation})
+
+
+def files(folder: Path) -> Path:
+    """An image of each of two classes, and a module: older than any run."""
+    for name in ("cats/1.png", "dogs/1.png"):
+        path = folder / "images" / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (folder / "net.py").touch()
+    for path in [folder / "images", *(folder / "images").rglob("*")]:
+        os.utime(path, (0, 0))
+    return folder
+
+
+def test_they_lie_beside_the_submission_that_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the remedy is asked for; of a run that another host made, in the folder in which it is."""
+    data_dir, there = tmp_path / "data", files(tmp_path / "there")
+    invocation = Invocation.new(data_dir, "x")
+    order = Order(
+        submission=TRAINING.submission.model_validate(JOB), base_dir=str(there), data_dir=str(data_dir)
+    )
+    invocation.place(order)
+    monkeypatch.chdir(tmp_path)
+    assert files_folder(run_of(JOB, invocation.id), data_dir) == there
+    with pytest.raises(InputError, match=f"used net.py, images, which is not in {tmp_path}: "):
+        files_folder(run_of(JOB, "another-host"), data_dir)
+    monkeypatch.chdir(there)
+    assert files_folder(run_of(JOB, "another-host"), data_dir) == there
+
+
+def test_a_training_without_files_needs_no_folder(tmp_path: Path) -> None:
+    """Its data is the installation's."""
+    assert files_folder(run_of({**JOB, "data": {"kind": "digits"}, "model": {}}), tmp_path) is None
+
+
+def test_data_that_changed_since_the_run_verifies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is another, or one that came or went, which its folder's own time tells."""
+    monkeypatch.chdir(files(tmp_path / "there"))
+    result = run_of(JOB).model_copy(update={"created_at": datetime(2026, 1, 1, tzinfo=UTC)})
+    (Path("images") / "dogs" / "2.png").touch()
+    with pytest.raises(InputError, match="images/dogs.* was changed since x-1.a"):
+        files_folder(result, tmp_path)
+    (Path("images") / "dogs" / "2.png").unlink()
+    with pytest.raises(InputError, match="images/dogs was changed since x-1.a"):
+        files_folder(result, tmp_path)
