@@ -12,7 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from inferbench_tasks.catalogue import Hardware, find_hardware
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.result import TrainingResult
@@ -24,6 +27,7 @@ DEVICE = ("forward", "loss", "backward", "optimiser")
 COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
 #: Without tensor cores for the type: autocast takes ways there that no peak of the table tells.
 _WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
+_SPEEDS = TypeAdapter(list[expected.ExpectedSpeed])
 #: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
 _VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
 
@@ -52,7 +56,7 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     count, precision = device_count(first), str(computing(first)["precision"])
     try:
         found = _factors(first, second, count, precision)
-    except InputError as error:  # of the factors that both submissions gave
+    except InputError as error:  # of the factors that the submissions gave
         return f"no expected speed: {error}"
     if found is not None:
         return Should(1 / found.speed, 1 / found.speed, DEVICE, found.steps)
@@ -86,9 +90,12 @@ def device_count(result: TrainingResult) -> int:
 
 
 def given_factors(result: TrainingResult) -> list[expected.ExpectedSpeed]:
-    """Those of its submission's block ``expected``."""
-    given = (fields_of(result).get("expected") or {}).get("factors") or []
-    return [expected.ExpectedSpeed.model_validate(factor) for factor in given]
+    """Those of its submission's block ``expected``. InputError for what another version wrote there."""
+    given = value_at(fields_of(result), "expected.factors")
+    try:
+        return _SPEEDS.validate_python(given or [])
+    except ValidationError as error:
+        raise InputError(f"this version can't read the factors that {result.run_id} was given") from error
 
 
 def _exchanges(result: TrainingResult) -> bool:

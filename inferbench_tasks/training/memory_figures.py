@@ -12,20 +12,19 @@ from inferbench_tasks.training.phases import HEAD, MEASURED
 _PART = HEAD.index("part")
 
 
-def of_epochs(
-    answers: Sequence[Answer], recording: Recording, limit_bytes: int | None
-) -> dict[str, Any] | None:
+def of_epochs(answers: Sequence[Answer], recording: Recording) -> dict[str, Any] | None:
     """None of a run whose ranks kept no count.
 
     ``major_faults``: of all ranks and their loader processes in a step, number; ``stalled_ratio``: the share of the
     time in which some task of ``scope`` (the ranks' cgroup, or the machine) waited for memory, None where the kernel
     tells none; ``swapped_in_bytes``, ``swapped_out_bytes``: of the machine in a step. ``least_available_bytes``: of the
     machine, ``most_resident_bytes``: of the ranks with their loaders, both within the measured windows;
-    ``limit_bytes``: of their cgroup.
+    ``limit_bytes``: the least of their cgroups.
     """
     epochs = [[epoch for epoch in answer.epochs if _counts(epoch)] for answer in answers]
     if not all(epochs):
         return None
+    limits = [answer.memory_limit_bytes for answer in answers if answer.memory_limit_bytes is not None]
     steps = min(sum(_steps(epoch) for epoch in of) for of in epochs)
     windows = [(epoch.window_start_ns or 0, epoch.window_end_ns or 0) for epoch in epochs[0]]
     return {
@@ -36,7 +35,7 @@ def of_epochs(
         **{name: _each_step(epochs[0], name, steps) for name in ("swapped_in_bytes", "swapped_out_bytes")},
         "least_available_bytes": _extreme(recording, "host", "memory_available_bytes", windows, min),
         "most_resident_bytes": _extreme(recording, "server", "rss_bytes", windows, max),
-        "limit_bytes": limit_bytes,
+        "limit_bytes": min(limits, default=None),
     }
 
 

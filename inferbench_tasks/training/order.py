@@ -88,7 +88,8 @@ class Epoch(BaseModel):
 
 class Answer(BaseModel):
     """What a rank did. ``parameters``: sum and sum of squares of all weights at the end, for comparison of ranks.
-    ``probes``: see ``training.probes``.
+    ``probes``: see ``training.probes``. ``memory_limit_bytes``: of its cgroup, which who collects may not be in; None
+    without a limit.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -102,6 +103,7 @@ class Answer(BaseModel):
     device: str
     versions: dict[str, Any] = {}
     probes: dict[str, float | None] = {}
+    memory_limit_bytes: int | None = None
 
 
 def answer_path(folder: Path, rank: int) -> Path:

@@ -27,13 +27,16 @@ def peak_flops(sheet: Hardware, precision: str | None, *, tf32_for_fp32: bool = 
     return tflops * 1e12 if tflops else None
 
 
-def device_flops(device: str | None, precision: str, cores: float | None = None) -> float | None:
+def device_flops(
+    device: str | None, precision: str | None, cores: float | None = None, *, tf32_for_fp32: bool = False
+) -> float | None:
     """FLOP/s of the datasheet of a device by its name; None where the table has not both.
 
-    ``cores``: of a CPU those that may be used: more than a processor has are several processors.
+    ``cores``: of a CPU those that may be used: more than a processor has are several processors. ``tf32_for_fp32``: see
+    ``peak_flops``.
     """
     sheet = find_hardware(device) if device else None
-    peak = peak_flops(sheet, precision) if sheet is not None else None
+    peak = peak_flops(sheet, precision, tf32_for_fp32=tf32_for_fp32) if sheet is not None else None
     if sheet is None or peak is None:
         return None
     processors = cores / sheet.cores if sheet.kind == "cpu" and cores and sheet.cores else 1.0
@@ -41,8 +44,13 @@ def device_flops(device: str | None, precision: str, cores: float | None = None)
 
 
 def least_forward_s(
-    device: str | None, precision: str, flop: float | None, cores: float | None = None
+    device: str | None,
+    precision: str | None,
+    flop: float | None,
+    cores: float | None = None,
+    *,
+    tf32_for_fp32: bool = False,
 ) -> float | None:
     """Seconds that no program can do without for ``flop``, as they are counted, see ``device_flops``."""
-    peak = device_flops(device, precision, cores)
+    peak = device_flops(device, precision, cores, tf32_for_fp32=tf32_for_fp32)
     return flop / (FEWER_PRODUCTS * peak) if peak and flop else None

@@ -1,14 +1,16 @@
-"""Columns that time the launching of work instead of the work: faster than the device's datasheet allows."""
+"""Columns that time the launching of work instead of the work: faster than the device's datasheet allows.
+
+By the same bound as of runs that were measured here (``diagnosis.runs.impossible``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.contradiction import same_run
 from inferbench_tasks.training.imported.rows import Import, TableRow
-from inferbench_tasks.training.peak import peak_flops
+from inferbench_tasks.training.peak import FEWER_PRODUCTS, device_flops, least_forward_s
 
 #: FLOP of one forward pass of one image of 224 x 224 (a multiply-add is two), counted over the network's graph.
 FORWARD_FLOP = {"resnet50": 2 * 4.089e9}
@@ -17,21 +19,26 @@ SAME_RATIO = 0.1
 
 
 def find(content: Import) -> Iterator[Cause]:
-    """The forward passes of a table whose FLOP/s are above the peak of their device."""
+    """The forward passes of a table that took less than the least time of their work on their device, where fp32 may
+    have been computed in TF32: nothing in a table says that it was not.
+    """
     impossible = [
-        (row, batch, flops, peak)
+        (row, seconds, batch, flop, peak)
         for row in content.rows
-        if (batch := _batch_size(row, content))
-        and (flops := _flops(row, batch))
-        and (peak := _peak_flops(row))
-        and flops > peak
+        if (seconds := row.forward_s)
+        and (batch := _batch_size(row, content))
+        and (flop := _flop(row, batch))
+        and (peak := device_flops(row.device, row.precision, tf32_for_fp32=True))
+        and (least_s := least_forward_s(row.device, row.precision, flop, tf32_for_fp32=True))
+        and seconds < least_s
     ]
     if not impossible:
         return
     evidence = [
-        f"{row.source}: {row.label}: forward {row.forward_s:.4f} s for {batch} images is "
-        f"{flops / 1e12:.0f} TFLOP/s; the datasheet has {peak / 1e12:.1f}"
-        for row, batch, flops, peak in impossible
+        f"{row.source}: {row.label}: forward {seconds:.4f} s for {batch} images is {flop / seconds / 1e12:.0f} "
+        f"TFLOP/s; the datasheet has {peak / 1e12:.1f}, of which algorithms that need fewer products make "
+        f"{FEWER_PRODUCTS:g} times as much at most"
+        for row, seconds, batch, flop, peak in impossible
     ]
     for row, *_ in impossible:
         beside = _inference_beside(row, content.rows)
@@ -60,14 +67,10 @@ def _batch_size(row: TableRow, content: Import) -> int | None:
     return own or content.batch_size
 
 
-def _flops(row: TableRow, batch_size: int) -> float | None:
+def _flop(row: TableRow, batch_size: int) -> float | None:
+    """Of a forward pass of a batch; None of a network whose work is not known."""
     flop = FORWARD_FLOP.get(_network(row.model))
-    return flop * batch_size / row.forward_s if flop and row.forward_s else None
-
-
-def _peak_flops(row: TableRow) -> float | None:
-    sheet = find_hardware(row.device)
-    return None if sheet is None else peak_flops(sheet, row.precision, tf32_for_fp32=True)
+    return flop * batch_size if flop else None
 
 
 def _inference_beside(row: TableRow, rows: list[TableRow]) -> TableRow | None:

@@ -40,7 +40,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Work out the figures, judge them, and write the result once."""
-    from inferbench_tasks.monitors import environment, memory_stalls
+    from inferbench_tasks.monitors import environment
     from inferbench_tasks.monitors.records import read_recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
     from inferbench_tasks.perfdb.store import PerfDB
@@ -73,7 +73,7 @@ def run(inp: Input, ctx: Context) -> Output:
     summary = summarise(answers, job)
     rate = summary["bare"]["samples_per_s"]
     summary["spending"] = spending.of_training(answers, job, recording, hardware, rate)
-    summary["memory"] = memory_figures.of_epochs(answers, recording, memory_stalls.limit_bytes())
+    summary["memory"] = memory_figures.of_epochs(answers, recording)
     proof = certificate.certify(answers, summary, ledger, job.data.read, inp.generate.samples)
     left_out = inp.generate.left_out or {}
     if left_out.get("broken"):

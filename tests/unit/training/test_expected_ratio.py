@@ -61,6 +61,18 @@ def test_a_clusters_own_devices_come_before_the_product() -> None:
     assert ratio(jade, jade) is None
 
 
+def test_factors_of_another_version_are_said_and_break_nothing() -> None:
+    """What a later version keeps in the block ``expected`` is left aside, with the run that has it."""
+    later = run(A40)
+    for block in ({"factors": [{"device": "A40", "times": 2}]}, {"factors": "A40"}):
+        job = {**later.provenance.model_dump()["job"], "expected": block}
+        of = later.model_copy(update={"provenance": Provenance(**{"job": job})})
+        assert "can't read the factors that x-1.a was given" in reason(of, run(V100))
+    assert expected(
+        later.model_copy(update={"provenance": Provenance(**{"job": {"expected": ["A40"]}})}), run(V100)
+    )
+
+
 def test_runs_of_different_numbers_of_devices_have_no_expectation() -> None:
     """One and eight: neither factor is of both, and the reason says so."""
     assert "1 and 8 devices" in reason(run(A40), run(V100, 8))

@@ -16,8 +16,11 @@ GROWN = MemoryGrown(
 
 
 def test_counters_become_figures_of_a_step() -> None:
-    """30 faults in 10 steps of each of two ranks are 6 a step; stalls count once, for all read the same counter."""
+    """30 faults in 10 steps of each of two ranks are 6 a step; stalls count once, for all read the same counter. The
+    limit is the ranks' own, the least of them, wherever the figures are worked out.
+    """
     answers = [answer(0), answer(1)]
+    answers[0].memory_limit_bytes, answers[1].memory_limit_bytes = 900, 800
     for of in answers:
         for epoch in of.epochs:
             epoch.memory = GROWN
@@ -35,7 +38,7 @@ def test_counters_become_figures_of_a_step() -> None:
         },
         {},
     )
-    figures = of_epochs(answers, recording, 800)
+    figures = of_epochs(answers, recording)
     assert figures is not None
     assert figures["major_faults"] == pytest.approx(2 * 30 * len(steps) / sum(steps))
     assert figures["swapped_in_bytes"] == pytest.approx(1000 * len(steps) / sum(steps))
@@ -46,4 +49,4 @@ def test_counters_become_figures_of_a_step() -> None:
 
 def test_a_run_without_counters_has_no_figures() -> None:
     """None, and no zeros."""
-    assert of_epochs([answer(0)], EMPTY, None) is None
+    assert of_epochs([answer(0)], EMPTY) is None
