@@ -16,18 +16,14 @@ run is not decided, and fails as well: exit 1.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
 import sys
-import tempfile
-import time
 from collections import defaultdict
-from pathlib import Path
 
 from benchmarks.training.cases import NOT_HERE, Case, cases, clean
-from benchmarks.training.rows import Row, Rows, conditions
+from benchmarks.training.rows import Row, Rows, conditions, due, is_valid, options_of
 
 CLEAN_RUNS, QUICK_CLEAN_RUNS = 20, 4
 #: Strengths in the order of their parts: the middle one, the weakest, the strongest.
@@ -67,10 +63,6 @@ def run_case(case: Case, verify: bool) -> Row:
         return {"case": case.name, "rule": case.rule, "failed": errors[-2000:]}
     row: Row = json.loads(out.splitlines()[-1])
     return row
-
-
-def is_valid(row: Row) -> bool:
-    return row.get("verdict") == "valid"
 
 
 def table(rows: list[Row]) -> None:
@@ -121,6 +113,10 @@ def gates(rows: list[Row]) -> bool:
     return decided and not broken and all(sum(held) >= bound * len(held) for _, held, bound in shares)
 
 
+def _key(row: Row) -> tuple[int, str]:
+    return row["number"], row["case"]
+
+
 def _why(row: Row) -> list[str]:
     if "verdict" in row:
         return list(row["reasons"])
@@ -138,34 +134,22 @@ def _names(faults: list[Case]) -> list[str]:
 
 def main() -> None:
     """Run what has no valid row yet, then the table and the gates of all rows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__, "faults")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=[*_names(cases()), "clean"])
     parser.add_argument("--verify", action="store_true", help="run each remedy under its fault")
-    parser.add_argument("--tries", type=int, default=3, help="of a case whose runs are not valid")
-    parser.add_argument("--minutes", type=float, help="start no run after so long")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-faults.jsonl")
     options = parser.parse_args()
-    started_s = time.monotonic()
     kept = Rows(options.rows, conditions(verify=options.verify))
     kept.say_others()
     plan = planned(options.quick, options.only, options.seed)
-    for attempt in range(options.tries):
-        for number, case in plan:
-            if options.minutes and time.monotonic() - started_s > 60 * options.minutes:
-                break
-            mine = [row for row in kept.read() if (row["case"], row["number"]) == (case.name, number)]
-            if len(mine) > attempt or any(is_valid(row) for row in mine):
-                continue
-            row = run_case(case, options.verify) | {"number": number}
-            kept.add(row)
-            what = row.get("named") or "no cause" if "verdict" in row else ", ".join(_why(row))
-            print(f"{case.name}: {row.get('verdict', '')} {what}", file=sys.stderr, flush=True)
-    wanted = {(case.name, number) for number, case in plan}
-    rows = [row for row in kept.read() if (row["case"], row["number"]) in wanted]
+    for number, case in due(plan, kept, lambda work, row: _key(row) == (work[0], work[1].name), options):
+        row = run_case(case, options.verify) | {"number": number}
+        kept.add(row)
+        what = row.get("named") or "no cause" if "verdict" in row else ", ".join(_why(row))
+        print(f"{case.name}: {row.get('verdict', '')} {what}", file=sys.stderr, flush=True)
+    wanted = {(number, case.name) for number, case in plan}
+    rows = [row for row in kept.read() if _key(row) in wanted]
     table(rows)
     raise SystemExit(0 if gates(rows) else 1)
 

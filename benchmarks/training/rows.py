@@ -6,21 +6,25 @@ cores, torch, and the options that change what a row says. Others stay in the fi
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from inferbench_tasks.monitors.environment import git_state
 from inferbench_tasks.workers.devices import cpu_model
 
 Row = dict[str, Any]
+Work = TypeVar("Work")
 #: Where a row keeps what it was measured by.
 BY = "measured_by"
 
@@ -70,3 +74,45 @@ class Rows:
 
     def _all(self) -> list[Row]:
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+
+def options_of(doc: str | None, name: str) -> argparse.ArgumentParser:
+    """What such benchmarks are asked: ``--tries``, ``--minutes`` and ``--rows``, a file called after ``name``."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=3, help="of what has no valid run")
+    parser.add_argument("--minutes", type=float, help="start no run after so long")
+    usual = Path(tempfile.gettempdir()) / f"training-{name}.jsonl"
+    parser.add_argument("--rows", type=Path, default=usual, help="where rows are kept [%(default)s]")
+    return parser
+
+
+def is_valid(row: Mapping[str, Any]) -> bool:
+    """Whether its run counts."""
+    return row.get("verdict") == "valid"
+
+
+def any_valid(rows: Sequence[Row]) -> bool:
+    """Whether one of them decides."""
+    return any(map(is_valid, rows))
+
+
+def due(
+    plan: Sequence[Work],
+    kept: Rows,
+    of: Callable[[Work, Row], bool],
+    options: argparse.Namespace,
+    decided: Callable[[list[Row]], bool] = any_valid,
+) -> Iterator[Work]:
+    """What is to be run, one after the other: all of the plan once, then again what is not ``decided``, up to
+    ``options.tries`` rows of each; nothing after ``options.minutes``.
+
+    ``of``: whether a row is of a work. Whoever takes a work adds its row to ``kept`` before asking for the next.
+    """
+    started_s = time.monotonic()
+    for attempt in range(options.tries):
+        for work in plan:
+            if options.minutes and time.monotonic() - started_s > 60 * options.minutes:
+                return
+            mine = [row for row in kept.read() if of(work, row)]
+            if len(mine) <= attempt and not decided(mine):
+                yield work

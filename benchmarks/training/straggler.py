@@ -12,27 +12,21 @@ Exit 0 only if both have all their runs and hold.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from benchmarks.regression.workplace import workplace
 from benchmarks.training import injections
 from benchmarks.training.cases import Case
-from benchmarks.training.faults import is_valid
 from benchmarks.training.one_run import trained
-from benchmarks.training.rows import Rows, conditions
+from benchmarks.training.rows import Row, Rows, conditions, due, is_valid, options_of
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.diagnosis import measured, raw
 from inferbench_tasks.training.job import TrainingJob
 
-Row = dict[str, Any]
 RULE, HELD, CLEAN = "straggler", "held back", "clean"
 #: Of its time rank 1 is stopped so much: it runs at 80%.
 STOPPED, HELD_RANK = 0.2, 1
@@ -83,7 +77,7 @@ def gates(rows: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[str, str, 
         (HELD, f"a rank at {1 - STOPPED:.0%} is found within {MOST_STEPS} steps"),
         (CLEAN, "no straggler in clean runs"),
     ):
-        valid = [row for row in rows if row["case"] == kind and is_valid(dict(row))]
+        valid = [row for row in rows if row["case"] == kind and is_valid(row)]
         right = [
             row["named"][:1] == [RULE] and row["rank"] == HELD_RANK and row["steps"] <= MOST_STEPS
             for row in valid
@@ -97,30 +91,19 @@ def gates(rows: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[str, str, 
 
 def main() -> int:
     """Run what has no valid row yet, then the gates as far as they are decided."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__, "straggler")
     parser.add_argument("--runs", type=int, default=20, help="of each kind")
-    parser.add_argument("--tries", type=int, default=3, help="of a run that is not valid")
-    parser.add_argument("--minutes", type=float, help="start no run after so long")
-    parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-straggler.jsonl")
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         parser.error("two ranks on cores of their own need two cores")
-    started_s = time.monotonic()
     kept = Rows(options.rows, conditions())
     kept.say_others()
-    for attempt in range(options.tries):
-        for kind, number in planned(options.runs):
-            if options.minutes and time.monotonic() - started_s > 60 * options.minutes:
-                break
-            mine = [row for row in kept.read() if (row["case"], row["number"]) == (kind, number)]
-            if len(mine) > attempt or any(is_valid(row) for row in mine):
-                continue
-            row = row_of(kind, number)
-            kept.add(row)
-            said = ", ".join(row["named"]) or "no cause"
-            print(f"{kind} {number}: {row['verdict']} {said}", file=sys.stderr, flush=True)
+    plan = planned(options.runs)
+    for kind, number in due(plan, kept, lambda work, row: (row["case"], row["number"]) == work, options):
+        row = row_of(kind, number)
+        kept.add(row)
+        said = ", ".join(row["named"]) or "no cause"
+        print(f"{kind} {number}: {row['verdict']} {said}", file=sys.stderr, flush=True)
     told = gates(kept.read(), options.runs)
     for word, what, of in told:
         print(f"{word:10} {what}: {of}")

@@ -19,22 +19,19 @@ undecided for want of valid runs. Exit 0 only if all have passed.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.regression.workplace import workplace
 from benchmarks.training.cases import Case
-from benchmarks.training.faults import is_valid
 from benchmarks.training.one_run import trained
 from benchmarks.training.peers import measured as beside_plain
 from benchmarks.training.peers import ratio as ratio_of
-from benchmarks.training.rows import Row, Rows, conditions
+from benchmarks.training.rows import Row, Rows, any_valid, conditions, due, is_valid, options_of
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.diagnosis import raw
 from inferbench_tasks.training.diagnosis.observation import Steps
@@ -151,7 +148,7 @@ def cost_row(pairs: int) -> Row:
 
 def gates(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """(what, word, of which runs) of each gate."""
-    valid = [row for row in rows if is_valid(dict(row)) and row["case"] in cases()]
+    valid = [row for row in rows if is_valid(row) and row["case"] in cases()]
     alone = [row for row in valid if not row["overlaps"]]
     explained = {row["case"]: [row["explained"]] for row in valid}
     told = [
@@ -221,28 +218,17 @@ def table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def main() -> int:
     """Run what has no valid row yet, then the runs and the gates."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__, "sums")
     parser.add_argument("--only", choices=ORDER)
-    parser.add_argument("--tries", type=int, default=3, help="of a case whose runs are not valid")
     parser.add_argument("--pairs", type=int, default=60, help="of epochs beside a plain loop's")
-    parser.add_argument("--minutes", type=float, help="start no run after so long")
-    parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-sums.jsonl")
     options = parser.parse_args()
-    started_s = time.monotonic()
     kept = Rows(options.rows, conditions(pairs=options.pairs))
     kept.say_others()
-    for attempt in range(options.tries):
-        for name in ORDER:
-            late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
-            mine = [row for row in kept.read() if row["case"] == name]
-            decided = any(is_valid(row) for row in mine) if name != COST else _decided(mine)
-            if late or options.only not in (None, name) or len(mine) > attempt or decided:
-                continue
-            row = cost_row(options.pairs) if name == COST else row_of(name, cases()[name])
-            kept.add(row)
-            print(f"{name}: {row['verdict']}", file=sys.stderr, flush=True)
+    plan = [name for name in ORDER if options.only in (None, name)]
+    for name in due(plan, kept, lambda work, row: row["case"] == work, options, _decided):
+        row = cost_row(options.pairs) if name == COST else row_of(name, cases()[name])
+        kept.add(row)
+        print(f"{name}: {row['verdict']}", file=sys.stderr, flush=True)
     rows = kept.read()
     table(rows)
     told = gates(rows)
@@ -252,7 +238,11 @@ def main() -> int:
 
 
 def _decided(rows: Sequence[Row]) -> bool:
-    return any(row["cpu"][2] <= INSTRUMENTS or row["cpu"][1] > INSTRUMENTS for row in rows)
+    """Whether one of a case's runs is valid; of the cost whether one interval lies on one side of its bound."""
+    costs = [row["cpu"] for row in rows if row["case"] == COST]
+    return (
+        any(high <= INSTRUMENTS or low > INSTRUMENTS for _, low, high in costs) if costs else any_valid(rows)
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.training import peers, straggler
-from benchmarks.training.rows import BY, Rows, conditions
+from benchmarks.training.rows import BY, Rows, conditions, due, options_of
 from inferbench_tasks.training.diagnosis.runs import straggler as rule
 from tests.unit.training.diagnosis.runs.test_ranks import COUNT, steps, two
 
@@ -40,6 +40,25 @@ def test_a_stale_row_decides_no_case(tmp_path: Path) -> None:
         for pairs in (40, 10)
     ]
     assert states == [peers.KEPT, "not run"]
+
+
+def test_what_is_due_is_run_in_turns_until_it_is_valid(tmp_path: Path) -> None:
+    """All once, then again what has no valid row, as often as tries say; rows of before count as tries."""
+    kept = Rows(tmp_path / "r", {})
+    kept.add({"case": "b", "verdict": "disturbed"})
+    options = options_of("", "x").parse_args(["--tries", "3"])
+    began = []
+    for case in due("abc", kept, lambda work, row: row["case"] == work, options):
+        began.append(case)
+        valid = case == "a" or began.count(case) == 2
+        kept.add({"case": case, "verdict": "valid" if valid else "disturbed"})
+    assert began == ["a", "c", "b", "c", "b"]
+
+
+def test_nothing_is_begun_after_the_minutes(tmp_path: Path) -> None:
+    """A row's own time is not cut short; the next work is not begun."""
+    options = options_of("", "x").parse_args(["--minutes", "1e-9"])
+    assert list(due("ab", Rows(tmp_path / "r", {}), lambda work, row: False, options)) == []
 
 
 def held(named: list[str], rank: int | None) -> dict[str, Any]:
