@@ -373,6 +373,37 @@ def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: Per
         assert Path(download.value.path()).read_bytes().startswith(begins)
 
 
+def test_trainings_are_sorted_compared_and_opened(page: Page, site: Site) -> None:
+    """Sorted by a click on a figure, both ticked by the keyboard and compared, the slower one's step twice as long; a
+    run's own page draws where its step goes.
+    """
+    page.goto(f"{site.url}/inferbench/trainings")
+    rows = page.get_by_role("region", name="Trainings").locator("tbody tr")
+    rows.first.wait_for()
+    page.get_by_role("link", name="samples/s").click()
+    page.locator("th[aria-sort=descending]", has_text="samples/s").wait_for()
+    assert [row.locator("td.id").inner_text() for row in rows.all()] == ["x-1.fast", "x-1.slow"]
+    page.get_by_role("link", name="samples/s").click()
+    page.locator("th[aria-sort=ascending]", has_text="samples/s").wait_for()
+    assert [row.locator("td.id").inner_text() for row in rows.all()] == ["x-1.slow", "x-1.fast"]
+    page.screenshot(path=site.shots / "14-trainings.png", full_page=True)
+    page.goto(f"{site.url}/inferbench/trainings?sort=-samples_per_s")
+    for run in ("x-1.fast", "x-1.slow"):
+        page.get_by_label(f"compare {run}").focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Compare 2 chosen").press("Enter")
+    figures = page.get_by_role("region", name="Figures of x-1.slow")
+    step = figures.locator("tr", has=page.get_by_role("rowheader", name="step, ms", exact=True))
+    step.wait_for()
+    assert "2.000" in step.inner_text() and "worse" in step.inner_text()
+    page.screenshot(path=site.shots / "14-trainings-compared.png", full_page=True)
+    page.get_by_role("link", name="x-1.slow").click()
+    page.get_by_role("heading", name="x-1.slow").wait_for()
+    page.get_by_text("Where the time of a step goes").first.wait_for()
+    page.locator(".js-plotly-plot").first.wait_for()
+    assert "24 ms" in page.locator(".tiles").inner_text() or "24.0" in page.locator(".tiles").inner_text()
+
+
 def test_a_night_leads_to_the_runs_of_its_pair(page: Page, site: Site) -> None:
     """A click on a point of a series opens the comparison of a baseline's run and a candidate's."""
     page.goto(f"{site.url}/inferbench/regression")
