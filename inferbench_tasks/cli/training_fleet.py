@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, safe, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, LEAST_OTHERS
@@ -70,6 +70,10 @@ def fleet(
             emit(rows, output)
             return
         found = fleets(results, rate)
+        if not found and run:
+            raise StageError(
+                "the epochs that ran are valid on less than two devices of a kind: see their verdicts"
+            )
         if not found:
             raise InputError(
                 "no job has valid runs on two devices of a kind; `inferbench training fleet --run` runs one on each "
