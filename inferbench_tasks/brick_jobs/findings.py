@@ -11,7 +11,7 @@ from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.bricks.inputs import sized
-from inferbench_tasks.bricks.runtimes import RUNTIMES, runtime_of
+from inferbench_tasks.bricks.runtimes import RUNTIMES, precision_problem, runtime_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.problem import did_you_mean, show
@@ -111,11 +111,8 @@ def _runtime(spec: BricksJob) -> Iterator[Finding]:
     except InputError as error:  # a third party's that can't be imported
         yield Finding(("bricks.runtime",), str(error))
         return
-    if spec.bricks.precision not in runtime.precisions:
-        yield Finding(
-            ("bricks.precision", "bricks.runtime"),
-            f"{runtime.title} bricks are of {', '.join(runtime.precisions)}; got {spec.bricks.precision}",
-        )
+    if (problem := precision_problem(runtime, spec.bricks.precision)) is not None:
+        yield Finding(("bricks.precision", "bricks.runtime"), problem)
 
 
 def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:

@@ -25,9 +25,9 @@ def made_from(
     return _key(resolve(model, base_dir).settings(), precision, shapes or {})
 
 
-def made_from_card(card: ModelCard) -> str:
-    """The same of a registered model in fp32, none of whose inputs is free."""
-    return _key(settings_of(card), "fp32", {})
+def made_from_card(card: ModelCard, precision: str = "fp32") -> str:
+    """The same of a registered model none of whose inputs is free."""
+    return _key(settings_of(card), precision, {})
 
 
 def _key(source: Mapping[str, Any], precision: str, shapes: Mapping[str, Sequence[int]]) -> str:

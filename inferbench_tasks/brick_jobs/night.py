@@ -25,7 +25,7 @@ from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
-from inferbench_tasks.brick_jobs.made_from import made_from_card
+from inferbench_tasks.brick_jobs.names import NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of
 from inferbench_tasks.brick_jobs.uncut import failed, uncut
 from inferbench_tasks.brick_jobs.useful import Cut, Lacking, lacking, within
@@ -166,20 +166,12 @@ class _Models:
                 )  # fmt: skip
 
     def cuts(self, setting: Setting) -> list[dict[str, Any]]:
-        """How each model was cut last, by the names under which it is to be had: of registered models their newest
-        version, by what it was made from."""
-        names: dict[str, set[str]] = {}
-        for card in self._registered.values():
-            names.setdefault(made_from_card(card), set()).add(card.name)
-        newest: dict[Cut, dict[str, Any]] = {}
-        for cut in self._found(setting, {}):
-            of = set().union(*(names.get(key, set()) for key in cut.get("made_from") or ()))
-            if cut["model"] not in self._registered:
-                of |= set() if of and cut["model"] not in ZOO else {cut["model"]}
-            for name in of:
-                newest.setdefault((name, cut["batch_size"], cut["granularity"]), {**cut, "model": name})
-        self._parts = {cut: set(one["parts"]) for cut, one in newest.items()}
-        return list(newest.values())
+        """How each model was cut last; see ``Names``."""
+        current = Names(self._registered.values()).current(self._found(setting, {}))
+        self._parts = {
+            (one["model"], one["batch_size"], one["granularity"]): set(one["parts"]) for one in current
+        }
+        return current
 
     def _found(self, setting: Setting, of: dict[str, Any]) -> list[dict[str, Any]]:
         """How models were cut for a runtime and an instruction set, the newest first."""
@@ -188,13 +180,13 @@ class _Models:
         where |= {
             "precision": of_precision("fp32")
         }  # others are made by submissions, which compare the answers
+        # These are of one view, runtime, instruction set and precision.
         fields = ("model", "batch_size", "granularity", "parts", "work", "made_from")
-        order = [("cut_at", -1), ("created_at", -1)]
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS)
                 .find(where | of, {**dict.fromkeys(fields, 1), "_id": 0})
-                .sort(order)
+                .sort(list(NEWEST_FIRST))
             ),
             "reading decompositions",
         )

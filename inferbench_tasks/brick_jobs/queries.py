@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
 from inferbench_tasks.brick_jobs.uncut import notes
 from inferbench_tasks.bricks.measure.method import Setting, runtime_name
@@ -106,15 +107,21 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
 
     A registered model whose newest version was not cut yet stands first, without numbers (``note``), for the runtime of
     the nights: of another one only what was asked for is cut. Then those with
-    the most missing; a model of which all is known is none of them. ``newest``: of so many settings
+    the most missing; a model of which all is known is none of them, and what only an older version of a registered
+    model consists of is missing to nobody (``Names``). ``newest``: of so many settings
     only, those that were begun last.
     """
     rows = []
-    cuts = find(
-        db, DECOMPOSITIONS, {"model": {"$exists": True}},
-        {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1, "precision": 1, "runtime": 1},
-    )  # fmt: skip
     cards = ModelRepository(db).search()
+    cuts = Names(cards).current(
+        find(
+            db,
+            DECOMPOSITIONS,
+            {"model": {"$exists": True}},
+            dict.fromkeys(("parts", *FIELDS), 1),
+            NEWEST_FIRST,
+        )
+    )
     for setting in settings_of(db, device)[:newest]:
         rows += [
             _gap(setting, name, {"batch_size": 1, "granularity": "1"}, None, None, note)
@@ -176,8 +183,10 @@ def models_of(
     """The models that were cut for a task and a runtime; InputError names the tasks that there are."""
     where = {"batch_size": batch_size, "granularity": granularity, "precision": of_precision(precision)}
     where["runtime"] = of_runtime(runtime)
-    cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1})
-    names = sorted({cut["model"] for cut in cuts if cut.get("task") == task and cut.get("model")})
+    cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1, "made_from": 1})
+    known = Names(ModelRepository(db).search())
+    of_task = [cut for cut in cuts if cut.get("task") == task and cut.get("model")]
+    names = sorted({name for cut in of_task for name in known.of(cut) or {cut["model"]}})
     if not names:
         tasks = ", ".join(sorted({cut["task"] for cut in cuts if cut.get("task")})) or "none"
         raise InputError(

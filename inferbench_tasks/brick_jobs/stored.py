@@ -11,6 +11,7 @@ from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precis
 from inferbench_tasks.brick_jobs.documents import cut_of, of_one
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.layers_known import require_layers
+from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
@@ -19,6 +20,8 @@ from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.card import ModelCard
+from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 
 #: In place of an instruction set, of cuts that are of none.
@@ -88,9 +91,14 @@ def _newest_cuts(
 
     At another batch size where it was never cut at this one.
     """
-    where = {"model": model, "granularity": granularity, "precision": of_precision(precision)}
+    where: dict[str, Any] = {"granularity": granularity, "precision": of_precision(precision)}
     where["runtime"] = of_runtime(runtime)
-    newest = newest_of(db, where, batch_size)
+    newest: dict[str, dict[str, Any]] = {}
+    # What was registered is known by its content: it may have been cut as a file, under another name.
+    if (card := _registered(db, model)) is not None:
+        of_card = newest_of(db, where | {"made_from": made_from_card(card, precision)}, batch_size)
+        newest = {name: {**cut, "model": model} for name, cut in of_card.items()}
+    newest = newest or newest_of(db, where | {"model": model}, batch_size)
     if not newest:
         require_layers(db, model, granularity, precision, runtime)
         raise InputError(
@@ -99,6 +107,14 @@ def _newest_cuts(
             field="model",
         )
     return newest
+
+
+def _registered(db: PerfDB, name: str) -> ModelCard | None:
+    """The newest version of that name; None where nothing is registered under it."""
+    try:
+        return ModelRepository(db).show(name)
+    except InputError:
+        return None
 
 
 def newest_of(db: PerfDB, where: Mapping[str, Any], batch_size: int) -> dict[str, dict[str, Any]]:

@@ -44,7 +44,7 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
     base_dir = file.absolute().parent
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         processor = processor_of(db, wish.device)
-        overheads = {key: _overhead(db, key, processor) for key in _by(jobs, _way)}
+        overheads = {key: _overhead(db, key, processor, wish.cores) for key in _by(jobs, _way)}
         rows: dict[int, dict[str, Any]] = {}
         with progress() as bar:
             task = bar.add_task("preparing", total=None)
@@ -147,19 +147,21 @@ def _row(
     return {"job": job.job_id, "point": job.point, **row_of(job.spec, timed, overhead, base_dir, shapes)}
 
 
-def _overhead(db: PerfDB, way: Way, processor: str | None) -> Overhead | str:
+def _overhead(db: PerfDB, way: Way, processor: str | None, cores: int | None) -> Overhead | str:
     """What the server adds; why it is not known where a busy machine did not let it be measured: jobs of other
     protocols and clients are predicted all the same."""
     try:
-        return overhead_of(db, way, processor)
+        return overhead_of(db, way, processor, cores)
     except StageError as error:
         return str(error)
 
 
 def _none(job: Job[JobSpec], why: str) -> dict[str, Any]:
     """The row of a job of which nothing can be said."""
+    from inferbench_tasks.brick_jobs.under_load.rows import NONE
+
     none: dict[str, Any] = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
-    return {"job": job.job_id, "point": job.point, **none, "state": f"no prediction: {why}"}
+    return {"job": job.job_id, "point": job.point, **none, "state": f"{NONE}{why}"}
 
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,8 +38,14 @@ def known_runtime(runtime: str, view: str = "runtime", precision: str = "fp32") 
 
     of = runtime_here(runtime, "--runtime")
     of.require_view(view)
-    if precision not in of.precisions:
-        raise InputError(
-            f"{of.title} bricks are of {', '.join(of.precisions)}, not {precision!r}", field="precision"
-        )
+    require_precision(runtime, precision)
     return runtime
+
+
+def require_precision(runtime: str, precision: str) -> None:
+    """InputError lists the precisions whose bricks a runtime computes; it need not be installed."""
+    from inferbench_tasks.bricks.runtimes import precision_problem, runtime_of
+
+    problem = precision_problem(runtime_of(runtime, "--runtime"), precision)
+    if problem is not None:
+        raise InputError(problem, field="precision")

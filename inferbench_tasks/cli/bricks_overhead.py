@@ -28,14 +28,14 @@ def processor_of(db: PerfDB, device: str) -> str | None:
     return named(db, device) if device else None
 
 
-def overhead_of(db: PerfDB, way: Way, processor: str | None) -> Overhead:
+def overhead_of(db: PerfDB, way: Way, processor: str | None, cores: int | None) -> Overhead:
     """What the server adds: stored, or measured here."""
     from inferbench_tasks.brick_jobs.under_load.overhead import of_processor, stored
 
     backend, protocol, client = way
     fields: dict[str, str | int] = {"backend": backend, "protocol": protocol, "client": client}
     if processor is not None:
-        return of_processor(db, fields, processor)
+        return of_processor(db, fields, processor, cores)
     conditions = _here(fields)
     return stored(db, conditions.model_dump()) or _measured(db, conditions)
 

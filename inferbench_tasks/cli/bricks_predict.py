@@ -18,6 +18,7 @@ from inferbench_tasks.cli.bricks_options import (
     SHAPE,
     known_precision,
     known_runtime,
+    require_precision,
 )
 from inferbench_tasks.cli.bricks_wish import Wish
 from inferbench_tasks.errors import InputError
@@ -30,6 +31,13 @@ MODELS = typer.Argument(
 )
 DEVICE = typer.Option(
     "", "--device", help="Part of a processor's name: from what is stored of it alone; nothing is timed."
+)
+CORES = typer.Option(
+    None,
+    "--cores",
+    min=1,
+    max=4096,
+    help="Cores that may be used on --device, of a submission: where its server was measured on several numbers.",
 )
 THREADS = typer.Option(1, "--threads", min=1, help="The runtime's threads, each with a core of its own.")
 RUNS = typer.Option(100, "--runs", min=15, help="Runs of each brick, in all rounds together.")
@@ -60,6 +68,7 @@ CONSTRUCTOR = typer.Option(
 def predict(
     models: list[str] = MODELS,
     device: str = DEVICE,
+    cores: int | None = CORES,
     granularity: str = GRANULARITY,
     batch: int = BATCH,
     shape: list[str] = SHAPE,
@@ -96,6 +105,10 @@ def predict(
         raise InputError(f"named twice: {', '.join(twice)}", field="model")
     if device and (whole or again):
         raise InputError("with --device nothing is timed: leave --whole and --again out", field="device")
+    if cores is not None and not (device and any(model.endswith(SUFFIXES) for model in models)):
+        raise InputError(
+            "--cores is of another device's server: give --device and a submission", field="cores"
+        )
     constructor_of(constructor)
     if view not in VIEWS:
         raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
@@ -103,6 +116,7 @@ def predict(
     if not device:
         cores_for(threads)
     known_precision(precision)
+    require_precision(runtime, precision)
     if not device:
         known_runtime(runtime, view, precision)
     require_calibrating(calibrate_on)
@@ -113,7 +127,7 @@ def predict(
         "shapes": dict(sizes_of(text) for text in shape),
     }
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
-    wish = Wish(device, again, calibrate_on, constructor, method, cut)
+    wish = Wish(device, cores, again, calibrate_on, constructor, method, cut)
     if submissions := [model for model in models if model.endswith(SUFFIXES)]:
         if len(models) > 1:
             raise InputError(

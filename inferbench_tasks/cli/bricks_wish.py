@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wish:
-    """See the options of ``bricks predict``. ``device``: "" is this machine; ``cut``: arguments of ``asked_to_cut``."""
+    """See the options of ``bricks predict``. ``device``: "" is this machine; ``cores``: that may be used on another,
+    None: as many as its server was measured with; ``cut``: arguments of ``asked_to_cut``."""
 
     device: str
+    cores: int | None
     again: bool
     calibrate_on: int
     constructor: str

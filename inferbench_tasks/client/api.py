@@ -231,6 +231,7 @@ class InferBench:
         submission: str | Answer | None = None,
         *,
         device: str = "",
+        cores: int | None = None,
         granularity: str = "1",
         calibrate_on: int = 3,
         constructor: str = "sequential",
@@ -241,12 +242,13 @@ class InferBench:
         """What a serving submission would measure that has never run: latencies and capacity of each of its ``jobs``,
         with coverage, and what is ``missing``. From stored times alone; nothing is run.
 
-        ``submission``, ``changes``: as for ``submit``; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``:
-        loads are simulated, which takes seconds for each job. InputError, with what, where some has to be measured.
+        ``submission``, ``changes``: as for ``submit``; ``cores``: of the device, where its server was measured on
+        several numbers of them; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``: loads are simulated, which takes
+        seconds for each job. InputError, with what, where some has to be measured.
         """
         asked = {
             "device": device, "granularity": granularity, "calibrate_on": calibrate_on, "constructor": constructor,
-            "shape": list(shapes),
+            "shape": list(shapes), **({} if cores is None else {"cores": cores}),
         }  # fmt: skip
         body = {"submission": submission, **changes}
         filled = {key: value for key, value in body.items() if value is not None}

@@ -1,34 +1,37 @@
-"""The queue of our server, event by event: arrivals, ends of batches, ends of a batch's patience."""
+"""The queue of our server, from one moment to the next at which a batch may go."""
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from operator import neg
 
 import numpy as np
 
 from inferbench_tasks.queueing.outcome import Outcome
 from inferbench_tasks.queueing.server import Server
+from inferbench_tasks.queueing.tolerance import Tolerance
 
 
 def open_loop(
-    server: Server, offsets_ns: Iterable[float], rng: np.random.Generator, rows: int = 1
+    server: Server,
+    offsets_ns: Iterable[float],
+    rng: np.random.Generator,
+    rows: int = 1,
+    tolerance: Tolerance | None = None,
 ) -> Outcome:
-    """Requests of ``rows`` rows that are sent at ``offsets_ns`` (ascending), until all are answered.
+    """Requests of ``rows`` rows that are sent at ``offsets_ns`` (ascending), until all are answered, or more took too
+    long than ``tolerance`` allows: of those that were answered by then.
 
     ValueError where ``offsets_ns`` goes back, or the server would refuse every request.
     """
-    run = _Run(server, rng, rows)
-    last_ns = 0.0
-    for offset_ns in offsets_ns:
-        if offset_ns < last_ns:
-            raise ValueError(f"offsets_ns goes back from {last_ns:g} to {offset_ns:g}")
-        last_ns = float(offset_ns)
-        run.arrivals.append(last_ns)
-    run.finish()
-    return run.outcome()
+    sent_ns = [float(offset_ns) for offset_ns in offsets_ns]
+    for before, after in zip([0.0, *sent_ns], sent_ns, strict=False):
+        if after < before:
+            raise ValueError(f"offsets_ns goes back from {before:g} to {after:g}")
+    sent_ns.reverse()
+    return _run(server, sent_ns, rng, rows, tolerance=tolerance)
 
 
 def closed_loop(
@@ -45,111 +48,109 @@ def closed_loop(
         raise ValueError(
             f"think_ns {think_ns:g} must not be negative, duration_ns {duration_ns:g} must be positive"
         )
-    run = _Run(server, rng, rows, think_ns=think_ns, duration_ns=duration_ns)
-    run.arrivals.extend([0.0] * users)
-    run.finish()
-    return run.outcome()
+    return _run(server, [0.0] * users, rng, rows, think_ns=think_ns, duration_ns=duration_ns)
 
 
-@dataclass(slots=True)
-class _Run:
-    server: Server
-    rng: np.random.Generator
-    rows: int
-    think_ns: float | None = None  # None: nobody comes back
-    duration_ns: float = float("inf")
-    #: Of users who come back, a heap; of an open loop, ascending. A sorted list is a heap.
-    arrivals: list[float] = field(default_factory=list)
-    #: (when the front is done with it, when it was sent, how long the front was idle before), one after the other.
-    entering: deque[tuple[float, float, float]] = field(default_factory=deque)
-    front_free_ns: float = 0.0
-    front_used_ns: float = float("-inf")  # by a request or an answer, last
-    instance_used_ns: float = float("-inf")
-    waiting: deque[int] = field(default_factory=deque)
-    #: (end, when its last answer is there) of the batches in execution, a heap.
-    ends: list[tuple[float, float]] = field(default_factory=list)
-    sent: list[float] = field(default_factory=list)
-    queued: list[float] = field(default_factory=list)
-    idle: list[float] = field(default_factory=list)
-    taken: dict[int, float] = field(default_factory=dict)
-    answered: dict[int, float] = field(default_factory=dict)
-    batches: list[int] = field(default_factory=list)
-    batch_taken: list[float] = field(default_factory=list)
-    batch_end: list[float] = field(default_factory=list)
-    refused: list[float] = field(default_factory=list)
+def _run(
+    server: Server,
+    upcoming: list[float],
+    rng: np.random.Generator,
+    rows: int,
+    *,
+    think_ns: float | None = None,
+    duration_ns: float = float("inf"),
+    tolerance: Tolerance | None = None,
+) -> Outcome:
+    """``upcoming``: when requests are sent, the last one first; ``think_ns`` None: nobody comes back.
 
-    def __post_init__(self) -> None:
-        self.server.check(self.rows)
-
-    def finish(self) -> None:
-        """Handle all that happens; what happens at one moment happens before anything is taken."""
-        patience_ns = float("inf")
-        while True:
-            now_ns = min(
-                self.arrivals[0] if self.arrivals else float("inf"),
-                self.entering[0][0] if self.entering else float("inf"),
-                self.ends[0][0] if self.ends else float("inf"),
-                patience_ns,
-            )
+    One function with names of its own: it is called for millions of requests, and half of their time was the look-up of
+    attributes. Requests are taken in the order in which they came, so all that is known of them are lists in that
+    order. What happens at one moment happens before anything is taken.
+    """
+    server.check(rows)
+    service, front_ns, instances, max_waiting = (
+        server.busy_ns,
+        server.front_ns,
+        server.instances,
+        server.max_waiting,
+    )
+    delay_of, batcher = server.delay_ns, server.batcher
+    # How many go of 1, 2 ... that wait; of more than fit as many as of one more.
+    fit = batcher.max_rows // rows if batcher.max_rows else 0
+    going = [batcher.takes(count, rows) for count in range(1, fit + 2)]
+    sent: list[float] = []
+    queued: list[float] = []
+    idle: list[float] = []
+    taken: list[float] = []
+    answered: list[float] = []
+    batches: list[int] = []
+    batch_taken: list[float] = []
+    batch_end: list[float] = []
+    refused: list[float] = []
+    ends: list[float] = []  # of the batches in execution, a heap
+    seen: list[
+        tuple[float, float]
+    ] = []  # (end, its last answer) of batches the front has not seen yet, a heap
+    now_ns, instance_used_ns = 0.0, float("-inf")
+    front_free_ns, answer_ns = 0.0, float("-inf")
+    while True:
+        while ends and ends[0] <= now_ns:
+            instance_used_ns = heapq.heappop(ends)
+        while upcoming:
+            sent_ns = upcoming[-1]
+            used_ns = front_free_ns
+            entry_ns = (sent_ns if sent_ns > used_ns else used_ns) + front_ns
+            if entry_ns > now_ns:
+                break
+            upcoming.pop()
+            while seen and seen[0][0] <= sent_ns:
+                answer_ns = max(answer_ns, heapq.heappop(seen)[1])
+            if len(sent) - len(taken) < max_waiting:
+                sent.append(sent_ns)
+                queued.append(entry_ns)
+                used_ns = answer_ns if answer_ns > used_ns else used_ns
+                idle.append(sent_ns - used_ns if sent_ns > used_ns else 0.0)
+            else:
+                refused.append(sent_ns)
+            front_free_ns = entry_ns
+        first, due_ns = len(taken), float("inf")
+        while first < len(sent) and len(ends) < instances:
+            count, at_once = going[min(len(sent) - first - 1, fit)]
+            if not at_once and now_ns < (due_ns := queued[first] + batcher.delay_ns):
+                break
+            end_ns = now_ns + service(count * rows, 0.0 if ends else now_ns - instance_used_ns, rng)
+            last_ns = 0.0
+            for request in range(first, first + count):
+                answered_ns = end_ns + delay_of(idle[request], rng)
+                last_ns = answered_ns if answered_ns > last_ns else last_ns
+                answered.append(answered_ns)
+                taken.append(now_ns)
+                if tolerance is not None and answered_ns - sent[request] > tolerance.least_ns:
+                    tolerance.count(sent[request], answered_ns - sent[request])
+                if think_ns is not None and (again_ns := answered_ns + think_ns) < duration_ns:
+                    insort(upcoming, again_ns, key=neg)
+            batches.append(count)
+            batch_taken.append(now_ns)
+            batch_end.append(end_ns)
+            heapq.heappush(ends, end_ns)
+            heapq.heappush(seen, (end_ns, last_ns))
+            first, due_ns = first + count, float("inf")
+        if tolerance is not None and tolerance.exceeded:
+            break
+        if first < len(sent) and len(ends) >= instances:
+            now_ns = ends[0]
+        else:
+            next_ns = max(upcoming[-1], front_free_ns) + front_ns if upcoming else float("inf")
+            now_ns = min(due_ns, next_ns)
             if now_ns == float("inf"):
-                return
-            while self.ends and self.ends[0][0] <= now_ns:
-                self.instance_used_ns, answered_ns = heapq.heappop(self.ends)
-                self.front_used_ns = max(self.front_used_ns, answered_ns)
-            while self.arrivals and self.arrivals[0] <= now_ns:
-                self._arrive(heapq.heappop(self.arrivals))
-            while self.entering and self.entering[0][0] <= now_ns:
-                self._enter(*self.entering.popleft())
-            patience_ns = self._take(now_ns)
-
-    def _arrive(self, sent_ns: float) -> None:
-        idle_ns = max(0.0, sent_ns - max(self.front_used_ns, self.front_free_ns))
-        self.front_free_ns = max(sent_ns, self.front_free_ns) + self.server.front_ns
-        self.front_used_ns = max(sent_ns, self.front_used_ns)
-        self.entering.append((self.front_free_ns, sent_ns, idle_ns))
-
-    def _enter(self, queued_ns: float, sent_ns: float, idle_ns: float) -> None:
-        if len(self.waiting) >= self.server.max_waiting:
-            self.refused.append(sent_ns)
-            return
-        self.waiting.append(len(self.sent))
-        self.sent.append(sent_ns)
-        self.queued.append(queued_ns)
-        self.idle.append(idle_ns)
-
-    def _take(self, now_ns: float) -> float:
-        """Let free instances take what they may; when the oldest request's patience ends, infinity if no one asks."""
-        while self.waiting and len(self.ends) < self.server.instances:
-            count, at_once = self.server.batcher.takes(len(self.waiting), self.rows)
-            due_ns = self.queued[self.waiting[0]] + self.server.batcher.delay_ns
-            if not at_once and now_ns < due_ns:
-                return due_ns
-            self._execute([self.waiting.popleft() for _ in range(count)], now_ns)
-        return float("inf")
-
-    def _execute(self, batch: list[int], now_ns: float) -> None:
-        idle_ns = 0.0 if self.ends else now_ns - self.instance_used_ns
-        end_ns = now_ns + self.server.busy_ns(len(batch) * self.rows, idle_ns, self.rng)
-        self.batches.append(len(batch))
-        self.batch_taken.append(now_ns)
-        self.batch_end.append(end_ns)
-        for request in batch:
-            self.taken[request] = now_ns
-            self.answered[request] = end_ns + self.server.delay_ns(self.idle[request], self.rng)
-            again_ns = self.answered[request] + (self.think_ns or 0.0)
-            if self.think_ns is not None and again_ns < self.duration_ns:
-                heapq.heappush(self.arrivals, again_ns)
-        heapq.heappush(self.ends, (end_ns, max(self.answered[request] for request in batch)))
-
-    def outcome(self) -> Outcome:
-        order = range(len(self.sent))
-        return Outcome(
-            sent_ns=np.array(self.sent, dtype=np.float64),
-            taken_ns=np.array([self.taken[at] for at in order], dtype=np.float64),
-            answered_ns=np.array([self.answered[at] for at in order], dtype=np.float64),
-            batches=np.array(self.batches, dtype=np.int64),
-            batch_taken_ns=np.array(self.batch_taken, dtype=np.float64),
-            batch_end_ns=np.array(self.batch_end, dtype=np.float64),
-            refused_ns=np.array(self.refused, dtype=np.float64),
-            instances=self.server.instances,
-        )
+                break
+    return Outcome(
+        sent_ns=np.array(sent[: len(taken)], dtype=np.float64),
+        taken_ns=np.array(taken, dtype=np.float64),
+        answered_ns=np.array(answered, dtype=np.float64),
+        batches=np.array(batches, dtype=np.int64),
+        batch_taken_ns=np.array(batch_taken, dtype=np.float64),
+        batch_end_ns=np.array(batch_end, dtype=np.float64),
+        refused_ns=np.array(refused, dtype=np.float64),
+        instances=instances,
+    )

@@ -81,10 +81,10 @@ def test_a_machine_that_is_too_busy_to_measure_a_server_does_not_fail_all_jobs(
     """The jobs of another protocol are predicted; of this one the row says why, and what helps; exit code 1."""
     from inferbench_tasks.cli import bricks_load
 
-    def busy(db: PerfDB, way: Any, processor: str | None) -> Overhead:
+    def busy(db: PerfDB, way: Any, processor: str | None, cores: int | None) -> Overhead:
         if way[1] == "grpc":
             raise StageError(f"the load of pauses was invalid. {REMEDY}")
-        return overhead_of(db, way, processor)
+        return overhead_of(db, way, processor, cores)
 
     monkeypatch.setattr(bricks_load, "overhead_of", busy)
     known(perfdb, cut(file.with_name("ours.onnx"), data_dir))
@@ -118,6 +118,30 @@ def test_a_submission_that_never_ran_has_figures_from_what_is_stored(
     assert calm["p50_ms"] == pytest.approx(calm["p99_ms"]) == pytest.approx(len(one.parts) + 0.5)
     assert calm["saturation_rps"] == pytest.approx(1000 / (len(one.parts) + 0.05))
     assert many["state"] == "unstable: queue grows" and many["p50_ms"] is None
+
+
+def test_what_a_server_adds_on_other_cores_is_never_taken_unsaid(
+    file: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Measured with 2 cores and, later, with 16 of the same processor: which is meant has to be said, is used, and one
+    that nobody measured is refused; so is a number of cores of no other device."""
+    known(perfdb, cut(file.with_name("ours.onnx"), data_dir))
+    points = [point_of(n, np.full(200, 900_000), np.full(200, 50_000), 10_000.0) for n in (8, 10_000)]
+    sixteen = CONDITIONS.model_copy(update={"cores": 16})
+    put(perfdb, Overhead(conditions=sixteen, points=tuple(points), runs=("r",)))
+    assert predict(file, "--device", "some") == 2
+    assert "was measured on Some CPU with InferBench" in (err := capsys.readouterr().err)
+    assert "with 2, 16 cores: say which is meant" in err
+    added = []
+    for cores in (2, 16):
+        assert predict(file, "--device", "some", "--cores", str(cores), "-o", "json") == 0
+        calm, _ = json.loads(capsys.readouterr().out)
+        assert calm["overhead"]["conditions"]["cores"] == cores
+        added.append(calm["p50_ms"])
+    assert added[1] - added[0] == pytest.approx(0.4)
+    assert predict(file, "--device", "some", "--cores", "4") == 2
+    assert "and 4 cores (known: 2, 16)" in capsys.readouterr().err
+    assert predict(file, "--cores", "4") == 2
 
 
 def test_a_model_that_can_not_be_cut_leaves_the_others(

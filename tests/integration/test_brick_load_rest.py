@@ -13,11 +13,15 @@ from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.under_load.apart import rows_apart
 from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, point_of, put
+from inferbench_tasks.brick_jobs.under_load.rows import NO_TIME
+from inferbench_tasks.brick_jobs.under_load.timed import COMMAND
 from inferbench_tasks.client.api import InferBench
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.perfdb.store import PerfDB
-from tests.integration.test_brick_load import YAML
+from inferbench_tasks.provider.api import bricks_load
+from tests.integration.test_brick_load import YAML, known
 from tests.integration.test_brick_predict import SETTING, cut
 from tests.integration.test_brick_predict import put as put_brick
 from tests.unit.bricks.graphs import residual
@@ -64,7 +68,9 @@ def test_a_submission_is_predicted_from_what_is_stored_or_says_what_is_missing(
     answer = bench.predict_load(YAML)
     assert [job["capacity_rps"] for job in answer["jobs"]] == [None, None]
     assert answer["jobs"][0]["coverage_ratio"] == 0 and "p50_ms" not in answer["jobs"][0]
-    assert f"1 of {len(unique)} unique bricks have no time on Some CPU at batch 1" in answer["missing"][0]
+    assert answer["missing"] == [
+        f"1 of {len(unique)} unique bricks have no time on Some CPU at batch 1; {COMMAND}"
+    ]
     put_brick(perfdb, unique[0], 1.0)
     answer = bench.predict_load(YAML, device="some")
     calm, many = answer["jobs"]
@@ -76,6 +82,29 @@ def test_a_submission_is_predicted_from_what_is_stored_or_says_what_is_missing(
     residual(tmp_path / "ours.onnx", seed=7)
     with pytest.raises(InputError, match="never cut here"):
         bench.predict_load(YAML)
+
+
+def test_a_job_that_was_not_simulated_in_time_says_so_beside_what_is_ready(
+    bench: InferBench, tmp_path: Path, data_dir: Path, perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is known without a simulation, and nothing that would have to be measured. Two servers on different
+    numbers of cores have to be told apart first."""
+    one = cut(tmp_path / "ours.onnx", data_dir)
+    store = PerfDBResults(perfdb, SETTING)
+    store.put_cuts([one])
+    known(perfdb, one)
+    monkeypatch.setattr(bricks_load, "rows_apart", lambda orders, timeout_s: rows_apart(orders, 0.0))
+    answer = bench.predict_load(YAML, cores=2)
+    assert answer["missing"] == [] and len(answer["jobs"]) == 2
+    for job in answer["jobs"]:
+        assert job["state"].startswith(NO_TIME) and job["coverage_ratio"] == 1
+        assert (
+            job["capacity_rps"] is None
+            and "p50_ms" not in job
+            and job["overhead"]["conditions"]["cores"] == 2
+        )
+    with pytest.raises(InputError, match="and 3 cores \\(known: 2\\)"):
+        bench.predict_load(YAML, cores=3)
 
 
 def test_what_is_not_predicted_is_refused_with_its_line(bench: InferBench, http: TestClient) -> None:

@@ -14,10 +14,12 @@ from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.inside.opened import job_of
 from inferbench_tasks.brick_jobs.night import _Models, run_night
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
+from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.brick_jobs.uncut import CANT_CUT, NOT_CUT
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.measure.session import cores_for, setting
 from inferbench_tasks.contracts.models import Watch
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.modelrepo.repository import ModelRepository
@@ -25,6 +27,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.model import FileModel, RegistryModel, ZooModel
+from tests.integration.test_brick_predict import put as put_brick
 from tests.unit.bricks.graphs import residual, save
 
 pytestmark = pytest.mark.integration
@@ -63,7 +66,8 @@ def test_a_night_times_what_is_missing(
 def test_a_registered_model_stands_in_the_gaps_until_its_newest_version_is_cut(
     perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its registration on; a night cuts it, and a newer version of the name again."""
+    """From its registration on; a night cuts it, and a newer version of the name again: what only the older one
+    consists of is no gap any more."""
     monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
     ctx = Context(data_dir=data_dir, base_dir=data_dir, run_stage=perform)
     cores = cores_for(1)
@@ -77,13 +81,13 @@ def test_a_registered_model_stands_in_the_gaps_until_its_newest_version_is_cut(
         repository.register(build_model(source, data_dir, Watch()), "ours")
 
     wider: dict[str, Any] = {"pads": [2, 2, 2, 2], "dilations": [2, 2]}
-    for version, convolution in enumerate(({}, wider), start=1):
+    for convolution in ({}, wider):
         register(**convolution)
         [gap] = [row for row in queries.gaps(perfdb) if row["note"]]
         assert (gap["model"], gap["missing"], gap["note"]) == ("ours", None, NOT_CUT)
         run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
-        rows = [row for row in queries.gaps(perfdb) if row["model"] == "ours"]
-        assert len(rows) == version and all(row["missing"] for row in rows)
+        [row] = [row for row in queries.gaps(perfdb) if row["model"] == "ours"]
+        assert row["missing"]
 
 
 def _register(perfdb: PerfDB, data_dir: Path, path: Path, name: str) -> None:
@@ -114,6 +118,27 @@ def test_a_model_that_was_predicted_as_a_file_before_is_to_be_had_once_it_is_reg
     assert night.gone == [] and night.lacked
     models = _Models(perfdb, ctx, results.setting.runtime_name)
     assert [cut["model"] for cut in models.cuts(results.setting)] == ["ours"]
+    assert [gap["model"] for gap in queries.gaps(perfdb)] == ["ours"]
+
+
+def test_a_registered_model_is_predicted_by_its_name_whatever_it_was_called_when_it_was_cut(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut as a file of another name, registered later: that name has its prediction, and is advised for its task."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, _, results = _ready(perfdb, data_dir, tmp_path)
+    path = residual(tmp_path / "draft.onnx")
+    job = job_of("t", FileModel(kind="file", path=path.name))
+    [cut] = asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts
+    results.put_cuts([cut.model_copy(update={"task": "vision"})])
+    for identity in dict.fromkeys(cut.parts):
+        put_brick(perfdb, identity, 1.0, setting=results.setting)
+    with pytest.raises(InputError, match="'ours' was never cut"):
+        predicted(perfdb, "ours")
+    _register(perfdb, data_dir, path, "ours")
+    row = predicted(perfdb, "ours")
+    assert row["model"] == "ours" and row["predicted_ms"] == pytest.approx(len(cut.parts))
+    assert queries.models_of(perfdb, "vision", 1, "1") == ["ours"]
 
 
 def test_what_only_an_older_version_consists_of_takes_no_budget(
@@ -138,6 +163,8 @@ def test_what_only_an_older_version_consists_of_takes_no_budget(
         found == {cut.batch_size: cut.parts for cut in second} != {cut.batch_size: cut.parts for cut in first}
     )
     assert night.lacked == len({part for cut in second for part in cut.parts})
+    gaps = {gap["batch_size"]: gap["missing"] for gap in queries.gaps(perfdb)}
+    assert gaps == {cut.batch_size: len(set(cut.parts)) for cut in second}
 
 
 def test_why_a_model_can_t_be_cut_stands_in_the_gaps_and_none_waits_for_a_night_that_there_is_not(

@@ -36,7 +36,6 @@ class Evaluator(Loaded):
 
     def __init__(self, evaluator: Any) -> None:
         self._evaluator = evaluator
-        self.outputs = evaluator.output_names
 
     def answers(self, feeds: Arrays) -> list[Array]:
         return [np.asarray(answer) for answer in self._evaluator.run(None, feeds)]

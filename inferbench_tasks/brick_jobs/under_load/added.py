@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,23 +38,28 @@ class Added:
         """One request's, drawn as that after a pause of ``idle_ns``."""
         low, high, part = self._around(idle_ns)
         at = Distribution.part(rng)
-        return low.rest_ns.means[at] + part * (high.rest_ns.means[at] - low.rest_ns.means[at])
+        ns = low.rest_ns.means[at]
+        return ns + part * (high.rest_ns.means[at] - ns) if part else ns
 
     def batch_after(self, idle_ns: float) -> float:
         """What a batch takes longer than awake, after so long without any."""
         low, high, part = self._around(idle_ns)
         return low.batch_ns + part * (high.batch_ns - low.batch_ns) - self.batch_ns
 
+    @cached_property
+    def _pauses(self) -> tuple[tuple[Pause, ...], tuple[float, ...]]:
+        """Awake and all others, and how long they are."""
+        pauses = (Pause(AWAKE_NS, self.batch_ns, self.rest_ns), *self.asleep)
+        return pauses, tuple(pause.idle_ns for pause in pauses)
+
     def _around(self, idle_ns: float) -> tuple[Pause, Pause, float]:
         """The shorter and the longer pause, and how far between them it lies on a line in the logarithm of the pause;
         beyond the longest as after that."""
-        pauses = (Pause(AWAKE_NS, self.batch_ns, self.rest_ns), *self.asleep)
-        above = bisect_right([pause.idle_ns for pause in pauses], idle_ns)
-        low, high = pauses[max(0, above - 1)], pauses[min(above, len(pauses) - 1)]
-        if low.idle_ns >= high.idle_ns:
-            return low, low, 0.0
-        return (
-            low,
-            high,
-            float(np.log(idle_ns / low.idle_ns) / np.log(high.idle_ns / low.idle_ns)) if above else 0.0,
-        )
+        pauses, lengths_ns = self._pauses
+        above = bisect_right(lengths_ns, idle_ns)
+        if not above:
+            return pauses[0], pauses[0], 0.0
+        if above == len(pauses):
+            return pauses[-1], pauses[-1], 0.0
+        low_ns, high_ns = lengths_ns[above - 1], lengths_ns[above]
+        return pauses[above - 1], pauses[above], math.log(idle_ns / low_ns) / math.log(high_ns / low_ns)

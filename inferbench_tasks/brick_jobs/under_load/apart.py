@@ -1,4 +1,4 @@
-"""A job's load is simulated in a process of its own: it takes seconds of one core, and who serves pages has others to
+"""Loads are simulated in a process of their own: it takes seconds of one core, and who serves pages has others to
 answer meanwhile.
 """
 
@@ -9,12 +9,13 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead
-from inferbench_tasks.brick_jobs.under_load.rows import row_of
+from inferbench_tasks.brick_jobs.under_load.rows import NO_TIME, facts_of, row_of
 from inferbench_tasks.brick_jobs.under_load.timed import Timed
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.submission.schema import JobSpec
@@ -23,48 +24,71 @@ from inferbench_tasks.submission.schema import JobSpec
 _NICE = 10
 
 
-def row_apart(
-    job: JobSpec,
-    timed: Timed,
-    overhead: Overhead,
-    base_dir: Path,
-    shapes: Mapping[str, tuple[int, ...]],
-    timeout_s: float,
-) -> dict[str, Any]:
-    """As ``row_of``. InputError as there; StageError where it takes longer than ``timeout_s``, or its process dies."""
-    order = pickle.dumps((job, timed, overhead, base_dir, dict(shapes)))
+@dataclass(frozen=True)
+class Order:
+    """One job, and what it is predicted from; see ``row_of``."""
+
+    job: JobSpec
+    timed: Timed
+    overhead: Overhead
+    base_dir: Path
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+def rows_apart(orders: Sequence[Order], timeout_s: float) -> list[dict[str, Any]]:
+    """As ``row_of``, of each, one after the other. Those that are not there after ``timeout_s`` have what is known
+    without a simulation, and a ``state`` that begins with ``NO_TIME``.
+
+    InputError as there; StageError where the process dies.
+    """
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __name__], input=order, capture_output=True, timeout=timeout_s, check=False
+            [sys.executable, "-m", __name__],
+            input=pickle.dumps(list(orders)), capture_output=True, timeout=timeout_s, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        rows = _ready(late.output or b"")
+        why = (
+            f"{NO_TIME}: {timeout_s:.0f} s of simulation were spent before it was there; ask for it by itself or with "
+            "a shorter load, or run `inferbench bricks predict FILE.yaml`, which takes as long as it needs"
         )
-    except subprocess.TimeoutExpired:
-        raise StageError(
-            f"simulating {job.name} took longer than {timeout_s:.0f} s: give a shorter load, or run "
-            "`inferbench bricks predict FILE.yaml`, which takes as long as it needs"
-        ) from None
-    if done.returncode:
-        raise StageError(f"simulating {job.name} failed: {done.stderr.decode(errors='replace')[-500:]}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    if "row" in answer:
-        row: dict[str, Any] = answer["row"]
-        return row
-    if answer["input"]:
-        raise InputError(answer["why"], field=answer["field"])
-    raise StageError(answer["why"])
+        return rows + [facts_of(one.timed, one.overhead) | {"state": why} for one in orders[len(rows) :]]
+    rows = _ready(done.stdout)
+    if len(rows) < len(orders):
+        name = orders[len(rows)].job.name
+        raise StageError(f"simulating {name} failed: {done.stderr.decode(errors='replace')[-500:]}")
+    return rows
+
+
+def _ready(output: bytes) -> list[dict[str, Any]]:
+    """The rows of what the process has written by now: a line that has no end is none."""
+    rows = []
+    for line in output.split(b"\n")[:-1]:
+        answer: dict[str, Any] = json.loads(line)
+        if "row" not in answer:
+            raise (
+                InputError(answer["why"], field=answer["field"])
+                if answer["input"]
+                else StageError(answer["why"])
+            )
+        rows.append(answer["row"])
+    return rows
 
 
 def main() -> None:
-    """What ``row_apart`` sent, on standard input; its row, or why there is none, as JSON on standard output."""
+    """Of each order on standard input its row, or why there is none, as a line of JSON on standard output."""
     os.nice(_NICE)
-    job, timed, overhead, base_dir, shapes = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
-    answer: dict[str, Any]
-    try:
-        answer = {"row": row_of(job, timed, overhead, base_dir, shapes)}
-    except InputError as error:
-        answer = {"why": error.message, "input": True, "field": error.field}
-    except InferBenchError as error:
-        answer = {"why": str(error), "input": False}
-    json.dump(answer, sys.stdout)
+    orders: list[Order] = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
+    for one in orders:
+        answer: dict[str, Any]
+        try:
+            answer = {"row": row_of(one.job, one.timed, one.overhead, one.base_dir, one.shapes)}
+        except InputError as error:
+            answer = {"why": error.message, "input": True, "field": error.field}
+        except InferBenchError as error:
+            answer = {"why": str(error), "input": False}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

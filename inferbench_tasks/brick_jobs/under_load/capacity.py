@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.arrivals.poisson import Poisson
-from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS, simulated
+from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS, worst_ratio
 from inferbench_tasks.queueing.server import Server
 from inferbench_tasks.submission.schema import LoadSpec
 
@@ -98,12 +98,22 @@ def capacity(
     most = searches[fast][0].saturation_rps
     if not objective.bounds:
         return Capacity(first.saturation_rps, (searches[slow][0].saturation_rps, most))
-    found = {factor: [search.rps() for search in of] for factor, of in searches.items()}
+    found = {1.0: list(_each_rps(searches[1.0], None))}
+    rps = float(np.median(found[1.0]))
+    for factor in {slow, fast} - {1.0}:
+        found[factor] = list(_each_rps(searches[factor], rps / factor if 0 < rps < math.inf else None))
     low = min(*found[slow], *found[1.0], searches[slow][0].highest_rps) / (1 + WITHIN_RATIO)
     high = min(max(*found[fast], *found[1.0]) * (1 + WITHIN_RATIO), most)
-    rps = float(np.median(found[1.0]))
     fails_at_rps = first.fails_below(min(rps, first.highest_rps))
     return Capacity(None if rps == math.inf else rps, (low, high), fails_at_rps)
+
+
+def _each_rps(searches: Iterable[Search], near_rps: float | None) -> Iterator[float]:
+    """That of each path; all but the first begin near the one before."""
+    for search in searches:
+        rps = search.rps(near_rps)
+        near_rps = rps if 0 < rps < math.inf else near_rps
+        yield rps
 
 
 @dataclass(frozen=True)
@@ -136,16 +146,18 @@ class Search:
         longest = 1 - math.sqrt(_RELAXATIONS * self.variability / _LONGEST)
         return self.saturation_rps * min(1 - WITHIN_RATIO, max(longest, _LEAST_RATIO))
 
-    def rps(self) -> float:
+    def rps(self, near_rps: float | None = None) -> float:
         """The highest rate at which it holds, to ``WITHIN_RATIO``; infinite where it is beyond ``highest_rps``, 0 where
-        it holds at no rate that is looked at.
+        it holds at no rate that is looked at. ``near_rps``: about where that may be, which saves time and changes
+        nothing.
 
-        From the top down: where batches wait for more requests, latencies fall with the rate before they rise.
+        From the top down: where batches wait for more requests, latencies fall with the rate before they rise. Far
+        above its capacity a rate costs little: it fails for certain after few requests.
         """
         above = math.inf
         for rate_rps in self._grid():
-            if self.holds(rate_rps):
-                return math.inf if above == math.inf else self._between(rate_rps, above)
+            if (ratio := self.ratio(rate_rps)) <= 1:
+                return math.inf if above == math.inf else self._between(rate_rps, ratio, above, near_rps)
             above = rate_rps
         return 0.0
 
@@ -160,6 +172,10 @@ class Search:
 
     def holds(self, rate_rps: float) -> bool:
         """Nothing fails, and every percentile is within its bound."""
+        return self.ratio(rate_rps) <= 1
+
+    def ratio(self, rate_rps: float) -> float:
+        """The worst percentile over its bound; see ``worst_ratio``."""
         requests = self._requests(rate_rps)
         load = self.load.model_copy(
             update={
@@ -167,13 +183,9 @@ class Search:
             }
         )  # fmt: skip
         arrivals, rng = at_rate(self.arrivals, rate_rps), np.random.default_rng(self.seed)
-        seen = simulated(self.server, load, arrivals, rng, _LONGEST)
-        if seen.error_ratio or not len(seen.latencies_ms):
-            return False
-        return all(
-            float(np.percentile(seen.latencies_ms, PERCENTS[name])) <= bound
-            for name, bound in self.objective.bounds.items()
-        )
+        return worst_ratio(self.server, load, arrivals, rng, _LONGEST, {
+            PERCENTS[name]: bound for name, bound in self.objective.bounds.items()
+        })  # fmt: skip
 
     def _grid(self) -> Iterator[float]:
         rate_rps, least_rps = self.highest_rps, self.saturation_rps * _LEAST_RATIO
@@ -182,11 +194,32 @@ class Search:
             rate_rps *= _STEP_RATIO
         yield least_rps
 
-    def _between(self, low: float, high: float) -> float:
-        while high / low > 1 + WITHIN_RATIO:
-            middle = (low * high) ** 0.5
-            low, high = (middle, high) if self.holds(middle) else (low, middle)
-        return low
+    def _between(self, low: float, ratio: float, high: float, near: float | None) -> float:
+        """Of equal steps in the logarithm the highest from ``low`` at which it holds, ``high`` being one at which it
+        does not; ``ratio``: that of ``low``.
+
+        Which steps are looked at depends on ``near``, and on where the line through the last two ratios crosses 1; the
+        answer does not, where it holds at each step below and at none above.
+        """
+        steps = 1
+        while (high / low) ** (1 / steps) > 1 + WITHIN_RATIO:
+            steps *= 2
+        holds, fails = 0, steps
+        seen = [(0, math.log(ratio))]
+        while fails - holds > 1:
+            at = (holds + fails) // 2
+            if len(seen) > 1 and (line := seen[-1][1] - seen[-2][1]):
+                at = math.floor(seen[-1][0] - seen[-1][1] * (seen[-1][0] - seen[-2][0]) / line)
+            elif len(seen) == 1 and near is not None:
+                at = round(steps * math.log(near / low) / math.log(high / low))
+            at = min(max(at, holds + 1), fails - 1)
+            ratio = self.ratio(low * (high / low) ** (at / steps))
+            holds, fails = (at, fails) if ratio <= 1 else (holds, at)
+            if ratio < math.inf:
+                seen.append((at, math.log(ratio)))
+            else:
+                near = None
+        return low * (high / low) ** (holds / steps)
 
     def forgets_in(self, rate_rps: float) -> float:
         """Requests after which a queue at that rate has forgotten how it began; see ``highest_rps``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,8 @@ _ALL = 10_000
 ENDS = (*range(50, 9500, 50), *range(9500, 9950, 10), *range(9950, _ALL + 1))
 _EDGES = np.array([0, *ENDS])
 _SIZES = np.diff(_EDGES)
+#: The part of each ten-thousandth: a look-up is several times faster than a search, and simulations make millions.
+_PARTS = tuple(map(int, np.repeat(np.arange(len(ENDS)), _SIZES)))
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Distribution:
     @staticmethod
     def part(rng: np.random.Generator) -> int:
         """One of its parts, each as likely as it is large."""
-        return bisect_right(ENDS, rng.random() * _ALL)
+        return _PARTS[int(rng.random() * _ALL)]
 
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""
-        return self.means[self.part(rng)]
+        return self.means[_PARTS[int(rng.random() * _ALL)]]

@@ -124,16 +124,37 @@ def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
     return Overhead.model_validate(to_plain(found)) if found else None
 
 
-def of_processor(db: PerfDB, fields: Mapping[str, str | int], processor: str) -> Overhead:
+def of_processor(
+    db: PerfDB, fields: Mapping[str, str | int], processor: str, cores: int | None = None
+) -> Overhead:
     """What is stored of a way (backend, protocol, client) on that processor, by this InferBench, whose server it is.
-    InputError where nobody measured it."""
-    found = stored(db, {**fields, "processor": processor, "inferbench": version("inferbench")})
-    if found is None:
+
+    ``cores``: that may be used there; None: as many as everybody had who measured it. InputError where nobody did on
+    that many, or some on other numbers of them: server, sender and instances share them, and a processor's name does
+    not tell which is meant.
+    """
+    wanted = {**fields, "processor": processor, "inferbench": version("inferbench")}
+    where = {f"conditions.{name}": value for name, value in {"version": VERSION, **wanted}.items()}
+    known: list[int] = sorted(
+        db.retrying(
+            lambda: db.collection(COLLECTION).distinct("conditions.cores", where), "reading what servers add"
+        )
+    )
+    on = f"{processor} with InferBench {version('inferbench')}"
+    what = f"what {fields['backend']} adds over {fields['protocol']} (client {fields['client']})"
+    if cores is None and len(known) > 1:
         raise InputError(
-            f"nobody measured what {fields['backend']} adds over {fields['protocol']} (client {fields['client']}) on "
-            f"{processor} with InferBench {version('inferbench')}: predict a submission there once, "
-            f"without --device (`inferbench bricks predict FILE.yaml`)",
-            field="device",
+            f"{what} was measured on {on} with {', '.join(map(str, known))} cores: say which is meant (--cores; over "
+            "REST `cores`)",
+            field="cores",
+        )
+    found = stored(db, wanted if cores is None else {**wanted, "cores": cores}) if known else None
+    if found is None:
+        of = f" and {cores} cores (known: {', '.join(map(str, known))})" if known else ""
+        raise InputError(
+            f"nobody measured {what} on {on}{of}: predict a submission there once, without --device (`inferbench "
+            "bricks predict FILE.yaml`)",
+            field="cores" if known else "device",
         )
     return found
 

@@ -9,19 +9,17 @@ from typing import Any
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, bytes_of
 from inferbench_tasks.brick_jobs.under_load.predicted import Told, predicted
 from inferbench_tasks.brick_jobs.under_load.services import ALIKE
-from inferbench_tasks.brick_jobs.under_load.timed import Timed
+from inferbench_tasks.brick_jobs.under_load.timed import COMMAND, Timed
 from inferbench_tasks.submission.schema import JobSpec
 
+#: How the state of a row begins that lacks a measurement, and of one for which there was no time.
+NONE, NO_TIME = "no prediction: ", "not predicted: time"
 
-def row_of(
-    job: JobSpec, timed: Timed, overhead: Overhead, base_dir: Path, shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, Any]:
-    """Coverage and ``warning`` first; ``state`` says why there are no figures where there are none.
 
-    ``shapes``: of inputs with free sizes.
-    """
+def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
+    """What is known of a job before its load is simulated: what it is predicted from."""
     any_row = next(iter(timed.rows.values()))
-    row: dict[str, Any] = {
+    return {
         "warning": next((row["warning"] for row in timed.rows.values() if row.get("warning")), None),
         "coverage_ratio": timed.coverage_ratio,
         "model": timed.cut.name,
@@ -32,8 +30,18 @@ def row_of(
         "overhead": _told(overhead),
         "capacity_rps": None,
     }
-    if why := timed.why_none() or _other_runtime(any_row["runtime"], overhead):
-        return row | {"state": f"no prediction: {why}"}
+
+
+def row_of(
+    job: JobSpec, timed: Timed, overhead: Overhead, base_dir: Path, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    """Coverage and ``warning`` first; ``state`` says why there are no figures where there are none.
+
+    ``shapes``: of inputs with free sizes.
+    """
+    row = facts_of(timed, overhead)
+    if why := timed.why_none() or _other_runtime(row["runtime"], overhead):
+        return row | {"state": f"{NONE}{why}; {COMMAND}"}
     rows = job.traffic.samples_per_request
     wire_bytes = bytes_of(timed.inputs, rows, shapes) + bytes_of(timed.outputs, rows, shapes)
     added = overhead.at(wire_bytes)
@@ -56,10 +64,7 @@ def _other_runtime(runtime: str, overhead: Overhead) -> str | None:
     other = overhead.conditions.runtime
     if other == runtime:
         return None
-    return (
-        f"what the server adds was measured with {other}, the bricks with {runtime}: predict a submission there once, "
-        "without --device (`inferbench bricks predict FILE.yaml`), which measures what is missing of the newer one"
-    )
+    return f"what the server adds was measured with {other}, the bricks with {runtime}"
 
 
 def _told(overhead: Overhead) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.queueing.outcome import Outcome
 from inferbench_tasks.queueing.server import Server
 from inferbench_tasks.queueing.simulate import closed_loop, open_loop
+from inferbench_tasks.queueing.tolerance import Tolerance
 from inferbench_tasks.submission.schema import LoadSpec
 
 #: Of a load that is the same all the time so many requests are simulated at most.
@@ -83,17 +85,56 @@ def simulated(
         )
         offsets = outcome.sent_ns[outcome.sent_ns >= warm_s * 1e9] - warm_s * 1e9
     else:
-        length_s = load.duration_s
-        if arrivals.stationary and (rate := arrivals.mean_rate_rps(length_s)):
-            length_s = min(length_s, most_requests / rate)
-            warm_s = min(warm_s, length_s)
-        before = arrivals.warmup().offsets_ns(warm_s, rng) if warm_s else np.zeros(0)
-        offsets = arrivals.offsets_ns(length_s, rng)
-        length_s = arrivals.lasts_s(length_s)
+        before, offsets, warm_s, length_s = _moments(load, arrivals, rng, most_requests)
         outcome = open_loop(server, np.concatenate([before, offsets[:most] + warm_s * 1e9]), rng, rows)
     if most is not None and most < len(offsets):
         length_s = max(float(offsets[most]), 1.0) / 1e9
     return _seen(outcome, load, warm_s * 1e9, length_s * 1e9)
+
+
+#: A load is ended as soon as a percentile is that far above its bound for certain.
+_FAR = 1.3
+
+
+def worst_ratio(
+    server: Server,
+    load: LoadSpec,
+    arrivals: ArrivalProcess,
+    rng: np.random.Generator,
+    most_requests: int,
+    bounds_ms: Mapping[float, float],
+) -> float:
+    """The largest of the percentiles over its bound (percent -> ms), of what ``simulated`` measures of a load with
+    moments: 1 or less where all hold. Infinite where one is ``_FAR`` times its bound, or not everybody is answered in
+    time."""
+    before, offsets, warm_s, length_s = _moments(load, arrivals, rng, most_requests)
+    sent_ns = np.concatenate([before, offsets + warm_s * 1e9])
+    begin_ns, end_ns = warm_s * 1e9, (warm_s + length_s) * 1e9
+    due = int(((sent_ns >= begin_ns) & (sent_ns < end_ns)).sum())
+    if not due:
+        return math.inf
+    tolerance = Tolerance({percent: _FAR * ms * 1e6 for percent, ms in bounds_ms.items()}, begin_ns, due)
+    outcome = open_loop(server, sent_ns, rng, load.samples_per_request, tolerance)
+    if tolerance.exceeded:
+        return math.inf
+    seen = _seen(outcome, load, begin_ns, end_ns - begin_ns)
+    if seen.error_ratio:
+        return math.inf
+    return max(float(np.percentile(seen.latencies_ms, percent)) / ms for percent, ms in bounds_ms.items())
+
+
+def _moments(
+    load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator, most_requests: int
+) -> tuple[NDArray[Any], NDArray[Any], float, float]:
+    """Of a load that is no closed loop: when the warm-up's requests leave and, from its end on, the measured ones, ns;
+    how long both are, s."""
+    warm_s, length_s = load.warmup_s, load.duration_s
+    if arrivals.stationary and (rate := arrivals.mean_rate_rps(length_s)):
+        length_s = min(length_s, most_requests / rate)
+        warm_s = min(warm_s, length_s)
+    before = arrivals.warmup().offsets_ns(warm_s, rng) if warm_s else np.zeros(0)
+    offsets = arrivals.offsets_ns(length_s, rng)
+    return before, offsets, warm_s, arrivals.lasts_s(length_s)
 
 
 def _most_rps(server: Server, users: ClosedProcess, rows: int, capacity_rps: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -16,8 +16,9 @@ from inferbench_tasks.brick_jobs.members import name_of
 from inferbench_tasks.brick_jobs.queries import settings_of
 from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, newest_of, share_of
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
+from inferbench_tasks.brick_jobs.under_load.rows import NONE
 from inferbench_tasks.brick_jobs.under_load.services import sizes_of
-from inferbench_tasks.brick_jobs.under_load.timed import Timed, runs_of
+from inferbench_tasks.brick_jobs.under_load.timed import COMMAND, Timed, runs_of
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
@@ -25,8 +26,6 @@ from inferbench_tasks.submission.schema import JobSpec
 
 #: In which predictions are made; the first where both have as many times.
 VIEWS = ("runtime", "portable")
-#: What makes the missing known, whatever is missing.
-COMMAND = "`inferbench bricks predict FILE.yaml` on that machine measures what is missing, and keeps it"
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Asked:
     """How times of bricks become predictions; see the options of ``inferbench bricks predict``."""
 
     device: str = ""
+    cores: int | None = None
     granularity: str = "1"
     calibrate_on: int = 3
     constructor: str = "sequential"
@@ -51,10 +51,20 @@ def processor_of(db: PerfDB, device: str) -> str:
     return str(known[0])
 
 
-def overhead_stored(db: PerfDB, job: JobSpec, processor: str) -> Overhead:
-    """What the job's server adds there. InputError where nobody measured it."""
+def overhead_stored(db: PerfDB, job: JobSpec, processor: str, cores: int | None) -> Overhead:
+    """What the job's server adds there; see ``of_processor``."""
     fields = {"backend": job.serve.backend, "protocol": job.traffic.protocol, "client": job.traffic.client}
-    return of_processor(db, fields, processor)
+    return of_processor(db, fields, processor, cores)
+
+
+def model_key(job: JobSpec) -> Hashable:
+    """What ``timed_uncut`` depends on of a job: jobs with one key have one answer."""
+    return job.model.model_dump_json(), job.convert.precision, job.serve.threads, _sizes(job)
+
+
+def _sizes(job: JobSpec) -> tuple[int, ...]:
+    batching = job.serve.batching
+    return sizes_of(job.traffic.samples_per_request, batching.max_batch_size if batching else 0)
 
 
 def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked: Asked) -> Timed:
@@ -64,8 +74,7 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
     InputError, with what to run, where this very model (``made_from``) was never cut, or nothing was measured at this
     number of threads, or at no batch sizes that these lie between.
     """
-    batching = job.serve.batching
-    sizes = sizes_of(job.traffic.samples_per_request, batching.max_batch_size if batching else 0)
+    sizes = _sizes(job)
     threads, precision = job.serve.threads, job.convert.precision
     # The queue is that of our own server, which runs ONNX Runtime.
     settings = [row for row in by_runtime(settings_of(db, processor), DEFAULT) if row["threads"] == threads]
@@ -120,5 +129,5 @@ def _share(found: Mapping[int, Stored]) -> float:
 
 def missing_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What would have to be measured for the rows that have no prediction, with the command; once each."""
-    none = [row for row in rows if row.get("saturation_rps") is None]
-    return list(dict.fromkeys(f"{row['state'].removeprefix('no prediction: ')}; {COMMAND}" for row in none))
+    states = (str(row["state"]) for row in rows)
+    return list(dict.fromkeys(state.removeprefix(NONE) for state in states if state.startswith(NONE)))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from inferbench_tasks.contracts.handles import TensorSpec
     from inferbench_tasks.perfdb.store import PerfDB
 
+#: What makes the missing known, whatever is missing.
+COMMAND = "`inferbench bricks predict FILE.yaml` on that machine measures what is missing, and keeps it"
+
 
 @dataclass(frozen=True)
 class Timed:

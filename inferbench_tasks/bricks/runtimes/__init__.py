@@ -27,3 +27,13 @@ def runtime_here(name: str, where: str = "runtime") -> BrickRuntime:
     runtime = runtime_of(name, where)
     runtime.require()
     return runtime
+
+
+def precision_problem(runtime: BrickRuntime, precision: str) -> str | None:
+    """What is said of a precision whose bricks a runtime does not compute, with the remedy where there is one; None of
+    one that it does. It need not be installed."""
+    if precision in runtime.precisions:
+        return None
+    default = runtime_of(DEFAULT)
+    remedy = f"; {default.title} has it (runtime {DEFAULT})" if precision in default.precisions else ""
+    return f"{runtime.title} bricks are of {', '.join(runtime.precisions)}; got {precision}{remedy}"

@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 
 
 class Loaded(ABC):
-    """One network in the runtime, ready to run. ``outputs``: the names of what it gives, in order."""
-
-    outputs: Sequence[str]
+    """One network in the runtime, ready to run."""
 
     @abstractmethod
     def answers(self, feeds: Arrays) -> list[Array]:
-        """What it gives for these inputs, in the order of ``outputs``; nothing of it is timed."""
+        """What it gives for these inputs, in the order of its outputs; nothing of it is timed."""
 
     @abstractmethod
     def bind(

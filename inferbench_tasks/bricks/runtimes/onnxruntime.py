@@ -53,14 +53,14 @@ class Session(Loaded):
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self.outputs = [output.name for output in session.get_outputs()]
+        self._outputs = [output.name for output in session.get_outputs()]
         self._feeds: Arrays = {}
         self._binding: Any = None
         self._values: dict[str, Any] = {}
 
     def answers(self, feeds: Arrays) -> list[Array]:
         """As arrays of the session's own."""
-        return list(self._session.run(self.outputs, feeds))
+        return list(self._session.run(self._outputs, feeds))
 
     def bind(
         self, feeds: Arrays, answers: Sequence[Array], onto: Sequence[tuple[int, int]]
@@ -76,7 +76,7 @@ class Session(Loaded):
         for name, value in zip(feeds, inputs, strict=True):
             self._binding.bind_ortvalue_input(name, value)
         targets, outputs = dict(onto), []
-        for index, (name, answer) in enumerate(zip(self.outputs, answers, strict=True)):
+        for index, (name, answer) in enumerate(zip(self._outputs, answers, strict=True)):
             value = inputs[targets[index]] if index in targets else ort.OrtValue.ortvalue_from_numpy(answer)
             outputs.append(value)
             self._binding.bind_ortvalue_output(name, value)
@@ -86,7 +86,7 @@ class Session(Loaded):
     def run(self) -> None:
         """With the binding where there is one."""
         if self._binding is None:
-            self._session.run(self.outputs, self._feeds)
+            self._session.run(self._outputs, self._feeds)
         else:
             self._session.run_with_iobinding(self._binding)
 

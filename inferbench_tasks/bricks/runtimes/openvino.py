@@ -81,7 +81,6 @@ class Request(Loaded):
     def __init__(self, compiled: Any) -> None:
         self._inputs, self._ports = compiled.inputs, compiled.outputs
         self._request = compiled.create_infer_request()
-        self.outputs = [_any_name(port, index) for index, port in enumerate(self._ports)]
 
     def answers(self, feeds: Arrays) -> list[Array]:
         """Copies: the request's own tensors are written again."""
@@ -162,10 +161,6 @@ def _names(ports: Sequence[Any], feeds: Arrays) -> list[str]:
         raise ValueError(f"it has lost its inputs' names, and takes fewer than {', '.join(left)}")
     rest = iter(left)
     return [next(rest) if name is None else str(name) for name in own]
-
-
-def _any_name(port: Any, index: int) -> str:
-    return str(port.get_any_name()) if port.get_names() else f"output {index}"
 
 
 def _tensor(array: Array) -> Any:

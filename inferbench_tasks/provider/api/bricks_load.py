@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Hashable
 from threading import BoundedSemaphore
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi import Request as HttpRequest
 
 from inferbench_tasks.brick_jobs.under_load import stored
-from inferbench_tasks.brick_jobs.under_load.apart import row_apart
+from inferbench_tasks.brick_jobs.under_load.apart import Order, rows_apart
 from inferbench_tasks.brick_jobs.under_load.limits import refuse
+from inferbench_tasks.brick_jobs.under_load.timed import Timed
 from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.prediction import require_calibrating
 from inferbench_tasks.errors import InputError
@@ -49,6 +51,14 @@ def predict_load(
     user: User,
     db: Store,
     device: Annotated[str, Query(max_length=300, description="Part of the processor's name.")] = "",
+    cores: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=4096,
+            description="That may be used there, where its server was measured on several numbers.",
+        ),
+    ] = None,
     granularity: Granularity = "1",
     calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
     constructor: Annotated[str, Query(max_length=50)] = "sequential",
@@ -59,7 +69,8 @@ def predict_load(
     """``jobs``: of each job of its sweep first ``warning`` (below 90% measured) and ``coverage_ratio``, then ``state``,
     ``p50_ms``, ``p95_ms``, ``p99_ms`` with their intervals, ``capacity_rps`` and what they are made of, as
     `inferbench bricks predict FILE.yaml -o json` has them; percentiles are null where the queue grows, all figures
-    where there is no prediction. ``missing``: what has to be measured for those, with the command.
+    where there is no prediction. ``missing``: what has to be measured for those, with the command. Jobs that were not
+    simulated in time have a ``state`` that begins with ``not predicted: time``, beside those that were.
 
     No server is started, and no model is made, converted or opened: it has to have been cut before, as it is now.
     """
@@ -77,7 +88,7 @@ def predict_load(
         )
     document = _document(request)
     refuse(document, jobs, None)
-    asked = stored.Asked(device, granularity, calibrate_on, constructor, _shapes(shape or []))
+    asked = stored.Asked(device, cores, granularity, calibrate_on, constructor, _shapes(shape or []))
     if not _AT_ONCE.acquire(blocking=False):
         raise HTTPException(
             503, "predictions under load of others are simulated here; try again", {"Retry-After": "10"}
@@ -93,25 +104,20 @@ def _rows(
     db: Any, jobs: list[Job[JobSpec]], base_dir: Any, asked: stored.Asked, document: Document
 ) -> list[dict[str, Any]]:
     until = time.monotonic() + MOST_S
+    times: dict[Hashable, Timed] = {}
+    orders: list[Order] = []
     try:
         processor = stored.processor_of(db, asked.device)
-        known = [
-            (
-                job,
-                stored.timed_uncut(db, job.spec, base_dir, processor, asked),
-                stored.overhead_stored(db, job.spec, processor),
-            )
-            for job in jobs
-        ]
+        for job in jobs:
+            if (key := stored.model_key(job.spec)) not in times:
+                times[key] = stored.timed_uncut(db, job.spec, base_dir, processor, asked)
+            overhead = stored.overhead_stored(db, job.spec, processor, asked.cores)
+            orders.append(Order(job.spec, times[key], overhead, base_dir, asked.shapes or {}))
     except InputError as error:
         raise not_found(str(error)) from error
-    refuse(document, jobs, min(overhead.conditions.cores for _, _, overhead in known))
-    rows = []
-    for job, timed, overhead in known:
-        left_s = max(1.0, until - time.monotonic())
-        row = row_apart(job.spec, timed, overhead, base_dir, asked.shapes or {}, left_s)
-        rows.append({"job": job.job_id, "point": job.point, **row})
-    return rows
+    refuse(document, jobs, min(one.overhead.conditions.cores for one in orders))
+    rows = rows_apart(orders, max(1.0, until - time.monotonic()))
+    return [{"job": job.job_id, "point": job.point, **row} for job, row in zip(jobs, rows, strict=True)]
 
 
 def _document(request: Request) -> Document:

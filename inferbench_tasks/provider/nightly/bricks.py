@@ -2,8 +2,8 @@
 
 On the cron of the nights it takes a CPU device, at the lowest priority, for a budget of minutes: bricks that the device
 has no time of, none of its runtime's version, or only old ones, are timed there, the most useful first. Then it starts
-itself again for the next kind of processor that the cluster has, until each had its night; of two devices of one kind
-the first that is free is taken.
+itself again for the next kind of processor that the cluster has, until each had its night, a failed one too; of two
+devices of one kind the first that is free is taken.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import DAG, Param, TaskGroup
+from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 from airflow.sdk.exceptions import AirflowSkipException
 
 from inferbench_tasks import settings
@@ -39,6 +40,8 @@ DAG_ID = "bricks-nightly"
 MINUTES, MAX_AGE_DAYS = 30.0, 30.0
 #: The parameter that names the processors that had their night.
 DONE = "not_on"
+#: The XCom of the processor that a night is on.
+KIND = "kind"
 #: What a night takes beside its budget: cutting the models anew, the last session.
 _BESIDE_S = 1800.0
 
@@ -91,9 +94,12 @@ def bricks_night() -> DAG:
             measure = MeasureBricks(**on_device("measure", 1), **common)
             release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
             hold >> measure >> release.as_teardown(setups=hold)
+        # After a failed night too; that it failed is told by the last task beside it: a run is what its last tasks are.
         measure >> NextKind(
-            task_id="next", trigger_dag_id=DAG_ID, measured_by=measure.task_id, queue=HOST, **common
-        )
+            task_id="next", trigger_dag_id=DAG_ID, measured_by=measure.task_id, queue=HOST,
+            trigger_rule=TriggerRule.ALL_DONE, **common,
+        )  # fmt: skip
+        measure >> EmptyOperator(task_id="measured")
     return dag
 
 
@@ -104,6 +110,13 @@ class MeasureBricks(MeasuringOperator):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(file="", **kwargs)
+
+    def execute(self, context: TaskContext) -> Any:
+        """First of all it tells on which kind of processor it is: whatever becomes of it, the others come next."""
+        from inferbench_tasks.monitors.environment import hardware
+
+        context["ti"].xcom_push(key=KIND, value=str(hardware()["cpu"]))
+        return super().execute(context)
 
     def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:
         from inferbench_tasks.brick_jobs.night import run_night
@@ -143,7 +156,9 @@ class NextKind(TriggerDagRunOperator):
         from inferbench_tasks.perfdb.store import PerfDB
 
         ti, params = context["ti"], context["params"]
-        done = sorted({*(params.get(DONE) or ()), ti.xcom_pull(task_ids=self.measured_by)["device"]})
+        if (kind := ti.xcom_pull(task_ids=self.measured_by, key=KIND)) is None:
+            raise AirflowSkipException("it had no device: which kind would be the next is not known")
+        done = sorted({*(params.get(DONE) or ()), kind})
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             left = kinds_left(Cluster(db).devices(), done)
         if not left:

@@ -66,7 +66,8 @@ def problems(text: str, folder: Path) -> list[str]:
         ),
         (
             "bricks: {runtime: openvino, precision: int8}",
-            "x.yaml:6: bricks.precision: OpenVINO bricks are of fp32; got int8",
+            "x.yaml:6: bricks.precision: OpenVINO bricks are of fp32; got int8; "
+            "ONNX Runtime has it (runtime onnxruntime)",
         ),
         ("bricks: {precision: fp8}", "x.yaml:6: bricks.precision"),
         ("bricks: {batch_sizes: [0]}", "x.yaml:6: bricks.batch_sizes"),

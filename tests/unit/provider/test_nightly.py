@@ -28,6 +28,19 @@ def found(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+class Left:
+    """What a night of bricks uses of a task instance: what is left for the task after it."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[key] = value
+
+    def xcom_pull(self, task_ids: str, key: str) -> Any:
+        return self.left.get(key)
+
+
 class TaskInstance:
     """What a notifier reads of one: the message that its task left."""
 
@@ -294,7 +307,7 @@ def test_a_night_of_bricks_goes_on_with_the_next_kind_of_processor(
 
     dag = bricks_night()
     assert {task.task_id for task in dag.tasks} == {
-        "job-000.hold", "job-000.measure", "job-000.release", "next",
+        "job-000.hold", "job-000.measure", "job-000.release", "next", "measured",
     }  # fmt: skip
     assert dag.get_task("next").upstream_task_ids == {"job-000.measure"}
     leased = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
@@ -307,3 +320,32 @@ def test_a_night_of_bricks_goes_on_with_the_next_kind_of_processor(
     ]
     assert kinds_left(devices, []) == ["EPYC", "Xeon"] and kinds_left(devices, ["EPYC"]) == ["Xeon"]
     assert kinds_left(devices, ["EPYC", "Xeon"]) == []
+
+
+def test_after_a_failed_night_of_bricks_the_other_kinds_have_theirs_and_the_run_is_a_failed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has told its kind before it fails; the next kind is started whatever it came to, and a last task beside it
+    takes part in the run's state. A night that never had a device is followed by none."""
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+    from inferbench_tasks.monitors.environment import hardware
+    from inferbench_tasks.provider.nightly.bricks import KIND, bricks_night
+    from inferbench_tasks.provider.nightly.operators import MeasuringOperator
+
+    dag = bricks_night()
+    assert dag.get_task("next").trigger_rule == "all_done"
+    beside = dag.get_task("measured")
+    assert beside.trigger_rule == "all_success" and beside.upstream_task_ids == {"job-000.measure"}
+    assert not beside.downstream_task_ids
+
+    def fail(self: Any, context: Any) -> None:
+        raise AirflowFailException("a brick could not be timed")
+
+    monkeypatch.setattr(MeasuringOperator, "execute", fail)
+    ti = Left()
+    with pytest.raises(AirflowFailException):
+        dag.get_task("job-000.measure").execute({"ti": ti})
+    assert ti.left == {KIND: hardware()["cpu"]}
+    with pytest.raises(AirflowSkipException, match="no device"):
+        dag.get_task("next").execute({"ti": Left(), "params": {}})

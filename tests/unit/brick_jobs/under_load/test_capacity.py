@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.arrivals.poisson import Poisson
-from inferbench_tasks.brick_jobs.under_load.capacity import Capacity, Objective, Search, at_rate, capacity
+from inferbench_tasks.brick_jobs.under_load import simulated
+from inferbench_tasks.brick_jobs.under_load.capacity import (
+    WITHIN_RATIO,
+    Capacity,
+    Objective,
+    Search,
+    at_rate,
+    capacity,
+)
 from inferbench_tasks.queueing.server import Batcher, Server, Service
+from inferbench_tasks.queueing.simulate import open_loop
 from inferbench_tasks.submission.schema import LoadSpec
 
 MS = 1e6
@@ -66,6 +75,30 @@ def test_where_batches_wait_latencies_fall_with_the_rate_and_the_highest_rate_co
 def test_an_objective_below_one_service_holds_at_no_rate() -> None:
     """2.5 ms of a server that takes 5: 0."""
     assert search(Server(lambda rows, rng: 5 * MS), 2.5).rps() == 0
+
+
+@pytest.mark.parametrize("near_rps", [None, 1.0, 400.0, 540.0, 1e9])
+def test_where_the_search_begins_changes_nothing(near_rps: float | None) -> None:
+    """The same rate, to the step; one step further it fails."""
+    one = search(exponential(1.0), 10.0)
+    found = one.rps(near_rps)
+    assert found == one.rps() and one.holds(found)
+    assert not one.holds(found * (1 + WITHIN_RATIO))
+
+
+def test_far_above_the_bound_a_load_is_not_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ratio is infinite after a part of the requests; near the bound, and below it, it is the percentile's."""
+    counts = []
+
+    def counted(server: Server, *arguments: Any) -> Any:
+        outcome = open_loop(server, *arguments)
+        counts.append(len(outcome.sent_ns))
+        return outcome
+
+    monkeypatch.setattr(simulated, "open_loop", counted)
+    one = search(exponential(1.0), 10.0)
+    assert one.ratio(900.0) == math.inf and one.ratio(500.0) == pytest.approx(math.log(100) / 5.0, rel=0.1)
+    assert counts[0] < counts[1] / 3
 
 
 def test_regular_arrivals_hold_up_to_saturation() -> None:

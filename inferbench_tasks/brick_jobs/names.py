@@ -1,0 +1,52 @@
+"""By which names the models of cuts are to be had now, and which of their cuts count: one rule for nights, for what is
+missing, and for predictions by name.
+
+A model is what it was made from, not what it was called when it was cut: a file that was registered later goes by the
+registered name, and what only an older version of a registered model consists of counts for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.brick_jobs.made_from import made_from_card
+from inferbench_tasks.brick_jobs.spec import PRECISIONS
+from inferbench_tasks.modelrepo.card import ModelCard
+from inferbench_tasks.modelrepo.zoo import ZOO
+
+#: What is asked for of a model: of each the newest cut counts.
+_OF = ("batch_size", "granularity", "precision", "runtime", "view", "instruction_set")
+#: What ``current`` needs of a document.
+FIELDS = ("model", "made_from", *_OF)
+#: The order in which it takes them.
+NEWEST_FIRST = (("cut_at", -1), ("created_at", -1))
+
+
+class Names:
+    """Of registered models, ``cards``: the newest version of each."""
+
+    def __init__(self, cards: Iterable[ModelCard]) -> None:
+        self._registered: set[str] = set()
+        self._by_key: dict[str, set[str]] = {}
+        for card in cards:
+            self._registered.add(card.name)
+            for precision in PRECISIONS:
+                self._by_key.setdefault(made_from_card(card, precision), set()).add(card.name)
+
+    def of(self, cut: Mapping[str, Any]) -> set[str]:
+        """The names under which the model of a document is to be had. Empty where it is an older version's only; the
+        name that it was cut under where nobody registered it since."""
+        names = set().union(*(self._by_key.get(key, set()) for key in cut.get("made_from") or ()))
+        if cut["model"] not in self._registered and (cut["model"] in ZOO or not names):
+            names.add(cut["model"])
+        return names
+
+    def current(self, cuts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """How each model was cut last, under each of its names. ``cuts``: documents with ``FIELDS``, the newest
+        first."""
+        newest: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for cut in cuts:
+            for name in sorted(self.of(cut)):
+                newest.setdefault((name, *(cut.get(field) for field in _OF)), {**cut, "model": name})
+        return list(newest.values())
