@@ -243,8 +243,8 @@ class InferBench:
         with coverage, and what is ``missing``. From stored times alone; nothing is run.
 
         ``submission``, ``changes``: as for ``submit``; ``cores``: of the device, where its server was measured on
-        several numbers of them; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``: loads are simulated, which takes
-        seconds for each job. InputError, with what, where some has to be measured.
+        several numbers of them; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``: loads are simulated,
+        which takes seconds for each job. InputError, with what, where some has to be measured.
         """
         asked = {
             "device": device, "granularity": granularity, "calibrate_on": calibrate_on, "constructor": constructor,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferbench_tasks.queueing.vectorised import Draws
+
 #: How long an instance is busy with a batch of that many rows, ns. The generator makes it random where it is.
 Service = Callable[[int, np.random.Generator], float]
 #: What one request takes beside the queues and the instance, ns, where it finds the event loop idle for so many ns.
@@ -57,6 +59,7 @@ class Server:
     counted here too. ``request_ns``: what else is added to each request; a pure delay, or what draws one by how long
     the event loop had nothing to do before it. ``batch_idle_ns``: what a batch takes longer where no instance had
     anything to do for so many ns; what sleeps has to be woken, and finds its caches cold.
+    ``draws``: the same for many requests at once, where it is known; results are the same, and come many times faster.
     ``mean_service_ns``: the exact mean of ``service``, of so many rows, where it is known.
     Instances do not slow each other or the front down: ``service`` has to be that with all of them busy.
     """
@@ -69,6 +72,7 @@ class Server:
     batch_idle_ns: Callable[[float], float] | None = None
     max_waiting: int = MAX_WAITING
     mean_service_ns: Callable[[int], float] | None = None
+    draws: Draws | None = None
 
     def __post_init__(self) -> None:
         if self.instances < 1:

@@ -12,6 +12,7 @@ import numpy as np
 from inferbench_tasks.queueing.outcome import Outcome
 from inferbench_tasks.queueing.server import Server
 from inferbench_tasks.queueing.tolerance import Tolerance
+from inferbench_tasks.queueing.vectorised import one_by_one
 
 
 def open_loop(
@@ -22,14 +23,22 @@ def open_loop(
     tolerance: Tolerance | None = None,
 ) -> Outcome:
     """Requests of ``rows`` rows that are sent at ``offsets_ns`` (ascending), until all are answered, or more took too
-    long than ``tolerance`` allows: of those that were answered by then.
+    long than ``tolerance`` allows: of those that were answered by then (or of all: it saves time where it can).
 
     ValueError where ``offsets_ns`` goes back, or the server would refuse every request.
     """
+    server.check(rows)
     sent_ns = [float(offset_ns) for offset_ns in offsets_ns]
     for before, after in zip([0.0, *sent_ns], sent_ns, strict=False):
         if after < before:
             raise ValueError(f"offsets_ns goes back from {before:g} to {after:g}")
+    if server.draws is not None and server.instances == 1 and not server.batcher.max_rows:
+        state = rng.bit_generator.state
+        sent, waiting = np.array(sent_ns, np.float64), server.max_waiting
+        outcome = one_by_one(server.draws, sent, server.front_ns, waiting, rows, rng)
+        if outcome is not None:
+            return outcome
+        rng.bit_generator.state = state
     sent_ns.reverse()
     return _run(server, sent_ns, rng, rows, tolerance=tolerance)
 
@@ -38,6 +47,8 @@ def closed_loop(
     server: Server, users: int, think_ns: float, duration_ns: float, rng: np.random.Generator, rows: int = 1
 ) -> Outcome:
     """``users`` who send at 0 and, ``think_ns`` after each answer, again; nobody sends from ``duration_ns`` on.
+
+    ValueError where the server would refuse every request.
 
     Users who send at the same moment are in the queue together before an instance takes any of them. More
     users than the queue has places are a ValueError: it is not known when a user who was refused asks again.
@@ -48,6 +59,7 @@ def closed_loop(
         raise ValueError(
             f"think_ns {think_ns:g} must not be negative, duration_ns {duration_ns:g} must be positive"
         )
+    server.check(rows)
     return _run(server, [0.0] * users, rng, rows, think_ns=think_ns, duration_ns=duration_ns)
 
 
@@ -67,7 +79,6 @@ def _run(
     attributes. Requests are taken in the order in which they came, so all that is known of them are lists in that
     order. What happens at one moment happens before anything is taken.
     """
-    server.check(rows)
     service, front_ns, instances, max_waiting = (
         server.busy_ns,
         server.front_ns,

@@ -6,8 +6,10 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 
@@ -45,6 +47,39 @@ class Added:
         """What a batch takes longer than awake, after so long without any."""
         low, high, part = self._around(idle_ns)
         return low.batch_ns + part * (high.batch_ns - low.batch_ns) - self.batch_ns
+
+    def rests(self, idle_ns: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As ``rest``, of many requests, each with a number in [0, 1)."""
+        low, high, part = self._all_around(idle_ns)
+        _, means = self._tables
+        at = Distribution.parts(uniform)
+        values: NDArray[np.float64] = means[low, at] + part * (means[high, at] - means[low, at])
+        return values
+
+    def batches_after(self, idle_ns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As ``batch_after``, of many."""
+        low, high, part = self._all_around(idle_ns)
+        batch_ns, _ = self._tables
+        values: NDArray[np.float64] = batch_ns[low] + part * (batch_ns[high] - batch_ns[low]) - self.batch_ns
+        return values
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``batch_ns`` by pause, and the means of ``rest_ns`` by pause and part."""
+        pauses, _ = self._pauses
+        return np.array([one.batch_ns for one in pauses]), np.array([one.rest_ns.means for one in pauses])
+
+    def _all_around(self, idle_ns: NDArray[np.float64]) -> tuple[Any, Any, Any]:
+        """As ``_around``, of many; pauses by their places."""
+        lengths_ns = np.array(self._pauses[1])
+        above = np.searchsorted(lengths_ns, idle_ns, "right")
+        low, high = np.maximum(above - 1, 0), np.minimum(above, len(lengths_ns) - 1)
+        between = low < high
+        between &= above > 0
+        part = np.zeros(len(idle_ns))
+        ends = lengths_ns[low[between]], lengths_ns[high[between]]
+        part[between] = np.log(idle_ns[between] / ends[0]) / np.log(ends[1] / ends[0])
+        return low, high, part
 
     @cached_property
     def _pauses(self) -> tuple[tuple[Pause, ...], tuple[float, ...]]:

@@ -15,7 +15,8 @@ ENDS = (*range(50, 9500, 50), *range(9500, 9950, 10), *range(9950, _ALL + 1))
 _EDGES = np.array([0, *ENDS])
 _SIZES = np.diff(_EDGES)
 #: The part of each ten-thousandth: a look-up is several times faster than a search, and simulations make millions.
-_PARTS = tuple(map(int, np.repeat(np.arange(len(ENDS)), _SIZES)))
+_PART_OF = np.repeat(np.arange(len(ENDS)), _SIZES)
+_PARTS = tuple(map(int, _PART_OF))
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Distribution:
     def part(rng: np.random.Generator) -> int:
         """One of its parts, each as likely as it is large."""
         return _PARTS[int(rng.random() * _ALL)]
+
+    @staticmethod
+    def parts(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """As ``part``, of numbers in [0, 1)."""
+        parts: NDArray[np.int64] = _PART_OF[(uniform * _ALL).astype(np.int64)]
+        return parts
 
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""

@@ -21,6 +21,7 @@ from inferbench_tasks.brick_jobs.under_load.simulated import (
     simulated,
 )
 from inferbench_tasks.queueing.server import Batcher, Server
+from inferbench_tasks.queueing.vectorised import Draws
 from inferbench_tasks.submission.schema import JobSpec
 
 #: So often the load is drawn again, each time with another error of the model.
@@ -68,6 +69,11 @@ class Told:
             request_ns=self.added.rest,
             batch_idle_ns=self.added.batch_after if self.added.asleep else None,
             front_ns=self.added.front_ns,
+            draws=Draws(
+                self.services.services(factor, self.added.batch_ns),
+                self.added.rests,
+                self.added.batches_after,
+            ),
             mean_service_ns=lambda rows: self.services.run_ns(rows, factor, self.added.batch_ns),
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.bricks.measure.method import trimmed_mean
@@ -59,6 +60,18 @@ class Services:
             return known[rows] * self.spread.draw(rng) + batch_ns
 
         return service
+
+    def services(
+        self, factor: float, batch_ns: float
+    ) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
+        """As ``service``, of many numbers in [0, 1) at once."""
+        means = np.array(self.spread.means)
+
+        def services(rows: int, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+            values: NDArray[np.float64] = self.mean_ns(rows) * factor * means[Distribution.parts(uniform)]
+            return values + batch_ns
+
+        return services
 
 
 def sizes_of(rows: int, max_rows: int) -> tuple[int, ...]:
