@@ -88,7 +88,7 @@ def test_where_the_search_begins_changes_nothing(near_rps: float | None) -> None
 
 def test_far_above_the_bound_a_load_is_not_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ratio is infinite after a part of the requests; near the bound, and below it, it is the percentile's."""
-    counts = []
+    counts: list[int] = []
 
     def counted(server: Server, *arguments: Any) -> Any:
         outcome = open_loop(server, *arguments)
