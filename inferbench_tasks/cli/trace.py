@@ -13,7 +13,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.tracing.queries import spans_file, trace_of
+from inferbench_tasks.tracing.queries import trace_of
 from inferbench_tasks.tracing.stored import find_imported, refuse_imported
 
 app = typer.Typer(
@@ -57,13 +57,10 @@ def list_(
     """List traced runs, imported traces and trainings, whose steps are traces: spans, levels, defects, or why there is
     none.
     """
-    from inferbench_tasks.tracing.stored import rows
-    from inferbench_tasks.training import step_spans
+    from inferbench_tasks.pipelines.traces import listed
 
     with _open() as db:
-        found = [*rows(db, limit), *step_spans.listed(db, limit)]
-    found.sort(key=lambda row: row["created_at"], reverse=True)
-    emit(found[:limit], output)
+        emit(listed(db, limit), output)
 
 
 @app.command()
@@ -177,30 +174,25 @@ def compare(
 def export(
     run: str = RUN,
     path: Path = typer.Argument(
-        ..., metavar="FILE", help=".json (Perfetto, Chrome), .otlp.json, or .parquet."
+        ...,
+        metavar="FILE",
+        help=".json (Perfetto, Chrome), .otlp.json, .otlp.pb, .jaeger.json or .parquet.",
     ),
 ) -> None:
     """Write the spans of a run, a training or an imported trace for another tool: the ending says which."""
-    from inferbench_tasks.analysis.report.runs import stored_table
-    from inferbench_tasks.tracing.export import write
-    from inferbench_tasks.training import step_spans
+    from inferbench_tasks.pipelines.traces import find_trace
+    from inferbench_tasks.tracing.export import FORMS, form_of, write
     from inferbench_tasks.training.export import write as write_steps
+    from inferbench_tasks.training.result import TrainingResult
 
+    form = form_of(path)
     with _open() as db:
-        if (kept := find_imported(db, run)) is not None:
-            about = {"service.name": kept["name"], "inferbench.note": kept["note"]}
-            table = stored_table(db, kept["file"])
-        elif (training := step_spans.find(db, run)) is not None:
-            if path.suffix == ".json" and not path.name.lower().endswith(".otlp.json"):
-                # Ranks overlap: in Chrome's form each is a process of its own.
-                say(f"{write_steps(db, [training], path):,} events written to {path}")
-                return
-            about, table = step_spans.about(training), step_spans.table(db, training)
-        else:
-            result = _result(db, run)
-            about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
-            table = stored_table(db, spans_file(result))
-    count = write(table, path, about)
+        trace = find_trace(db, run)
+        if isinstance(trace.result, TrainingResult) and form is FORMS["perfetto"]:
+            # In Chrome's form each rank is a process of its own.
+            say(f"{write_steps(db, [trace.result], path):,} events written to {path}")
+            return
+        count = write(trace.table(), path, trace.about)
     say(f"{count:,} spans written to {path}")
 
 

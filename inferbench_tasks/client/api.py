@@ -286,7 +286,7 @@ class InferBench:
         return items
 
     def traces(self, *, limit: int | None = None) -> Iterator[Answer]:
-        """Traced runs, page after page, the newest first."""
+        """Traced runs, trainings and imported traces, page after page, the newest first; ``origin`` says which."""
         return self._pages("/traces", limit)
 
     def trace(self, run: str) -> Answer:
@@ -294,11 +294,15 @@ class InferBench:
         return self._get(f"/traces/{quote(run, safe='')}")
 
     def spans(
-        self, run: str, *, level: str = "", name: str = "", limit: int | None = None
+        self, run: str, *, level: str = "", name: str = "", trace: str = "", limit: int | None = None
     ) -> Iterator[Answer]:
-        """Spans of a traced run by level and part of their name, page after page."""
-        chosen = {"level": level} if level else {}
+        """Spans of a trace by level, part of their name and request (a trace id), page after page."""
+        chosen = {key: value for key, value in (("level", level), ("trace", trace)) if value}
         return self._pages(f"/traces/{quote(run, safe='')}/spans", limit, name=name, **chosen)
+
+    def flamegraph(self, run: str, *, levels: Sequence[str] = (), trace: str = "") -> Answer:
+        """Spans with the same way down from the request added up: ``frames``, outer ones first, with ``parent``."""
+        return self._get(f"/traces/{quote(run, safe='')}/flamegraph", level=list(levels), trace=trace)
 
     def compare_traces(self, left: str, right: str) -> Answer:
         """What makes the difference between two traced runs: rows that add up to it, in ms, and sentences."""

@@ -49,6 +49,19 @@ class RunLink(BaseOperatorLink):
         return f"/inferbench/run/{quote(_invocation(ti_key.dag_id, ti_key.run_id).run_id(node.job_index))}"
 
 
+class TraceLink(BaseOperatorLink):
+    """From the task that traces a job's requests to their trace."""
+
+    name = "Trace"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The trace's page, or "" for the tasks of other stages."""
+        node = getattr(operator, "node", None)
+        if node is None or node.job_index is None or node.stage != "trace":
+            return ""
+        return f"/inferbench/trace/{quote(_invocation(ti_key.dag_id, ti_key.run_id).run_id(node.job_index))}"
+
+
 class LeaderboardLink(BaseOperatorLink):
     """From the task that follows all jobs to the leaderboard, with this execution's runs marked."""
 
@@ -79,4 +92,4 @@ class InvocationReportLink(BaseOperatorLink):
         return f"/inferbench/report/{_invocation(validated['dag_id'], dag_run_id).id}"
 
 
-LINKS = (ReportLink(), RunLink(), LeaderboardLink())
+LINKS = (ReportLink(), RunLink(), TraceLink(), LeaderboardLink())

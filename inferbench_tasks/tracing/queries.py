@@ -34,14 +34,26 @@ def spans_file(result: ResultDocument) -> dict[str, Any]:
 
 
 def spans_like(
-    table: pa.Table, level: str | None, name: str, limit: int, offset: int
-) -> list[dict[str, Any]]:
-    """Spans of a stored table by level and part of their name, in their order."""
+    table: pa.Table,
+    level: str | None,
+    name: str,
+    limit: int,
+    offset: int,
+    trace: str = "",
+    number: int | None = None,
+) -> tuple[list[dict[str, Any]], int]:
+    """A part of a stored table's spans by level, part of their name, trace and number in it, in their order; and how
+    many there are of these.
+    """
+    if trace:
+        table = table.filter(pc.equal(table["trace_id"].cast(pa.string()), trace))
+    if number is not None:
+        table = table.filter(pc.equal(table["number"], number))
     if level is not None:
         table = table.filter(pc.equal(table["level"].cast(pa.string()), level))
     if name:
         table = table.filter(pc.match_substring(table["name"].cast(pa.string()), name))
-    return [
+    rows = [
         {
             "trace_id": span.trace_id,
             "span": span.number,
@@ -56,3 +68,4 @@ def spans_like(
         }
         for span in spans_of(table.slice(offset, limit))
     ]
+    return rows, int(table.num_rows)

@@ -107,6 +107,18 @@ def write(spans: Iterable[Span], path: Path) -> None:
 
 def spans_of(table: pa.Table) -> Iterator[Span]:
     """The spans of a stored table."""
-    for row in table.to_pylist():
-        attributes = row.pop("attributes")
-        yield Span(**row, attributes=json.loads(attributes) if attributes else {})
+    # A column at a time: Arrow makes a row of dictionary-coded columns a hundred times slower.
+    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+        columns = [_values(batch.column(field.name)) for field in SCHEMA]
+        for trace_id, number, parent, level, name, type_, start_ns, duration_ns, attributes in zip(
+            *columns, strict=True
+        ):
+            told = json.loads(attributes) if attributes else {}
+            yield Span(trace_id, number, parent, level, name, start_ns, duration_ns, type_, told)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if not pa.types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    words = column.dictionary.to_pylist()
+    return [None if at is None else words[at] for at in column.indices.to_pylist()]

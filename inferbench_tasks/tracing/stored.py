@@ -54,10 +54,15 @@ def imported(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list
     )
 
 
+def imported_rows(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
+    """A row for each imported trace, as those of runs are, the newest first."""
+    return [_row_of_imported(each) for each in imported(db, limit, before)]
+
+
 def rows(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
     """Both kinds in one list, the newest first; ``origin`` says which."""
     both = traced_runs(db, limit, before=before)
-    both += [_row_of_imported(each) for each in imported(db, limit, before)]
+    both += imported_rows(db, limit, before)
     both.sort(key=lambda row: row["created_at"], reverse=True)
     return both[: limit or None]
 

@@ -20,6 +20,7 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.submit.request import names
 from tests import browser
+from tests.e2e import made_traces
 from tests.e2e.every_page import AXE, PAGES, VIOLATIONS, WIDTHS, file_name
 from tests.e2e.page_site import ASKED, NASTY, ROOT, Site, served
 from tests.unit.analysis.builders import records
@@ -424,12 +425,19 @@ DARK_WIDTHS = WIDTHS if "INFERBENCH_SCREENSHOTS" in os.environ else WIDTHS[1:2]
     ids=["dark", "light"],
 )
 def test_pages_fit_every_screen(
-    context: BrowserContext, site: Site, theme: Any, background: str, widths: tuple[int, ...]
+    context: BrowserContext,
+    site: Site,
+    perfdb: PerfDB,
+    tmp_path: Path,
+    theme: Any,
+    background: str,
+    widths: tuple[int, ...],
 ) -> None:
     """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation; the
     system's theme is followed; nothing fails in the console.
     """
     assert context.browser is not None
+    made_traces.seed(perfdb, tmp_path)
     mine = context.browser.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
     page = mine.new_page()
     failures: list[str] = []

@@ -42,10 +42,12 @@ from inferbench_tasks.provider.ui import (
     model_pages,
     new_page,
     pages,
+    perfetto,
     pushed,
     recommend_page,
     run_page,
     systems_page,
+    trace_pages,
 )
 from inferbench_tasks.provider.ui import training_pages as scaling_and_clusters
 from inferbench_tasks.provider.ui import trainings as training_pages
@@ -105,5 +107,7 @@ app.include_router(scaling_and_clusters.router)
 app.include_router(brick_pages.router)
 app.include_router(evaluation_pages.router)
 app.include_router(systems_page.router)
+app.include_router(trace_pages.router)
+app.include_router(perfetto.router)
 app.add_middleware(PlainAddress)
 install(app)

@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.analysis.stack.document import analysed, compared, labelled, stacks
 from inferbench_tasks.analysis.stack.stored import newest, subject_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.traces import StoredTrace, find_trace, listed
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
 from inferbench_tasks.provider.api.problems import blame, not_found
 from inferbench_tasks.provider.api.runs import Limit, Offset
-from inferbench_tasks.tracing.export import write
-from inferbench_tasks.tracing.queries import spans_file, spans_like
-from inferbench_tasks.tracing.stored import traced_runs
-from inferbench_tasks.training import step_spans
+from inferbench_tasks.tracing.columns import columns_of
+from inferbench_tasks.tracing.export import FORMS
+from inferbench_tasks.tracing.flame import flame_graph
+from inferbench_tasks.tracing.queries import spans_like
+from inferbench_tasks.tracing.spans import AnyLevel
+from inferbench_tasks.tracing.stored import find_imported
+from inferbench_tasks.tracing.timeline import timeline as drawn
 
 router = APIRouter(tags=["traces"])
-Level = Literal["application", "model", "framework", "layer"]
-#: ``format`` -> the ending that ``tracing.export`` writes, and its media type.
-_FORMS = {
-    "perfetto": (".json", "application/json"),
-    "otlp": (".otlp.json", "application/json"),
-    "parquet": (".parquet", "application/vnd.apache.parquet"),
-}
 By = Literal["stack", "version", "system"]
+#: Names of ``tracing.export.FORMS``.
+Form = Literal["perfetto", "otlp", "otlp_protobuf", "jaeger", "parquet"]
+Trace = Annotated[str, Query(max_length=64, description="One request's, by its trace id; all if empty.")]
 
 
-@router.get("/traces", summary="Traced runs, a page at a time")
+@router.get("/traces", summary="Traced runs, trainings and imported traces, a page at a time")
 def list_traces(
     request: Request, db: Store, limit: Limit = 50, offset: Offset = 0, format: Format = None
 ) -> Response:
-    """``items``, the newest first: spans, levels, defects, or why there is no trace; ``next_offset`` leads on."""
-    found = traced_runs(db, limit + 1, offset)
+    """``items``, the newest first, ``origin`` says what each is: spans, levels, defects, or why there is no trace;
+    ``next_offset`` leads on.
+    """
+    found = listed(db, limit + 1, offset)
     rows = found[:limit]
     body = {"items": plain(rows), "next_offset": offset + limit if len(found) > limit else None}
     return table(request, format, rows, body, name="traces")
@@ -58,56 +58,71 @@ def compare(
     return table(request, format, plain(document["rows"]), plain(document), name="difference")
 
 
-@router.get("/traces/{run}", summary="One traced run: its analyses, or its spans for another tool")
+@router.get("/traces/{run}", summary="One trace: its analyses, or its spans for another tool")
 def one_trace(
     run: str,
     request: Request,
     db: Store,
-    format: Annotated[Literal["perfetto", "otlp", "parquet"] | None, Query(description="Its spans.")] = None,
+    format: Annotated[Form | None, Query(description="Its spans.")] = None,
 ) -> Response:
-    """Without ``format`` the trace and XSP's analyses: each with table, formula and sentence, or what is missing."""
-    result = _result(db, run)
-    try:
-        if format is None:
-            document = {"trace": result.extensions.get("trace"), **analysed(subject_of(db, result))}
-            return table(request, "json", [], plain(document))
-        spans = stored_table(db, spans_file(result))
-    except InputError as error:
-        raise not_found(str(error)) from error
-    ending, media_type = _FORMS[format]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"spans{ending}"
-        write(spans, path, {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)})
-        content = path.read_bytes()
-    headers = {"Content-Disposition": f'attachment; filename="trace{ending}"'}
-    return Response(content, media_type=media_type, headers=headers)
+    """Without ``format`` a traced run's trace and XSP's analyses: each with table, formula and sentence, or what is
+    missing; of an imported trace what its file told, and that it is not measured by InferBench.
+    """
+    if format is None:
+        return table(request, "json", [], plain(_document(db, run)))
+    trace = _found(db, run)
+    form = FORMS[format]
+    with blame("format"):
+        content = form.content(trace.table(), trace.about)
+    headers = {"Content-Disposition": f'attachment; filename="trace{form.ending}"'}
+    return Response(content, media_type=form.media_type, headers=headers)
 
 
-@router.get("/traces/{run}/spans", summary="Spans of a traced run, by level and name")
+@router.get("/traces/{run}/spans", summary="Spans of a trace, by level and name")
 def spans(
     run: str,
     request: Request,
     db: Store,
-    level: Level | None = None,
+    level: AnyLevel | None = None,
     name: Annotated[str, Query(max_length=300, description="Part of the span's name.")] = "",
+    trace: Trace = "",
+    span: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Its number in its request.")] = None,
     limit: Limit = 50,
-    offset: Offset = 0,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     format: Format = None,
 ) -> Response:
-    """``items`` in their order, and ``next_offset``; times in Unix ns. Of a training the steps of its ranks."""
-    try:
-        training = step_spans.find(db, run)
-        stored = (
-            step_spans.table(db, training) if training else stored_table(db, spans_file(_result(db, run)))
-        )
-    except InputError as error:
-        raise not_found(str(error)) from error
-    rows = spans_like(stored, level, name, limit + 1, offset)
-    body: dict[str, Any] = {
-        "items": rows[:limit],
-        "next_offset": offset + limit if len(rows) > limit else None,
-    }
-    return table(request, format, rows[:limit], body, name="spans")
+    """``items`` in their order, ``total``, ``next_offset``; times in Unix ns. Of a training the steps of its ranks."""
+    rows, total = spans_like(_found(db, run).table(), level, name, limit, offset, trace, span)
+    following = offset + limit if total > offset + limit else None
+    body = {"items": rows, "total": total, "next_offset": following}
+    return table(request, format, rows, body, name="spans")
+
+
+@router.get(
+    "/traces/{run}/flamegraph", summary="A trace's flame graph: spans with the same way down, added up"
+)
+def flamegraph(
+    run: str,
+    request: Request,
+    db: Store,
+    level: Annotated[
+        list[AnyLevel], Query(max_length=20, description="Of these alone; of all if none.")
+    ] = [],  # noqa: B006
+    trace: Trace = "",
+    format: Format = None,
+) -> Response:
+    """``frames``, outer ones first: ``parent`` (place of the one around it, else -1), spans, total and own ns."""
+    found = flame_graph(columns_of(_found(db, run).table()), level or None, trace)
+    return table(request, format, found["frames"], found, name="flamegraph")
+
+
+@router.get("/traces/{run}/timeline", summary="A trace's spans as columns, to be drawn")
+def timeline(run: str, db: Store, trace: Trace = "") -> Response:
+    """At most 200,000 spans, of whole requests; ``left_out`` says how many more there are."""
+    content = orjson.dumps(
+        drawn(columns_of(_found(db, run).table()), trace), option=orjson.OPT_SERIALIZE_NUMPY
+    )
+    return Response(content, media_type="application/json")
 
 
 @router.get("/stack", summary="Models across stacks, versions or systems, layer by layer")
@@ -118,6 +133,23 @@ def stack(
     with blame("model"):
         document = stacks(labelled(newest(db, model, by)))
     return table(request, "json", [], plain(document))
+
+
+def _document(db: PerfDB, run: str) -> dict[str, Any]:
+    try:
+        if (kept := find_imported(db, run)) is not None:
+            return {"trace": {name: value for name, value in kept.items() if name != "file"}}
+        result = db.get_result(db.resolve_run(run))
+        return {"trace": result.extensions.get("trace"), **analysed(subject_of(db, result))}
+    except InputError as error:
+        raise not_found(str(error)) from error
+
+
+def _found(db: PerfDB, run: str) -> StoredTrace:
+    try:
+        return find_trace(db, run)
+    except InputError as error:
+        raise not_found(str(error)) from error
 
 
 def _result(db: PerfDB, run: str) -> ResultDocument:

@@ -20,7 +20,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.contracts.verdict import reasons_of
-from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
+from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument, RunDocument
 from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import MayChange, Store, User
 from inferbench_tasks.provider.api.runs import find
@@ -29,6 +29,7 @@ from inferbench_tasks.provider.ui.following import stages_of
 from inferbench_tasks.provider.ui.live import HEIGHT, WIDTH, live_of
 from inferbench_tasks.provider.ui.render import asker, page, query
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.training.result import TrainingResult
 
 router = APIRouter(include_in_schema=False)
 #: An invocation's id as ``invocation.dag_run_invocation`` makes it.
@@ -69,6 +70,7 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         ],
         tiles=tiles(view) if result or not others else tiles_of_another_kind(others[0], record),
         facts=facts(view) | (pipeline.described(others[0]) if others else {}),
+        trace=f"/inferbench/trace/{quote(run_id)}" if _traced(result, others) else None,
         downloads=pipeline.downloads(others[0]) if others else {},
         certificate_of="the stimulus" if result or not others else "its figures",
         ways=ways(view),
@@ -113,6 +115,13 @@ def charts(run: str, db: Store) -> Response:
         {"sections": chart_sections}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     )
     return Response(body, media_type="application/json")
+
+
+def _traced(result: ResultDocument | None, others: list[Any]) -> bool:
+    """Whether it has a trace, or a reason why not: that of requests, or of a training's steps."""
+    return bool(result and result.extensions.get("trace")) or any(
+        isinstance(other, TrainingResult) and other.samples is not None for other in others
+    )
 
 
 def _may_end(record: RunDocument, user: User, may_change: MayChange) -> bool:

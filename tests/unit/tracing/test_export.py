@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -10,6 +11,9 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.tracing.export import write
+from inferbench_tasks.tracing.foreign.file import load, read
+from inferbench_tasks.tracing.foreign.tree import arranged
+from inferbench_tasks.tracing.forms.chrome import chrome_events
 from inferbench_tasks.tracing.spans import Span, id_of, spans_of, table_of
 
 SPANS = [
@@ -65,6 +69,73 @@ def test_parquet_as_stored(tmp_path: Path) -> None:
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     """The endings that there are stand in the error, and nothing is written."""
-    with pytest.raises(InputError, match=r"known: \.json .*\.otlp\.json .*\.parquet"):
+    with pytest.raises(InputError, match=r"known: \.otlp\.json .*\.jaeger\.json .*\.json .*\.parquet"):
         write(table_of(SPANS), tmp_path / "x.txt", {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_otlp_s_protobuf_as_opentelemetry_reads_it(tmp_path: Path) -> None:
+    """OpenTelemetry's own definitions find the same ids, times, kinds and attributes; read back they are ours."""
+    trace_service_pb2 = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    assert write(table_of(SPANS), tmp_path / "x.otlp.pb", {"inferbench.run": "r"}) == 3
+    content = (tmp_path / "x.otlp.pb").read_bytes()
+    (resource,) = trace_service_pb2.ExportTraceServiceRequest.FromString(content).resource_spans
+    request, server, layer = resource.scope_spans[0].spans
+    assert (request.trace_id.hex(), request.span_id.hex(), request.parent_span_id) == (
+        "a" * 32,
+        "b" * 16,
+        b"",
+    )
+    assert (server.kind, server.parent_span_id.hex()) == (
+        2,
+        "b" * 16,
+    ) and layer.parent_span_id == server.span_id
+    assert (layer.start_time_unix_nano, layer.end_time_unix_nano) == (12_500, 14_000)
+    values = {each.key: each.value for each in layer.attributes}
+    assert values["fused"].bool_value and values["ratio"].double_value == 0.5
+    assert values["shape"].string_value == "[1,2]" and values["inferbench.type"].string_value == "Conv"
+    assert {each.key: each.value.string_value for each in resource.resource.attributes}[
+        "inferbench.run"
+    ] == "r"
+    foreign = read(load(tmp_path / "x.otlp.pb"))
+    back = list(arranged(foreign.spans, foreign.findings))
+    assert [(span.level, span.name, span.start_ns, span.duration_ns) for span in back] == [
+        (span.level, span.name, span.start_ns, span.duration_ns) for span in SPANS
+    ]
+
+
+def test_what_otlp_has_no_number_for_is_said(tmp_path: Path) -> None:
+    """A whole number of more than 64 bits is a text; a time of before 1970 an error, and no file is left."""
+    big = Span("a" * 32, 0, -1, "foreign", "x", 5, 1, attributes={"n": 2**70})
+    write(table_of([big]), tmp_path / "x.otlp.pb", {})
+    write(table_of([big]), tmp_path / "x.jaeger.json", {})
+    assert str(2**70).encode() in (tmp_path / "x.otlp.pb").read_bytes()
+    with pytest.raises(InputError, match="before 1970"):
+        write(table_of([replace(big, start_ns=-5)]), tmp_path / "y.otlp.pb", {})
+    assert {path.name for path in tmp_path.iterdir()} == {"x.otlp.pb", "x.jaeger.json"}
+
+
+def test_jaeger_s_form(tmp_path: Path) -> None:
+    """A trace with its process; children refer to their parents; whole microseconds, and the exact times as tags."""
+    write(table_of(SPANS), tmp_path / "x.jaeger.json", {"inferbench.run": "r"})
+    (trace,) = orjson.loads((tmp_path / "x.jaeger.json").read_bytes())["data"]
+    request, server, layer = trace["spans"]
+    assert trace["processes"]["p1"] == {
+        "serviceName": "inferbench",
+        "tags": [{"key": "inferbench.run", "type": "string", "value": "r"}],
+    }
+    assert request["references"] == [] and {of["processID"] for of in trace["spans"]} == {"p1"}
+    assert layer["references"] == [{"refType": "CHILD_OF", "traceID": "a" * 32, "spanID": server["spanID"]}]
+    assert (layer["startTime"], layer["duration"]) == (12, 1)
+    tags = {tag["key"]: (tag["type"], tag["value"]) for tag in layer["tags"]}
+    assert tags["start_ns"] == ("int64", 12_500) and tags["duration_ns"] == ("int64", 1_500)
+    assert tags["fused"] == ("bool", True) and tags["ratio"] == ("float64", 0.5)
+
+
+def test_requests_that_overlap_have_rows_of_their_own() -> None:
+    """A viewer drops what overlaps on a row: the second of two requests at a time is on its level's second row."""
+    spans = [Span(f"{at:032x}", 0, -1, "application", "request", at * 5, 10) for at in range(3)]
+    events = list(chrome_events(spans))
+    rows = [event["tid"] for event in events if event["ph"] == "X"]
+    names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
+    assert [names[row] for row in rows] == ["application", "application 2", "application"]

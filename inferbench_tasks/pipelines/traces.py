@@ -1,0 +1,82 @@
+"""Whatever has a trace, by its id: a traced run, a training by its steps, a trace of another tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from inferbench_tasks.analysis.report.runs import stored_table
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.queries import spans_file
+from inferbench_tasks.tracing.stored import find_imported, imported_rows, traced_runs
+from inferbench_tasks.training import step_spans
+from inferbench_tasks.training.result import TrainingResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Origin = Literal["run", "training", "imported"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+#: How many traces a process keeps unpacked, and of how many bytes packed at most.
+_KEPT, _KEPT_BYTES = 4, 8_000_000
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """``about``: what an export says of itself. ``table``: reads the spans. ``result``: of a run or a training;
+    ``document``: of an imported trace.
+    """
+
+    id: str
+    origin: Origin
+    about: dict[str, str]
+    table: Callable[[], pa.Table] = field(repr=False)
+    result: ResultDocument | TrainingResult | None = None
+    document: dict[str, Any] | None = None
+
+
+def listed(db: PerfDB, limit: int, offset: int = 0, origin: Origin | None = None) -> list[dict[str, Any]]:
+    """Those of all origins, or of one, the newest first; ``origin`` of each says what it is."""
+    most = limit + offset
+    listers: dict[Origin, Callable[[PerfDB, int], list[dict[str, Any]]]] = {
+        "run": traced_runs,
+        "training": step_spans.listed,
+        "imported": imported_rows,
+    }
+    found = [row for kind in ([origin] if origin else ORIGINS) for row in listers[kind](db, most)]
+    found.sort(key=lambda row: row["created_at"], reverse=True)
+    return found[offset:most]
+
+
+def find_trace(db: PerfDB, text: str) -> StoredTrace:
+    """By an id or the unique start of one; InputError for what has no spans, with the reason."""
+    if (kept := find_imported(db, text)) is not None:
+        about = {"service.name": kept["name"], "inferbench.note": kept["note"]}
+        return StoredTrace(kept["_id"], "imported", about, lambda: _spans(db, kept["file"]), document=kept)
+    if (training := step_spans.find(db, text)) is not None:
+        return StoredTrace(
+            training.run_id, "training", step_spans.about(training), lambda: step_spans.table(db, training),
+            training,
+        )  # fmt: skip
+    result = db.get_result(db.resolve_run(text))
+    about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
+    file = spans_file(result)
+    return StoredTrace(result.run_id, "run", about, lambda: _spans(db, file), result)
+
+
+#: Files of PerfDB never change: by their id, the newest last.
+_unpacked: dict[str, pa.Table] = {}
+
+
+def _spans(db: PerfDB, file: dict[str, Any]) -> pa.Table:
+    """The spans of a stored file; a page asks for the same ones several times in a row."""
+    table = _unpacked.pop(file["id"], None)
+    if table is None:
+        table = stored_table(db, file)
+    if file["bytes"] <= _KEPT_BYTES:
+        _unpacked[file["id"]] = table
+        while len(_unpacked) > _KEPT:
+            _unpacked.pop(next(iter(_unpacked)), None)
+    return table

@@ -1,0 +1,138 @@
+"use strict";
+
+// A trace's page: timeline and flame graph of the chosen levels, the chosen span's attributes, the search. The address
+// has what is chosen.
+const page = document.getElementById("trace"), API = page.dataset.api, chosen = new URLSearchParams(location.search);
+const told = (id, text) => { document.getElementById(id).textContent = text; };
+const noun = page.dataset.noun;
+let spans = null, flame = null, searched = 0;
+
+function remember(changes) {
+  for (const [name, value] of Object.entries(changes)) if (value === "") chosen.delete(name); else chosen.set(name, value);
+  history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}`);
+}
+
+const levels = () => [...document.querySelectorAll("input[name=shown]:checked")].map((box) => box.value);
+const request = () => Number(document.getElementById("request").value) - 1;
+
+const timeline = new Boxes(document.getElementById("timeline"), { told: document.getElementById("timeline-at"), unit: axisMs, choose: showSpan });
+const flames = new Boxes(document.getElementById("flame"), { told: document.getElementById("flame-at"), unit: axisMs, choose: (at) => told("frame", at < 0 ? "" : flame.told(at)) });
+[timeline, flames].forEach(buttons);
+
+function goTo() {
+  const field = document.getElementById("request"), at = Math.min(Math.max(request() || 0, 0), spans.begins.length - 1), edge = 0.01 * (spans.ends[at] - spans.begins[at] || 1);
+  field.value = at + 1;
+  timeline.data.origin = spans.begins[at];
+  timeline.look(spans.begins[at] - edge, spans.ends[at] + edge);
+  document.getElementById("earlier").disabled = at === 0;
+  document.getElementById("later").disabled = at === spans.begins.length - 1;
+  told("request-told", `of ${count(spans.begins.length)}, ${figure(ms(spans.ends[at] - spans.begins[at]))} ms`);
+  remember({ request: at ? String(at + 1) : "" });
+  if (document.getElementById("alone").checked) loadFlame();
+}
+
+function showLevels() {
+  const { origin } = timeline.data || { origin: 0 }, shown = levels();
+  timeline.chosen = -1;
+  timeline.set(spans.boxes(shown));
+  timeline.data.origin = origin;
+  remember({ levels: shown.length === spans.present.length ? "" : shown.join(",") });
+  loadFlame();
+}
+
+async function loadFlame() {
+  const alone = document.getElementById("alone").checked, query = new URLSearchParams(), shown = levels(), mine = loadFlame.last = {};
+  if (alone) query.set("trace", spans.body.requests[request()]);
+  if (shown.length < spans.present.length) for (const level of shown.length ? shown : ["none"]) query.append("level", level);
+  remember({ alone: alone ? "1" : "" });
+  try {
+    const body = shown.length ? await answered(`${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0 };
+    if (loadFlame.last !== mine) return;
+    flame = flameBoxes(body, spans);
+    flames.chosen = -1;
+    flames.set(flame);
+    flames.look(...flame.whole);
+    told("frame", "");
+    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}.`);
+  } catch (problem) { told("flame-told", `The flame graph can't be shown: ${problem.message}`); }
+}
+
+async function showSpan(at) {
+  const place = document.getElementById("span");
+  if (at < 0) { place.replaceChildren(element("p", "No span is chosen: click one, or go through them with the arrow keys.", { class: "soft" })); return; }
+  const facts = element("dl", null, { class: "facts" }), type = spans.typeOf(at), own = spans.request[at], fact = (name, value) => { const cell = element("dd", null); cell.append(value); facts.append(element("dt", name), cell); };
+  const whole = spans.roots[own] >= 0 ? spans.duration_ns[spans.roots[own]] : 0, up = spans.parent[at];
+  fact("level", spans.levelOf(at) + (type ? `, ${type}` : ""));
+  fact(noun, count(own + 1));
+  fact("begins after", `${figure(ms(spans.start_ns[at] - spans.begins[own]))} ms`);
+  fact("takes", `${figure(ms(spans.duration_ns[at]))} ms${whole ? `, ${figure(100 * spans.duration_ns[at] / whole)}% of the ${noun}` : ""}`);
+  fact("of its own", `${figure(ms(spans.own[at]))} ms`);
+  if (up >= 0) { const button = element("button", spans.nameOf(up), { type: "button", class: "plain" }); button.addEventListener("click", () => timeline.pick(up)); fact("lies in", button); }
+  place.replaceChildren(element("h3", spans.nameOf(at)), facts);
+  const mine = showSpan.last = {};
+  try {
+    const query = new URLSearchParams({ trace: spans.body.requests[own], span: spans.number[at] }), { items: [item] } = await answered(`${API}/spans?${query}`);
+    if (showSpan.last !== mine) return;
+    fact("span id", item.span_id);
+    for (const [name, value] of Object.entries(item.attributes)) fact(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  } catch (problem) { fact("attributes", `can't be shown: ${problem.message}`); }
+}
+
+function row(item) {
+  const own = spans.body.requests.indexOf(item.trace_id), line = element("tr", null), name = element("td", null, { class: "wrap" });
+  const at = own < 0 ? -1 : placeOf(own, item.span);
+  if (at >= 0) { const button = element("button", item.name, { type: "button", class: "plain" }); button.addEventListener("click", () => { document.getElementById("request").value = own + 1; goTo(); timeline.pick(at); document.getElementById("span").scrollIntoView({ block: "nearest" }); }); name.append(button); } else name.textContent = item.name;
+  line.append(name, element("td", item.level), element("td", item.type), element("td", own < 0 ? "not drawn" : count(own + 1), { class: "n" }), element("td", at < 0 ? "" : figure(ms(spans.start_ns[at] - spans.begins[own])), { class: "n" }), element("td", figure(ms(item.duration_ns)), { class: "n" }));
+  return line;
+}
+
+function placeOf(own, number) {
+  for (let at = 0; at < spans.length; at++) if (spans.request[at] === own && spans.number[at] === number) return at;
+  return -1;
+}
+
+async function search(more = false) {
+  const name = document.getElementById("name").value, level = document.getElementById("level").value, query = new URLSearchParams({ name, limit: 50, offset: more ? searched : 0 }), body = document.querySelector("#found tbody"), mine = search.last = {};
+  if (level) query.set("level", level);
+  remember({ name, level });
+  try {
+    const answer = await answered(`${API}/spans?${query}`);
+    if (search.last !== mine) return;
+    if (!more) { body.replaceChildren(); searched = 0; }
+    body.append(...answer.items.map(row));
+    searched += answer.items.length;
+    told("found-told", `${count(answer.total)} of ${count(spans.body.spans)} spans match${searched < answer.total ? `; the first ${count(searched)} are listed` : ""}.`);
+    document.getElementById("more").hidden = answer.next_offset === null;
+  } catch (problem) { told("found-told", `The search failed: ${problem.message}`); return; }
+  const codes = spans.body.names.map((of) => of.includes(name)), wanted = spans.body.levels.indexOf(level);
+  timeline.marked = name || level ? Uint8Array.from({ length: spans.length }, (_, at) => codes[spans.name[at]] && (wanted < 0 || spans.level[at] === wanted)) : null;
+  timeline.draw();
+}
+
+async function loadTrace() {
+  try {
+    spans = new Spans(await answered(`${API}/timeline`));
+  } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
+  const given = chosen.get("levels")?.split(",");
+  if (given) for (const box of document.querySelectorAll("input[name=shown]")) box.checked = given.includes(box.value);
+  document.getElementById("request").max = spans.begins.length;
+  document.getElementById("request").value = chosen.get("request") || 1;
+  document.getElementById("alone").checked = chosen.get("alone") === "1";
+  document.getElementById("name").value = chosen.get("name") || "";
+  document.getElementById("level").value = chosen.get("level") || "";
+  spans.legend(document.getElementById("legend"));
+  told("timeline-told", `${count(spans.length)} spans${spans.body.left_out ? `; ${count(spans.body.left_out)} of later ${noun}s are not drawn, but searched and added up` : ""}.`);
+  showLevels();
+  goTo();
+  showSpan(-1);
+  await search();
+  page.removeAttribute("aria-busy");
+}
+
+document.getElementById("request").addEventListener("change", goTo);
+for (const [id, step] of [["earlier", -1], ["later", 1]]) document.getElementById(id).addEventListener("click", () => { document.getElementById("request").value = request() + 1 + step; goTo(); });
+for (const box of document.querySelectorAll("input[name=shown]")) box.addEventListener("change", showLevels);
+document.getElementById("alone").addEventListener("change", loadFlame);
+document.getElementById("search").addEventListener("submit", (event) => { event.preventDefault(); search(); });
+document.getElementById("more").addEventListener("click", () => search(true));
+addEventListener("DOMContentLoaded", loadTrace);

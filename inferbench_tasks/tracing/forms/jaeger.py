@@ -1,0 +1,64 @@
+"""Jaeger's JSON, which its page opens as a file: a list of traces, each with its spans.
+
+Its times are whole microseconds (``model.json`` of jaeger-idl); the exact ones are tags of the span.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, text_of
+from inferbench_tasks.tracing.spans import Span, spans_of
+
+_PROCESS = "p1"
+_INT64 = 2**63
+
+
+def content(table: pa.Table, about: dict[str, str]) -> bytes:
+    """The file; ``about``: tags of its process."""
+    traces: dict[str, list[Span]] = defaultdict(list)
+    for span in spans_of(table):
+        traces[span.trace_id].append(span)
+    name = about.get("service.name", "inferbench")
+    tags = [_tag(key, value) for key, value in about.items() if key != "service.name"]
+    processes = {_PROCESS: {"serviceName": name, "tags": tags}}
+    return orjson.dumps({"data": [_trace(trace, own, processes) for trace, own in traces.items()]})
+
+
+def _trace(trace_id: str, spans: Sequence[Span], processes: dict[str, Any]) -> dict[str, Any]:
+    ids = {span.number: span.span_id for span in spans}
+    rows = [_span(span, ids) for span in spans]
+    return {"traceID": trace_id, "spans": rows, "processes": processes, "warnings": None}
+
+
+def _span(span: Span, ids: dict[int, str]) -> dict[str, Any]:
+    parent = {"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": ids.get(span.parent)}
+    exact = {"start_ns": span.start_ns, "duration_ns": span.duration_ns}
+    return {
+        "traceID": span.trace_id,
+        "spanID": span.span_id,
+        "flags": 1,
+        "operationName": span.name,
+        "references": [parent] if span.parent >= 0 else [],
+        "startTime": span.start_ns // 1000,
+        "duration": span.duration_ns // 1000,
+        "tags": [_tag(name, value) for name, value in {**attributes_of(span), **exact}.items()],
+        "logs": [],
+        "processID": _PROCESS,
+        "warnings": None,
+    }
+
+
+def _tag(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"key": name, "type": "bool", "value": value}
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
+        return {"key": name, "type": "int64", "value": value}
+    if isinstance(value, float):
+        return {"key": name, "type": "float64", "value": value}
+    return {"key": name, "type": "string", "value": text_of(value)}

@@ -1,0 +1,82 @@
+"""OTLP as JSON, as a collector's HTTP and its file exporter have it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from inferbench_tasks.tracing.foreign.otlp import KINDS
+from inferbench_tasks.tracing.spans import Span, spans_of
+
+_KINDS = {name: number for number, name in KINDS.items()}
+#: OTLP's kinds: who is asked, who asks, what happens inside.
+_SERVER, _CLIENT, _INTERNAL = 2, 3, 1
+
+
+def content(table: pa.Table, about: dict[str, str]) -> bytes:
+    """The file; ``about``: attributes of its resource."""
+    return orjson.dumps(otlp(list(spans_of(table)), about))
+
+
+def otlp(spans: Sequence[Span], about: dict[str, str]) -> dict[str, Any]:
+    """``ExportTraceServiceRequest`` in OTLP's JSON: ids in hexadecimal, 64-bit numbers as text.
+
+    See OpenTelemetry protocol specification 1.9, "JSON Protobuf Encoding".
+    """
+    ids = {(span.trace_id, span.number): span.span_id for span in spans}
+    resource = {"service.name": "inferbench", **about}
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": [_attribute(name, value) for name, value in resource.items()]},
+                "scopeSpans": [
+                    {"scope": {"name": "inferbench"}, "spans": [_otlp_span(span, ids) for span in spans]}
+                ],
+            }
+        ]
+    }
+
+
+def kind_of(span: Span) -> int:
+    """OTLP's number of a span's kind; another tool's keeps what it was."""
+    if span.level == "foreign":
+        return _KINDS.get(str((span.attributes.get("otlp") or {}).get("kind")), _INTERNAL)
+    return _CLIENT if span.parent < 0 else _SERVER if span.name == "server" else _INTERNAL
+
+
+def attributes_of(span: Span) -> dict[str, Any]:
+    """What a span has of attributes, with its level and type, which OTLP has no field for."""
+    ours = {"inferbench.level": span.level, **({"inferbench.type": span.type} if span.type else {})}
+    return ours | {name: value for name, value in span.attributes.items() if name != "span_id"}
+
+
+def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
+    return {
+        "traceId": span.trace_id,
+        "spanId": span.span_id,
+        "parentSpanId": ids[span.trace_id, span.parent] if span.parent >= 0 else "",
+        "name": span.name,
+        "kind": kind_of(span),
+        "startTimeUnixNano": str(span.start_ns),
+        "endTimeUnixNano": str(span.end_ns),
+        "attributes": [_attribute(name, value) for name, value in attributes_of(span).items()],
+    }
+
+
+def text_of(value: Any) -> str:
+    """A value for which a form has only text: JSON, of numbers beyond 64 bits too, which orjson refuses."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _attribute(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"key": name, "value": {"boolValue": value}}
+    if isinstance(value, int):
+        return {"key": name, "value": {"intValue": str(value)}}
+    if isinstance(value, float):
+        return {"key": name, "value": {"doubleValue": value}}
+    return {"key": name, "value": {"stringValue": text_of(value)}}

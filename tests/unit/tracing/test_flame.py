@@ -1,0 +1,126 @@
+"""Spans as columns, and added up to a flame graph; each sum by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.tracing import flame
+from inferbench_tasks.tracing import timeline as timelines
+from inferbench_tasks.tracing.columns import columns_of, depths
+from inferbench_tasks.tracing.flame import flame_graph
+from inferbench_tasks.tracing.spans import Span, table_of
+from inferbench_tasks.tracing.timeline import timeline
+
+
+def request(number: int, *layers_ns: int) -> Iterator[Span]:
+    """A request of 1,000 ns, a server of 900 in it, a run of 800, and its layers, from 10,000 ns a request on."""
+    trace, start_ns = f"{number:032x}", 10_000 * number
+    yield Span(trace, 0, -1, "application", "request", start_ns, 1000)
+    yield Span(trace, 1, 0, "model", "server", start_ns + 10, 900)
+    yield Span(trace, 2, 1, "framework", "session.run", start_ns + 20, 800)
+    for at, ns in enumerate(layers_ns):
+        yield Span(trace, 3 + at, 2, "layer", f"layer {at}", start_ns + 20, ns, "Conv")
+
+
+def rows(found: dict[str, object]) -> list[tuple[object, ...]]:
+    """Parent, name, spans, total and own ns of each frame."""
+    frames: list[dict[str, object]] = found["frames"]  # type: ignore[assignment]
+    return [tuple(of[name] for name in ("parent", "name", "spans", "total_ns", "self_ns")) for of in frames]
+
+
+def test_requests_are_added_up() -> None:
+    """The same way down is one frame; what is a frame's own is what no frame in it has."""
+    columns = columns_of(table_of([*request(1, 300, 200), *request(2, 310)]))
+    found = flame_graph(columns)
+    assert rows(found) == [
+        (-1, "request", 2, 2000, 200),
+        (0, "server", 2, 1800, 200),
+        (1, "session.run", 2, 1600, 790),
+        (2, "layer 0", 2, 610, 610),
+        (2, "layer 1", 1, 200, 200),
+    ]
+    assert (found["requests"], found["spans"], found["left_out"]) == (2, 9, 0)
+
+
+def test_one_request_and_some_levels() -> None:
+    """What stands between is passed over: layers lie in the request then, and it has the rest as its own."""
+    columns = columns_of(table_of([*request(1, 300, 200), *request(2, 310)]))
+    found = flame_graph(columns, ["application", "layer"], f"{2:032x}")
+    assert rows(found) == [(-1, "request", 1, 1000, 690), (0, "layer 0", 1, 310, 310)]
+    assert rows(flame_graph(columns, ["layer"])) == [
+        (-1, "layer 0", 2, 610, 610),
+        (-1, "layer 1", 1, 200, 200),
+    ]
+    assert rows(flame_graph(columns, None, "f" * 32)) == [] == rows(flame_graph(columns, ["foreign"]))
+
+
+def test_own_times_of_a_random_tree_add_up_to_its_roots() -> None:
+    """Whatever the tree: every span is counted once, and all own times are those of what lies in nothing."""
+    draw = random.Random(7)
+    spans = [
+        Span("a" * 32, at, draw.randrange(-1, at) if at else -1, "foreign", f"op {at % 9}", at, draw.randrange(99))
+        for at in range(500)
+    ]  # fmt: skip
+    columns = columns_of(table_of(spans))
+    found = flame_graph(columns)
+    assert sum(frame["spans"] for frame in found["frames"]) == 500
+    assert sum(frame["self_ns"] for frame in found["frames"]) == sum(
+        span.duration_ns for span in spans if span.parent < 0
+    )
+    around = [0] * 500
+    for span in spans:
+        around[span.number] = around[span.parent] + 1 if span.parent >= 0 else 0
+    assert depths(columns.parent).tolist() == around
+
+
+def test_more_frames_than_are_told_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest stay, none without the one around it; of the others the number of spans is said."""
+    monkeypatch.setattr(flame, "MOST_FRAMES", 4)
+    found = flame_graph(columns_of(table_of(request(1, 300, 200, 100))))
+    assert [frame["name"] for frame in found["frames"]] == ["request", "server", "session.run", "layer 0"]
+    assert (found["spans"], found["left_out"]) == (4, 2)
+    monkeypatch.setattr(flame, "MOST_DEEP", 2)
+    found = flame_graph(columns_of(table_of(request(1, 300))))
+    assert [frame["name"] for frame in found["frames"]] == ["request", "server"] and found["left_out"] == 2
+
+
+def test_a_timeline_has_every_span_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns lead back to the spans, parents by their rows; beyond the bound requests are left out."""
+    spans = [*request(1, 300, 200), *request(2, 310)]
+    told = timeline(columns_of(table_of(spans)))
+    of = {name: np.asarray(values).tolist() for name, values in told["columns"].items()}
+    parents = [of["number"][row] if row >= 0 else -1 for row in of["parent"]]
+    again = [
+        Span(
+            trace_id=told["requests"][of["request"][at]],
+            number=of["number"][at],
+            parent=parents[at],
+            level=told["levels"][of["level"][at]],
+            name=told["names"][of["name"][at]],
+            start_ns=int(told["start_ns"]) + of["start_ns"][at],
+            duration_ns=of["duration_ns"][at],
+            type=told["types"][of["type"][at]],
+        )
+        for at in range(len(spans))
+    ]
+    assert again == spans and told["left_out"] == 0
+    monkeypatch.setattr(timelines, "MOST_SPANS", 8)
+    told = timeline(columns_of(table_of(spans)))
+    assert (told["spans"], told["left_out"], len(told["columns"]["name"])) == (9, 4, 5)
+    alone = timeline(columns_of(table_of(spans)), f"{2:032x}")
+    assert alone["requests"] == [f"{2:032x}"] and np.asarray(alone["columns"]["parent"]).tolist() == [
+        -1,
+        0,
+        1,
+        2,
+    ]
+
+
+def test_a_table_without_spans() -> None:
+    """Is no error."""
+    columns = columns_of(table_of([]))
+    assert flame_graph(columns)["frames"] == [] and timeline(columns)["requests"] == []
