@@ -28,7 +28,15 @@ MARKER = "inferbench-managed"
 
 
 #: What the heavy ones took on disk when measured, for whoever waits for one.
-MEGABYTES = {"torch": 940, "tensorflow": 2200, "openvino": 190, "tflite": 60, "cluster": 120, "video": 120}
+MEGABYTES = {
+    "torch": 940,
+    "tensorflow": 2200,
+    "openvino": 190,
+    "tflite": 60,
+    "cluster": 120,
+    "video": 120,
+    "trace-ui": 50,
+}
 
 
 def names() -> frozenset[str]:

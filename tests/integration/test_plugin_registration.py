@@ -104,6 +104,7 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
         "bricks",
         "evaluations",
         "systems",
+        "traces",
         "compare",
         "recommend",
         "cluster",
@@ -115,7 +116,7 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
         "InferBench's limit of a body",
     ]
     assert answer["listeners"] == ["inferbench_tasks.provider.submit.notes"]
-    assert sorted(answer["links"]) == ["Leaderboard", "Report", "Report", "Run"]
+    assert sorted(answer["links"]) == ["Leaderboard", "Report", "Report", "Run", "Trace"]
     assert answer["weights"] == ["inferbench_tasks.provider.weights.ShortestJobFirst"]
 
 
@@ -172,6 +173,6 @@ def test_an_installed_package_needs_no_checkout(tmp_path: Path) -> None:
     answer = registered(tmp_path, {}, python=python, cwd=tmp_path)
     assert answer["core"] == answer["sdk"] == once(ENTRY_POINT)
     assert answer["package"] == f"{packages}/inferbench_tasks"
-    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 13
+    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 14
     code = "from inferbench_tasks.provider.plugins_folder import setting; print(setting())"
     assert subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True).stdout == "{}\n"

@@ -13,10 +13,13 @@ from fastapi.testclient import TestClient
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.foreign.file import load, read
+from inferbench_tasks.tracing.foreign.keep import keep
 from inferbench_tasks.tracing.spans import write
 from tests.unit.analysis.stack.spans import layer
 from tests.unit.analysis.stack.spans import run as spans_of_run
 from tests.unit.perfdb.builders import result
+from tests.unit.tracing.foreign.files import otlp, otlp_span
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 
@@ -63,6 +66,64 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     assert sum(event["ph"] == "X" for event in perfetto["traceEvents"]) == 12
 
 
+def test_a_flame_graph_and_columns_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """Sums of three requests of 190 us with a run of 140 and layers of 100 and 30; of one request; of levels alone."""
+    seed(perfdb, tmp_path)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    found = bench.flamegraph("quick")
+    names = ("name", "parent", "spans", "total_ns", "self_ns")
+    assert [tuple(frame[name] for name in names) for frame in found["frames"]] == [
+        ("request", -1, 3, 570_000, 150_000),
+        ("session.run", 0, 3, 420_000, 30_000),
+        ("c", 1, 3, 300_000, 300_000),
+        ("=s", 1, 3, 90_000, 90_000),
+    ]
+    trace = next(bench.spans("quick"))["trace_id"]
+    alone = bench.flamegraph("quick", levels=["application", "layer"], trace=trace)
+    assert [(frame["name"], frame["self_ns"]) for frame in alone["frames"]] == [
+        ("request", 60_000), ("c", 100_000), ("=s", 30_000),
+    ]  # fmt: skip
+    assert len(list(bench.spans("quick", trace=trace))) == 4
+    one = http.get("/inferbench/api/traces/quick/spans", params={"trace": trace, "span": 2}).json()
+    assert one["total"] == 1 and one["items"][0]["attributes"]["output_bytes"] == 64
+    columns = http.get("/inferbench/api/traces/quick/timeline").json()
+    assert columns["spans"] == len(columns["columns"]["name"]) == 12 and columns["left_out"] == 0
+    csv_lines = http.get("/inferbench/api/traces/quick/flamegraph?format=csv").text.splitlines()
+    assert len(csv_lines) == 5 and "'=s" in csv_lines[-1]
+
+
+def test_an_imported_trace_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """In the list with its origin, its spans and flame graph as of a run's; that it is not measured stands by it."""
+    seed(perfdb, tmp_path)
+    path = tmp_path / "shop.json"
+    path.write_bytes(otlp(otlp_span(1, None, 1_000, 9_000), otlp_span(2, 1, 2_000, 4_000)))
+    file = load(path)
+    trace = keep(perfdb, file, read(file))[0]["_id"]
+    rows = http.get("/inferbench/api/traces").json()["items"]
+    assert {row["run"]: row["origin"] for row in rows}[trace] == "imported" and len(rows) == 4
+    assert "not measured by InferBench" in http.get(f"/inferbench/api/traces/{trace}").json()["trace"]["note"]
+    frames = http.get(f"/inferbench/api/traces/{trace}/flamegraph").json()["frames"]
+    assert [(frame["name"], frame["self_ns"]) for frame in frames] == [("op 1", 6_000), ("op 2", 2_000)]
+    content = http.get(f"/inferbench/api/traces/{trace}?format=otlp_protobuf").content
+    path.write_bytes(content)
+    assert [span.name for span in read(load(path)).spans] == ["op 1", "op 2"]
+    assert http.get("/inferbench/api/traces?offset=3").json()["items"] == rows[3:]
+
+
+def test_pages_of_what_is_not_there(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """A run that was never traced is 404, one whose trace failed says why, two of three traces are refused in words."""
+    seed(perfdb, tmp_path)
+    for path, status, words in (
+        ("trace/plain", 404, "was not traced"), ("trace/nobody", 404, "nobody"), ("trace/failed", 200, "no server"),
+        ("trace/plain/perfetto", 404, "was not traced"), ("perfetto/nothing", 404, "no file"),
+        ("perfetto/..%2f..%2fviewer.py", 404, "no file"), ("perfetto/%2fetc%2fpasswd", 404, "no file"),
+        ("traces/compare?run=quick", 200, "not 1"), ("traces/compare?run=quick&run=failed", 200, "no server"),
+        ("traces?origin=run&limit=1000", 200, "quick"), ("traces?limit=9999", 422, "1000"),
+    ):  # fmt: skip
+        answer = http.get(f"/inferbench/{path}")
+        assert answer.status_code == status and words in answer.text, (path, answer.status_code, answer.text)
+
+
 def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     """A run that was not traced or whose trace failed, one run to compare, a model that nobody traced: said, no 500."""
     seed(perfdb, tmp_path)
@@ -70,7 +131,7 @@ def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path
         ("/traces/plain", "was not traced"), ("/traces/failed", "no server"), ("/traces/nobody", "nobody"),
         ("/traces/compare?run=quick", "two runs are compared, not 1"), ("/stack?model=vgg", "there are: resnet50"),
         ("/traces/compare?run=quick&run=plain", "was not traced"), ("/traces/plain/spans", "was not traced"),
-        ("/traces/quick?format=jaeger", "perfetto"), ("/traces/quick/spans?level=kernel", "layer"),
+        ("/traces/quick?format=zipkin", "perfetto"), ("/traces/quick/spans?level=kernel", "layer"),
     ):  # fmt: skip
         answer = http.get(f"/inferbench/api{path}")
         assert answer.status_code in (404, 422) and words in answer.text, (path, answer.text)

@@ -11,6 +11,9 @@ import pyarrow as pa
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
 from inferbench_tasks.tracing.spans import LEVELS, Span, spans_of
 
+#: Of no process: a row with the process's own number would be called its main thread, and number 0 is the kernel's.
+_PID = 1_000_000
+
 
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
     """The file; ``about`` is its ``otherData``."""
@@ -26,9 +29,9 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     """
     first_ns = min((span.start_ns for span in spans), default=0)
     rows: dict[tuple[str, int], int] = {}
-    names = dict(enumerate(LEVELS))
-    following = len(LEVELS)
-    for row, level in enumerate((*LEVELS, "foreign")):
+    names = dict(enumerate(LEVELS, 1))
+    following = 1 + len(LEVELS)
+    for row, level in enumerate((*LEVELS, "foreign"), 1):
         own = level != "foreign"
         lanes = lanes_of([span for span in spans if span.level == level], 0)
         # A level's first row has the level's own number; others' numbers follow behind all of these.
@@ -42,12 +45,12 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     for row, name in names.items():
         level = name.partition(" ")[0]
         place = order.index(level) * (MOST + 1) + (0 if name == level else row)
-        yield {"ph": "M", "pid": 1, "tid": row, "name": "thread_name", "args": {"name": name}}
-        yield {"ph": "M", "pid": 1, "tid": row, "name": "thread_sort_index", "args": {"sort_index": place}}
+        yield {"ph": "M", "pid": _PID, "tid": row, "name": "thread_name", "args": {"name": name}}
+        yield {"ph": "M", "pid": _PID, "tid": row, "name": "thread_sort_index", "args": {"sort_index": place}}
     for span in spans:
         yield {
             "ph": "X",
-            "pid": 1,
+            "pid": _PID,
             "tid": rows[span.trace_id, span.number],
             "name": span.name,
             "cat": span.type or span.level,

@@ -40,7 +40,7 @@ def test_perfetto_s_form(tmp_path: Path) -> None:
     document = orjson.loads((tmp_path / "x.json").read_bytes())
     events = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert [(e["name"], e["tid"], e["ts"], e["dur"]) for e in events] == [
-        ("request", 0, 0.0, 9.0), ("server", 1, 1.0, 5.0), ("conv", 3, 2.5, 1.5),
+        ("request", 1, 0.0, 9.0), ("server", 2, 1.0, 5.0), ("conv", 4, 2.5, 1.5),
     ]  # fmt: skip
     assert events[2]["cat"] == "Conv" and events[2]["args"]["shape"] == [1, 2]
     assert document["otherData"] == {"inferbench.run": "r"}

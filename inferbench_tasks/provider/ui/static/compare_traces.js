@@ -30,8 +30,10 @@ function begin() {
 async function loadSides() {
   const page = document.getElementById("traces");
   try {
+    for (const side of sides) side.spans = new Spans(await answered(`${side.place.dataset.api}/timeline`));
+    const same = inked(sides.map((side) => side.spans));
     for (const side of sides) {
-      side.spans = new Spans(await answered(`${side.place.dataset.api}/timeline`));
+      Object.assign(side.spans, same);
       side.spans.legend(side.place.querySelector(".legend"));
       side.picture.set(side.spans.boxes());
       side.place.querySelector("input").max = side.spans.begins.length;

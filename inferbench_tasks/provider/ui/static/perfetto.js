@@ -5,7 +5,7 @@ const frame = document.getElementById("perfetto"), said = document.getElementByI
 
 async function hand() {
   let listens = false;
-  const asking = setInterval(() => frame.contentWindow.postMessage("PING", location.origin), 200);
+  const asking = setInterval(() => frame.contentDocument?.readyState === "complete" && frame.contentWindow.postMessage("PING", location.origin), 200);
   const ready = new Promise((resolve) => addEventListener("message", (event) => { if (event.source === frame.contentWindow && event.data === "PONG" && !listens) { listens = true; clearInterval(asking); resolve(); } }));
   try {
     const answer = await fetch(frame.dataset.trace, { credentials: "same-origin" });

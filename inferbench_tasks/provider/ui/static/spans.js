@@ -24,7 +24,8 @@ class Spans {
     for (let at = 0; at < length; at++) { const request = columns.request[at]; if (columns.start_ns[at] < begins[request]) begins[request] = columns.start_ns[at]; if (to[at] > ends[request]) ends[request] = to[at]; if (columns.parent[at] < 0 && roots[request] < 0) roots[request] = at; }
     Object.assign(this, { ...columns, body, length, to, own, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
     this.lanes = this.laid();
-    this.inks = this.inked();
+    this.times = this.timed();
+    Object.assign(this, inked([this]));
   }
 
   levelOf(at) { return this.body.levels[this.level[at]]; }
@@ -51,15 +52,10 @@ class Spans {
     return lane;
   }
 
-  // The operators (or, without one, names) with the most time get colours of their own.
-  inked() {
+  timed() {
     const times = new Map();
     for (let at = 0; at < this.length; at++) { const key = this.key(this.levelOf(at), this.typeOf(at), this.nameOf(at)); times.set(key, (times.get(key) || 0) + this.own[at]); }
-    const free = FILLS.map((_, fill) => fill).filter((fill) => !Object.values(OF_LEVELS).includes(fill));
-    const inks = new Map([...times.keys()].filter((key) => key in OF_LEVELS).map((key) => [key, OF_LEVELS[key]]));
-    [...times].filter(([key]) => !(key in OF_LEVELS)).sort((a, b) => b[1] - a[1]).slice(0, free.length).forEach(([key], place) => inks.set(key, free[place]));
-    this.others = times.size > inks.size;
-    return inks;
+    return times;
   }
 
   ink(level, type, name) { return this.inks.get(this.key(level, type, name)) ?? FILLS.length - 1; }
@@ -85,6 +81,16 @@ class Spans {
       return item;
     }));
   }
+}
+
+// The operators (or, without one, names) with the most time get colours of their own, the same in all of these traces.
+function inked(traces) {
+  const times = new Map();
+  for (const trace of traces) for (const [key, time] of trace.times) times.set(key, (times.get(key) || 0) + time);
+  const free = FILLS.map((_, fill) => fill).filter((fill) => !Object.values(OF_LEVELS).includes(fill));
+  const inks = new Map([...times.keys()].filter((key) => key in OF_LEVELS).map((key) => [key, OF_LEVELS[key]]));
+  [...times].filter(([key]) => !(key in OF_LEVELS)).sort((a, b) => b[1] - a[1]).slice(0, free.length).forEach(([key], place) => inks.set(key, free[place]));
+  return { inks, others: times.size > inks.size };
 }
 
 // A flame graph's frames as boxes: as wide as their time, or as what lies in them where that takes longer.

@@ -163,7 +163,7 @@ def test_what_overlaps_is_exported_on_rows_of_its_own(tmp_path: Path) -> None:
     rows = lanes_of(spans, 4)
     assert [rows["a" * 32, number] for number in range(5)] == [4, 4, 5, 4, 4]
     events = [event for event in chrome_events(spans) if event["ph"] == "X"]
-    first = len(LEVELS)
+    first = 1 + len(LEVELS)
     assert [event["tid"] - first for event in events] == [0, 0, 1, 0, 0]
     stairs = [Span("a" * 32, at, -1, "foreign", "x", at, 10_000) for at in range(MOST + 50)]
     assert max(lanes_of(stairs, 0).values()) == MOST - 1
