@@ -13,6 +13,8 @@ from filled import filled, measure
 
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.traces import listed
+from inferbench_tasks.provider.ui.trace_pages import list_traces
 from inferbench_tasks.tracing.stored import COLLECTION, rows, traced_runs
 
 LIMIT_MS = 500.0
@@ -49,6 +51,8 @@ if __name__ == "__main__":
         add_traces(db)
         asked = {
             "1,000 traces of both kinds": lambda: len(rows(db, 2 * EACH)),
+            "1,000 traces of all origins": lambda: len(listed(db, 2 * EACH)),
+            "their page": lambda: len(list_traces(db, "", 2 * EACH, 0).body),
             "the newest 50 traced runs": lambda: len(traced_runs(db, 50)),
         }
         measure(asked, LIMIT_MS, folder, "traces")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -56,27 +57,39 @@ def find_trace(db: PerfDB, text: str) -> StoredTrace:
         about = {"service.name": kept["name"], "inferbench.note": kept["note"]}
         return StoredTrace(kept["_id"], "imported", about, lambda: _spans(db, kept["file"]), document=kept)
     if (training := step_spans.find(db, text)) is not None:
-        return StoredTrace(
-            training.run_id, "training", step_spans.about(training), lambda: step_spans.table(db, training),
-            training,
-        )  # fmt: skip
+        about = step_spans.about(training)
+        return StoredTrace(training.run_id, "training", about, lambda: _steps(db, training), training)
     result = db.get_result(db.resolve_run(text))
     about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
     file = spans_file(result)
     return StoredTrace(result.run_id, "run", about, lambda: _spans(db, file), result)
 
 
-#: Files of PerfDB never change: by their id, the newest last.
-_unpacked: dict[str, pa.Table] = {}
-
-
 def _spans(db: PerfDB, file: dict[str, Any]) -> pa.Table:
+    return _unpacked(file["id"], file["bytes"], lambda: stored_table(db, file))
+
+
+def _steps(db: PerfDB, training: TrainingResult) -> pa.Table:
+    file = training.samples
+    if file is None:
+        return step_spans.table(db, training)  # which says what is missing
+    return _unpacked(file.id, file.bytes, lambda: step_spans.table(db, training))
+
+
+#: By the id of their files, which never change; the one that was asked for last stands last.
+_kept: dict[str, pa.Table] = {}
+_lock = threading.Lock()
+
+
+def _unpacked(file: str, size_bytes: int, read: Callable[[], pa.Table]) -> pa.Table:
     """The spans of a stored file; a page asks for the same ones several times in a row."""
-    table = _unpacked.pop(file["id"], None)
+    with _lock:
+        table = _kept.pop(file, None)
     if table is None:
-        table = stored_table(db, file)
-    if file["bytes"] <= _KEPT_BYTES:
-        _unpacked[file["id"]] = table
-        while len(_unpacked) > _KEPT:
-            _unpacked.pop(next(iter(_unpacked)), None)
+        table = read()
+    if size_bytes <= _KEPT_BYTES:
+        with _lock:
+            _kept[file] = table
+            while len(_kept) > _KEPT:
+                del _kept[next(iter(_kept))]
     return table

@@ -29,7 +29,7 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     """
     first_ns = min((span.start_ns for span in spans), default=0)
     rows: dict[tuple[str, int], int] = {}
-    names = dict(enumerate(LEVELS, 1))
+    names: dict[int, str] = dict(enumerate(LEVELS, 1))
     following = 1 + len(LEVELS)
     for row, level in enumerate((*LEVELS, "foreign"), 1):
         own = level != "foreign"

@@ -13,4 +13,4 @@ def content(table: pa.Table, about: dict[str, str]) -> bytes:
 
     sink = pa.BufferOutputStream()
     pq.write_table(table.cast(SCHEMA), sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())
