@@ -91,8 +91,8 @@ def _rows_of(trace: Ints, number: Ints, parent: Ints) -> Ints:
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+    return np.asarray(coded.indices.to_numpy(), dtype=np.int64), coded.dictionary.to_pylist()
 
 
 def _plain(column: pa.ChunkedArray) -> Ints:
-    return column.to_numpy().astype(np.int64)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
