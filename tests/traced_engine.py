@@ -16,10 +16,15 @@ from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble
 from tests.serving_cases import Case, server_config
 
 
-def traced(engine: str, case: Case, folder: Path, requests: int, round_: int = 0) -> Assembled:
-    """An engine that was warmed up and asked by others before the traced requests, with what its source tells."""
+def traced(
+    engine: str, case: Case, folder: Path, requests: int, round_: int = 0, *, library: bool = False
+) -> Assembled:
+    """An engine that was warmed up and asked by others before the traced requests, with what its source tells.
+
+    ``library``: of what the layers ran too; oneDNN then prints all that OpenVINO runs in this process.
+    """
     path = folder / "told.json"
-    tracing = Tracing(path=str(path), framework=True, layers=True)
+    tracing = Tracing(path=str(path), framework=True, layers=True, library=library)
     config = server_config(case, folder, tracing=tracing).model_copy(update={"engine": engine})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the runtimes, about themselves
@@ -45,4 +50,4 @@ def traced(engine: str, case: Case, folder: Path, requests: int, round_: int = 0
         recorder.request(context, (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
         asked.append(Asked(context.trace_id, context.span_id, number, start_ns, start_ns, end_ns, end_ns))
     recorder.write([loaded.source])
-    return assemble(asked, json.loads(path.read_bytes()), 0, round_)
+    return assemble(asked, json.loads(path.read_bytes()), 0, round_, "library" if library else None)

@@ -99,7 +99,7 @@ class Backend(ABC):
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
     #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.
     tells_spans: ClassVar[bool] = False
-    #: The levels below the application that it can tell of single requests: "model", "framework", "layer".
+    #: The levels below the application that it can tell of single requests: "model", "framework", "layer", "library".
     traced_levels: ClassVar[tuple[str, ...]] = ()
 
     @classmethod

@@ -17,7 +17,7 @@ class OpenVino(OwnServer):
     package = "openvino"
     extra = "openvino"
     title = "OpenVINO"
-    traced_levels = ("model", "framework", "layer")
+    traced_levels = ("model", "framework", "layer", "library")
 
     def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
         """Left alone, the runtime would compute in bf16 where the CPU can."""

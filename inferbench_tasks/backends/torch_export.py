@@ -22,7 +22,7 @@ class TorchExport(TorchScript):
     @classmethod
     def levels_of(cls, model_format: str) -> tuple[str, ...]:
         """PyTorch's profiler sees nothing within compiled code."""
-        return cls.traced_levels[:-1] if model_format == "aotinductor" else cls.traced_levels
+        return cls.traced_levels[:-2] if model_format == "aotinductor" else cls.traced_levels
 
     def engine_of(self, model: ModelArtifact) -> str:
         """One engine per format, with the same name."""

@@ -17,7 +17,7 @@ class TorchScript(OwnServer):
     package = "torch"
     extra = "torch"
     title = "TorchScript, PyTorch"
-    traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework", "layer")
+    traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework", "layer", "library")
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

@@ -208,6 +208,9 @@ def sources(output: OutputFormat = OUTPUT) -> None:
         why = source.unavailable()
         about = {"source": kind, "level": "layer", "of": ", ".join(source.engines), "here": why is None}
         rows.append({**about, "tells": source.tells, "why_not": why or ""})
+        # Sources of others may tell of layers alone.
+        if primitives := getattr(source, "primitives", ""):
+            rows.append({**about, "level": "library", "tells": primitives, "why_not": why or ""})
     emit([*rows, *(source.as_row() for source in ABSENT)], output)
 
 
@@ -232,15 +235,11 @@ def _show_imported(document: dict[str, Any], output: OutputFormat) -> None:
 
 
 def _sentences(document: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = [
+    return [
         {
             "xsp": each["number"],
             "analysis": each["name"],
             "shows": each["sentence"] or f"missing: {each['missing']}",
         }
         for each in document["analyses"]
-    ]
-    return rows + [
-        {"xsp": each["number"], "analysis": "", "shows": f"missing: {each['missing']}"}
-        for each in document["not_there"]
     ]

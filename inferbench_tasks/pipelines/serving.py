@@ -212,7 +212,8 @@ def _evaluation_s(spec: JobSpec) -> float:
 def _trace_s(spec: JobSpec) -> float:
     if spec.trace is None:
         return 0.0
-    return spec.trace.rounds * TRACED_LEVELS * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
+    levels = TRACED_LEVELS + (spec.trace.deepest == "library")
+    return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
 
 
 SERVING = ServingPipeline()

@@ -26,7 +26,7 @@ class Tracing(BaseModel):
     """What is told of requests that ask to be traced, in the file ``path``, which is written when the server ends.
 
     ``framework``: the runs of the runtime too. ``layers``: what the runtime itself tells of its layers, in a session
-    that is instrumented for it.
+    that is instrumented for it. ``library``: what these ran too, which comes with the layers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +34,7 @@ class Tracing(BaseModel):
     path: str
     framework: bool = False
     layers: bool = False
+    library: bool = False
 
 
 class ServerConfig(BaseModel):

@@ -56,15 +56,18 @@ def traced(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
-    from inferbench_tasks.tracing.spans import LEVELS, write
+    from inferbench_tasks.tracing.profiled import without_deeper
+    from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST, write
 
     spec = inp.job.trace
     assert spec is not None
     told = BACKENDS.load(inp.job.serve.backend).levels_of(inp.convert.model.format)
-    deepest = spec.deepest or told[-1]
+    deepest = spec.deepest or min(told[-1], USUAL_DEEPEST, key=LEVELS.index)
     levels: list[Level] = list(LEVELS[: LEVELS.index(deepest) + 1])
+    # Layers' times are those without instruments below them (XSP's leveled profiling).
+    kept: list[Level] = ["layer", "library"] if deepest == "library" else [levels[-1]]
     rounds: list[dict[Level, float]] = []
-    deep: list[Traced] = []
+    deep: list[tuple[int, Level, Traced]] = []
     for number in range(spec.rounds):
         # Each level is the first in turns, so that a machine that drifts favours none.
         turn = levels[number % len(levels) :] + levels[: number % len(levels)]
@@ -73,22 +76,23 @@ def traced(inp: Input, ctx: Context) -> Output:
             ctx.progress(number * len(levels) + at, spec.rounds * len(levels), f"tracing, level {level}")
             found = once(inp, ctx, level, number)
             medians[level] = median(found.latencies_ms)
-            if level == levels[-1]:
-                deep.append(found)
+            if level in kept:
+                deep.append((number, level, found))
         rounds.append(medians)
     # Servers differ from each other by more than a server's requests do: all rounds are kept.
     assembled = [
-        assemble(found.asked, found.told, found.epoch_offset_ns, number) for number, found in enumerate(deep)
+        assemble(found.asked, found.told, found.epoch_offset_ns, number, level if len(kept) > 1 else None)
+        for number, level, found in deep
     ]
     spans = [span for each in assembled for span in each.spans]
     path = ctx.run_dir(inp.run_id) / SPANS_FILE
     write(spans, path)
-    layers = layer_times(spans)
+    layers = layer_times(without_deeper(spans))
     defects = sum(each.defects for each in assembled)
     clocks = [each.clock for each in assembled if each.clock]
     document = {
         "levels": levels,
-        "requests": sum(len(found.asked) for found in deep),
+        "requests": sum(len(found.asked) for _, _, found in deep),
         "rounds": spec.rounds,
         "spans": len(spans),
         "defects": defects,
@@ -101,4 +105,19 @@ def traced(inp: Input, ctx: Context) -> Output:
         "layers": layers.as_dict() if layers else None,
         "checks": checks(spans, layers, defects),
     }
+    if deepest == "library":
+        document["ceilings"] = ceilings(ctx)
     return Output(document=document, spans_path=str(path))
+
+
+def ceilings(ctx: Context) -> dict[str, Any]:
+    """What this machine's cores and memory reach, for rooflines; its ``problem`` where that can't be measured."""
+    from dataclasses import asdict
+
+    from inferbench_tasks.analysis.report.ceilings import measured_ceilings
+    from inferbench_tasks.perfdb import environment
+
+    try:
+        return asdict(measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"]))
+    except InferBenchError as error:
+        return {"problem": str(error)}

@@ -30,7 +30,7 @@ from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.assemble import Asked
-from inferbench_tasks.tracing.spans import Level
+from inferbench_tasks.tracing.spans import LEVELS, Level
 
 #: What a pass of so few requests may take, however slow the model is.
 _LONGEST_S = 3_600.0
@@ -58,8 +58,13 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     path = folder / "told.json"
     tracing = None
     if level != "application":
-        deeper = level in ("framework", "layer")
-        tracing = Tracing(path=str(path), framework=deeper, layers=level == "layer")
+        depth = LEVELS.index(level)
+        tracing = Tracing(
+            path=str(path),
+            framework=depth >= LEVELS.index("framework"),
+            layers=depth >= LEVELS.index("layer"),
+            library=depth >= LEVELS.index("library"),
+        )
     deployment = Deployment(
         run_id=inp.run_id,
         model=inp.convert.model,

@@ -282,8 +282,9 @@ class TraceSpec(Spec):
     """How many."""
     rounds: Annotated[int, Field(ge=1, le=50)] = 3
     """How often each level has its turn, each time with a fresh server; what instruments cost is known by rounds."""
-    deepest: Literal["model", "framework", "layer"] | None = None
-    """The deepest level: parts of a request in the server, runs of the runtime, its layers; all if null."""
+    deepest: Literal["model", "framework", "layer", "library"] | None = None
+    """The deepest level: parts of a request in the server, runs of the runtime, its layers, the primitives that these
+    run; down to layers if null."""
 
 
 class NightlySpec(Spec):

@@ -138,7 +138,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         yield Finding(("trace", "serve.backend"), message)
     elif spec.trace.deepest is not None and spec.trace.deepest not in levels:
         message = (
-            f"the backend {name} does not tell of {spec.trace.deepest}s of models in the format "
+            f"the backend {name} does not tell of the level {spec.trace.deepest} of models in the format "
             f"{spec.convert.format}; it tells of: {', '.join(levels)}"
         )
         yield Finding(("trace.deepest", "serve.backend"), message)

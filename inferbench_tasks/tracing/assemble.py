@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.tracing.spans import Level, Span
+from inferbench_tasks.tracing.spans import INSTRUMENTED, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
@@ -57,11 +57,16 @@ class Assembled:
 
 
 def assemble(
-    asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offset_ns: int, number: int = 0
+    asked: Sequence[Asked],
+    told: Mapping[str, Any] | None,
+    epoch_offset_ns: int,
+    number: int = 0,
+    level: Level | None = None,
 ) -> Assembled:
     """The spans of these requests; ``told``: the server's file (``servers.tracing``), None where there is none.
 
-    ``number``: of their round. ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none.
+    ``number``: of their round; ``level``: the deepest whose instruments were on, where a trace has several of these.
+    ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none.
     Client and server are on one host and share CLOCK_MONOTONIC; a runtime's profile is in Unix time, so the offset's
     error and drift are the trace's.
     """
@@ -79,7 +84,7 @@ def assemble(
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
     for request in asked:
-        _Trace(made, request, epoch_offset_ns, number).add(
+        _Trace(made, request, epoch_offset_ns, number, level).add(
             rows.get((request.trace_id, request.span_id)), runs, layers
         )
     made.unanswered = sum((r.trace_id, r.span_id) not in rows for r in asked) if told["requests"] else 0
@@ -89,11 +94,14 @@ def assemble(
 class _Trace:
     """One request's spans while they are put together."""
 
-    def __init__(self, made: Assembled, request: Asked, epoch_offset_ns: int, number: int) -> None:
+    def __init__(
+        self, made: Assembled, request: Asked, epoch_offset_ns: int, number: int, level: Level | None
+    ) -> None:
         self._made = made
         self._request = request
         self._offset_ns = epoch_offset_ns
         self._round = number
+        self._level = level
         self._own: list[Span] = []
 
     def add(
@@ -106,6 +114,7 @@ class _Trace:
         attributes = {
             "sample": request.sample,
             "round": self._round,
+            **({INSTRUMENTED: self._level} if self._level else {}),
             "span_id": request.span_id,
             "sent_after_ns": request.sent_ns - request.intended_ns,
             "first_byte_after_ns": request.first_byte_ns - request.intended_ns,
@@ -141,6 +150,16 @@ class _Trace:
                 parent, "layer", layer["name"], layer["start_ns"], layer["end_ns"], known, layer["type"]
             )
             around.append((number, layer["end_ns"]))
+            self._primitives(number, layer.get("inside", ()))
+
+    def _primitives(self, parent: int, inside: Sequence[Mapping[str, Any]]) -> None:
+        """What a layer ran, each within what ran it."""
+        for each in inside:
+            known = {name: value for name, value in each["attributes"].items() if value is not None}
+            number = self._add(
+                parent, "library", each["name"], each["start_ns"], each["end_ns"], known, each["type"]
+            )
+            self._primitives(number, each["inside"])
 
     def _span(
         self,

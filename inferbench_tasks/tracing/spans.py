@@ -14,8 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 #: From the user's request downwards.
-Level = Literal["application", "model", "framework", "layer"]
+Level = Literal["application", "model", "framework", "layer", "library"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+#: The deepest level unless more is asked for: below it are many spans, and instruments that cost more.
+USUAL_DEEPEST: Level = "layer"
+#: The attribute of a request that says which level was the deepest whose instruments were on while it was asked; there
+#: only in traces with requests of several: layers' times are of those without instruments below them.
+INSTRUMENTED = "instrumented"
 #: Of a span that another tool told of, whose levels are not ours.
 AnyLevel = Level | Literal["foreign"]
 

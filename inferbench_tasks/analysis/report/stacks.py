@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row,
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
 from inferbench_tasks.analysis.stack.words import sentences
 from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.tracing.profiled import without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 
 #: So many traced runs are read, so many comparisons are shown, and so many rows of each by themselves.
@@ -47,7 +48,7 @@ def _profile(view: RunView) -> Profile | None:
     if view.spans is None:
         return None
     try:
-        profile = profile_of(spans_of(view.spans()), view.label, view.run_id)
+        profile = profile_of(without_deeper(spans_of(view.spans())), view.label, view.run_id)
     except (InputError, PerfDBError):
         return None
     return None if profile is None else replace(profile, label=view.label)

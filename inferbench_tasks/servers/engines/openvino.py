@@ -25,7 +25,7 @@ class OpenVinoEngine:
         }
         self.source: OpenVinoCounters | None = None
         if config.tracing is not None and config.tracing.layers:
-            self.source = OpenVinoCounters(settings)
+            self.source = OpenVinoCounters(settings, library=config.tracing.library)
         device = "CPU" if config.device == "cpu" else "GPU"
         compiled = core.compile_model(core.read_model(config.model_path), device, settings)
         self._request: Any = compiled.create_infer_request()

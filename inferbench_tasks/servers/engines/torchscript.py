@@ -31,7 +31,7 @@ def profiler_of(config: ServerConfig, program: Sequence[Operator] = ()) -> Torch
     """What tells of the layers, where the configuration asks for them."""
     if config.tracing is None or not config.tracing.layers:
         return None
-    return TorchProfiler(config.tracing.path, program)
+    return TorchProfiler(config.tracing.path, program, library=config.tracing.library)
 
 
 def device_of(config: ServerConfig) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.servers.sources import onednn
 from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.onednn import Primitive
+from inferbench_tasks.servers.sources.openvino_primitives import add_kernels, mean_of
 from inferbench_tasks.timing.epoch import epoch_offset
 
 
@@ -28,9 +32,16 @@ class OpenVinoCounters:
         "each node's mean over the traced runs (1 to 3 us), what was fused into it, output shapes and bytes; no single "
         "run's times and no starts: one request of each round has the layers, one behind the other"
     )
+    primitives: ClassVar[str] = (
+        "each node's kernel, and where it is one of oneDNN's primitives its mean (0.24 us), implementation, FLOPs and "
+        "bytes of its problem; which node ran which is told by order, kind and size, or not at all"
+    )
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], *, library: bool = False) -> None:
         settings["PERF_COUNT"] = True
+        self._output = onednn.StandardOutput() if library else None
+        if library:
+            onednn.switch_on()
         self.lost = 0
         #: Inferences since the model was compiled; the engine counts them.
         self.count = 0
@@ -52,17 +63,22 @@ class OpenVinoCounters:
     def start(self) -> None:
         """The counters count by themselves; what they stand at before the first run is kept."""
         if not self._readings:
-            self._read(0, 0)
+            self._read(0, 0, ())
+        if self._output is not None:
+            self._output.start()
 
     def stop(self, start_ns: int, end_ns: int) -> None:
         """Keep what they stand at."""
-        self._read(start_ns, end_ns)
+        primitives = () if self._output is None else onednn.primitives_of(self._output.stop())
+        self._read(start_ns, end_ns, primitives)
 
-    def _read(self, start_ns: int, end_ns: int) -> None:
+    def _read(self, start_ns: int, end_ns: int, primitives: Sequence[Primitive]) -> None:
         ran = [node for node in self._request.get_profiling_info() if node.status.name == "EXECUTED"]
         nodes = [(node.node_name, node.node_type, node.exec_type) for node in ran]
         means_us = [node.real_time.total_seconds() * 1e6 for node in ran]
-        self._readings.append(_Reading(self.count, start_ns, end_ns, nodes, np.array(means_us)))
+        self._readings.append(
+            _Reading(self.count, start_ns, end_ns, nodes, np.array(means_us), tuple(primitives))
+        )
 
     def spans(self, since_ns: int) -> list[dict[str, Any]]:
         """The nodes of the traced runs' mean, within the run that is nearest to it."""
@@ -83,7 +99,7 @@ class OpenVinoCounters:
         nearest = min(traced, key=lambda each: abs(each.end_ns - each.start_ns - middle))
         ends_ns = nearest.start_ns + epoch_offset()["offset_ns"] + np.cumsum(means_ns)
         about = {"mean_of_runs": count, "error_us": round(last.count / count, 2)}
-        return [
+        layers = [
             {
                 "name": name,
                 "type": type_,
@@ -93,6 +109,10 @@ class OpenVinoCounters:
             }
             for (name, type_, kernel), mean, end in zip(last.nodes, means_ns, ends_ns, strict=True)
         ]
+        if self._output is not None:
+            runs = [each.primitives for each in traced]
+            add_kernels(layers, mean_of(runs) if count == len(traced) else [])
+        return layers
 
 
 @dataclass(frozen=True)
@@ -104,6 +124,7 @@ class _Reading:
     end_ns: int
     nodes: list[tuple[str, str, str]]
     means_us: NDArray[np.float64]
+    primitives: tuple[Primitive, ...]
 
 
 def _known(node: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Sequence
@@ -10,9 +11,13 @@ from typing import Any, ClassVar
 
 import orjson
 
+from inferbench_tasks.servers.sources import onednn
 from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.onednn import Primitive
+from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
 from inferbench_tasks.timing.epoch import epoch_offset
 
+log = logging.getLogger(__name__)
 #: An operator as a program of ``torch.export`` has it: its name, its module, its shape (-1: free).
 Operator = tuple[str, str, list[int] | None]
 _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
@@ -24,6 +29,7 @@ class TorchProfiler:
     A profile of its own for each run, in the thread that runs it: PyTorch records a thread only that began one.
     ``program``: the operators of an exported program in their order, which name the layers where the run has the
     same ones; TorchScript's modules are told by the profile itself, unless the module was frozen, which has none.
+    ``library``: what is inside of each layer too, with the sizes of products, and oneDNN's primitives.
     """
 
     title: ClassVar[str] = "torch.profiler"
@@ -32,12 +38,24 @@ class TorchProfiler:
         "each operator of each run: start, duration, module (not of frozen TorchScript); output shapes of exported "
         "programs; nothing within code of AOTInductor; no bytes"
     )
+    primitives: ClassVar[str] = (
+        "operators of ATen within each other, and oneDNN's primitives: start, duration (0.24 us), implementation, "
+        "FLOPs and bytes of its problem; of ATen's products of matrices FLOPs and bytes"
+    )
 
-    def __init__(self, path: str, program: Sequence[Operator] = ()) -> None:
+    def __init__(self, path: str, program: Sequence[Operator] = (), *, library: bool = False) -> None:
         self._path = Path(f"{path}.torch.json")
         self._program = list(program)
+        self._library = library
+        self._output: onednn.StandardOutput | None = None
+        if library:
+            from torch.backends import mkldnn
+
+            onednn.with_moments()
+            self._output = onednn.StandardOutput() if mkldnn.is_available() else None
         self.lost = 0
         self._profile: Any = None
+        self._verbose: Any = None
         self._layers: list[dict[str, Any]] = []
 
     @classmethod
@@ -47,19 +65,30 @@ class TorchProfiler:
 
     def start(self) -> None:
         """Begin a profile in this thread."""
+        from torch.backends import mkldnn
         from torch.profiler import ProfilerActivity, profile
 
-        self._profile = profile(activities=[ProfilerActivity.CPU], with_modules=True)
+        if self._output is not None:
+            self._output.start()
+            self._verbose = mkldnn.verbose(mkldnn.VERBOSE_ON)
+            self._verbose.__enter__()
+        self._profile = profile(
+            activities=[ProfilerActivity.CPU], with_modules=True, record_shapes=self._library
+        )
         self._profile.__enter__()
 
     def stop(self, start_ns: int, end_ns: int) -> None:
         """End it, and keep what it tells of this thread."""
         self._profile.__exit__(None, None, None)
+        primitives: list[Primitive] | None = [] if self._library else None
+        if self._output is not None:
+            self._verbose.__exit__(None, None, None)
+            primitives = onednn.primitives_of(self._output.stop())
         self._profile.export_chrome_trace(str(self._path))
         document = orjson.loads(self._path.read_bytes())
         self._path.unlink()
         self._profile = None
-        self._layers += layers_of(document, threading.get_native_id(), self._program)
+        self._layers += layers_of(document, threading.get_native_id(), self._program, primitives)
 
     def spans(self, since_ns: int) -> list[dict[str, Any]]:
         """The layers of the runs since then."""
@@ -68,11 +97,15 @@ class TorchProfiler:
 
 
 def layers_of(
-    document: dict[str, Any], thread: int, program: Sequence[Operator] = ()
+    document: dict[str, Any],
+    thread: int,
+    program: Sequence[Operator] = (),
+    primitives: Sequence[Primitive] | None = None,
 ) -> list[dict[str, Any]]:
     """The outermost operators of a thread in a profile of Kineto (Chrome's form, microseconds since its base).
 
     What has no namespace (``forward``) is what asked for the operators within it; if there are none, a layer itself.
+    With oneDNN's ``primitives`` each layer has ``inside`` its operator, and within this all that it ran.
     """
     base_ns = int(document.get("baseTimeNanoseconds", 0))
     events = [
@@ -82,13 +115,19 @@ def layers_of(
     ]
     events.sort(key=lambda event: (event["ts"], -event["dur"]))
     outermost: list[dict[str, Any]] = []
+    inner: list[dict[str, Any]] = []
     for at, event in enumerate(events):
         if outermost and event["ts"] + event["dur"] <= outermost[-1]["ts"] + outermost[-1]["dur"]:
+            inner.append(event)
             continue
         following = events[at + 1] if at + 1 < len(events) else None
         holds = following is not None and following["ts"] < event["ts"] + event["dur"]
         if "::" in event["name"] or not holds:
             outermost.append(event)
+            inner.append(event)
+    trees: list[Node] = [] if primitives is None else trees_of(inner, base_ns)
+    if nowhere := place(primitives or (), trees):
+        log.warning("oneDNN ran %d primitives in no operator that PyTorch told of", nowhere)
     names = [event["name"].partition("::")[2] or event["name"] for event in outermost]
     known = _of_program(names, program)
     layers = []
@@ -102,6 +141,7 @@ def layers_of(
                 "start_ns": start_ns,
                 "end_ns": start_ns + round(event["dur"] * 1000),
                 "attributes": {"output_shapes": [shape]} if shape is not None else {},
+                **({"inside": [trees[at]]} if trees else {}),
             }
         )
     return layers

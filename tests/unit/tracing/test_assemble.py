@@ -148,3 +148,18 @@ def test_spans_are_stored_as_they_are() -> None:
     """What is read back from the table is what went in."""
     made = assemble([asked()], told(layers=[layer("a", 320, 400)]), 0)
     assert list(spans_of(table_of(made.spans))) == made.spans
+
+
+def test_what_a_layer_ran_lies_within_it() -> None:
+    """Each within what ran it; what reaches beyond is a defect, and the request says which instruments were on."""
+    inner = layer("jit", 330, 390, "convolution") | {"inside": []}
+    outer = layer("aten::conv2d", 320, 400, "conv2d") | {"inside": [inner]}
+    late = layer("aten::relu", 410, 900, "relu") | {"inside": []}
+    layers = [layer("a", 320, 400) | {"inside": [outer]}, layer("b", 410, 680) | {"inside": [late]}]
+    made = assemble([asked()], told(layers=layers), 0, level="library")
+    names = {span.number: span.name for span in made.spans}
+    within = {span.name: names[span.parent] for span in made.spans if span.level == "library"}
+    assert within == {"aten::conv2d": "a", "jit": "aten::conv2d", "aten::relu": "b"}
+    assert made.defects == 1
+    assert made.spans[0].attributes["instrumented"] == "library"
+    assert "instrumented" not in assemble([asked()], told(), 0).spans[0].attributes

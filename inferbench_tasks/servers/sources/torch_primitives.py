@@ -1,0 +1,94 @@
+"""What PyTorch runs below a layer: the operators of ATen within each other, and oneDNN's primitives within these."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from inferbench_tasks.servers.sources.onednn import Primitive
+
+#: A span of the library level: name, type, start_ns and end_ns in Unix time, attributes, and those ``inside`` it.
+Node = dict[str, Any]
+_SIZES = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2, "signed char": 1, "unsigned char": 1}
+#: Products of matrices: which of the operands are multiplied, from which one on.
+_PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+
+
+def trees_of(events: Sequence[dict[str, Any]], base_ns: int) -> list[Node]:
+    """The operators of one thread, each inside the one around it; ``events`` as ``layers_of`` sorts them."""
+    roots: list[Node] = []
+    around: list[tuple[float, Node]] = []
+    for event in events:
+        end = event["ts"] + event["dur"]
+        while around and end > around[-1][0]:
+            around.pop()
+        start_ns = base_ns + round(event["ts"] * 1000)
+        type_ = event["name"].partition("::")[2] or event["name"]
+        node = {
+            "name": event["name"],
+            "type": type_,
+            "start_ns": start_ns,
+            "end_ns": start_ns + round(event["dur"] * 1000),
+            "attributes": {"library": "ATen", **_product(type_, event.get("args", {}))},
+            "inside": [],
+        }
+        (around[-1][1]["inside"] if around else roots).append(node)
+        around.append((end, node))
+    return roots
+
+
+def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> int:
+    """Put each primitive inside the innermost operator that its middle is in; how many are in none.
+
+    An operator whose product a primitive calculates has that work no more: it is the primitive's.
+    """
+    nowhere = 0
+    for each in primitives:
+        middle = (each.start_ns + each.end_ns) // 2
+        holder = _holder(middle, roots)
+        if holder is None:
+            nowhere += 1
+            continue
+        if each.attributes["flops"] != 0:
+            for name in ("flops", "bytes"):
+                holder["attributes"].pop(name, None)
+        holder["inside"].append(
+            {
+                "name": each.name,
+                "type": each.type,
+                "start_ns": each.start_ns,
+                "end_ns": each.end_ns,
+                "attributes": each.attributes,
+                "inside": [],
+            }
+        )
+    return nowhere
+
+
+def _holder(moment_ns: int, nodes: Sequence[Node]) -> Node | None:
+    """The innermost operator at a moment; nodes beside each other are in their order."""
+    holder = None
+    while nodes:
+        operators = [node for node in nodes if node["attributes"].get("library") == "ATen"]
+        at = bisect_right(operators, moment_ns, key=lambda node: node["start_ns"]) - 1
+        if at < 0 or operators[at]["end_ns"] < moment_ns:
+            break
+        holder = operators[at]
+        nodes = holder["inside"]
+    return holder
+
+
+def _product(type_: str, args: dict[str, Any]) -> dict[str, int]:
+    """FLOP (two for a multiply-add) and bytes of a product of matrices whose operands' sizes are known; else {}."""
+    dims, types = args.get("Input Dims"), args.get("Input type")
+    if type_ not in _PRODUCTS or not dims or not types:
+        return {}
+    first = _PRODUCTS[type_]
+    left, right, size = dims[first], dims[first + 1], _SIZES.get(types[first])
+    if len(left) < 2 or len(right) != len(left) or left[-1] != right[-2] or size is None:
+        return {}
+    given = math.prod(left[:-1]) * right[-1]
+    operands = [math.prod(each) for each in dims[: first + 2]]
+    return {"flops": 2 * given * left[-1], "bytes": size * (sum(operands) + given)}

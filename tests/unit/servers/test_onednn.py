@@ -1,0 +1,84 @@
+"""What oneDNN prints, and what its primitives calculate and move."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from inferbench_tasks.servers.sources.onednn import StandardOutput, primitives_of
+from inferbench_tasks.servers.sources.onednn_work import work_of
+
+LINE = (
+    "onednn_verbose,v1,1795697832804.387939,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,"
+    "src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:f32:a:blocked:a::f0 dst:f32:a:blocked:aBcd16b::f0,"
+    "attr-scratchpad:user,alg:convolution_direct,mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw224ow112kw7sw2dw0pw3,2.5"
+)
+F32 = "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0"
+
+
+def test_a_line_is_a_primitive_with_its_moments() -> None:
+    """As oneDNN 3.12 printed it; what was created, what is no primitive and what is cut off is none."""
+    lines = [
+        LINE,
+        LINE.replace(",exec,", ",create:cache_hit,"),
+        "onednn_verbose,v1,info,gpu,runtime:none",
+        LINE[:200],
+    ]
+    (found,) = primitives_of(lines)
+    assert (found.name, found.type, found.results) == ("jit:avx512_core", "convolution", 64 * 112 * 112)
+    assert found.end_ns - found.start_ns == 2_500_000
+    assert abs(found.start_ns - 1_795_697_832_804_387_939) < 250
+    assert found.attributes["flops"] == 2 * 64 * 112 * 112 * 3 * 7 * 7
+    assert found.attributes["bytes"] == 4 * (3 * 224 * 224 + 64 * 3 * 7 * 7 + 64 + 64 * 112 * 112)
+
+
+@pytest.mark.parametrize(
+    ("kind", "memory", "attributes", "problem", "flops", "moved"),
+    [
+        # a group of one channel each: a ninth of a multiply-add for each of 3 x 3, once
+        ("convolution", F32, "", "g8mb2_ic8oc8_ih4oh4kh3sh1dh0ph1_iw4ow4kw3sw1dw0pw1", 2 * 256 * 9,
+         4 * (256 + 72 + 256)),
+        # added to what is there: that is read too
+        ("convolution", F32, "attr-post-ops:sum+eltwise_relu", "mb1_ic4oc2_ih3oh3kh1sh1dh0ph0_iw3ow3kw1sw1dw0pw0",
+         2 * 18 * 4, 4 * (36 + 8 + 18 + 18)),
+        ("convolution", F32, "attr-post-ops:binary_add:f32:1", "mb1_ic4oc2_ih3oh3kh1_iw3ow3kw1", None, None),
+        # 2 x 2 values, each spread over 3 channels and 2 x 2
+        ("deconvolution", F32, "", "mb1_ic5oc3_ih2oh4kh2sh2dh0ph0_iw2ow4kw2sw2dw0pw0", 2 * 20 * 12,
+         4 * (20 + 60 + 48)),
+        ("inner_product", F32 + " bia:f32::blocked:a::f0", "", "mb2ic64oc10", 2 * 2 * 64 * 10,
+         4 * (128 + 640 + 10 + 20)),
+        ("matmul", F32, "", "4x2x8:1x8x16", 2 * 4 * 2 * 16 * 8, 4 * (64 + 128 + 128)),
+        ("matmul", F32.replace("f32", "bf16"), "", "2x8:8x16", 2 * 2 * 16 * 8, 2 * (16 + 128 + 32)),
+        ("matmul", F32, "", "2x8:9x16", None, None),
+        ("reorder", "src:f32::blocked:ab::f0 dst:u8::blocked:ab::f0", "", "3x5", 0, 15 * 5),
+        ("pooling", "src:f32::blocked:acdb::f0 dst:f32::blocked:acdb::f0", "",
+         "mb1ic64_ih112oh56kh3sh2dh0ph1_iw112ow56kw3sw2dw0pw1", 0, 4 * 64 * (112 * 112 + 56 * 56)),
+        ("pooling", "src:f32::blocked:acdb::f0 dst:f32::blocked:acdb::f0 ws:u8::blocked:acdb::f0", "",
+         "mb1ic1_ih2oh1_iw2ow1", 0, None),
+        ("layer_normalization", F32, "", "8x768", 0, None),
+        ("matmul", F32.replace("f32", "s4"), "", "2x8:8x16", 2 * 2 * 16 * 8, None),
+        ("rnn", F32, "", "l1t5mb1sic8slc8dhc8dic8", None, None),
+        ("a kind of tomorrow", F32, "", "1x2", None, None),
+    ],
+)  # fmt: skip
+def test_work_is_counted_or_not_known(
+    kind: str, memory: str, attributes: str, problem: str, flops: int | None, moved: int | None
+) -> None:
+    """By hand; what is not sure is None."""
+    work = work_of(kind, "forward_inference", memory, attributes, problem)
+    assert (work.flops, work.bytes) == (flops, moved)
+
+
+def test_what_others_print_meanwhile_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """Lines of oneDNN are kept, another's line stands in the output; the next time begins anew."""
+    output = StandardOutput()
+    for _ in range(2):
+        output.start()
+        os.write(1, f"hello\n{LINE}\n".encode())
+        assert output.stop() == [LINE]
+    output.start()
+    os.write(1, b"a run that fails\n")
+    output.start()
+    assert output.stop() == []
+    assert capfd.readouterr().out == "hello\nhello\na run that fails\n"
