@@ -24,7 +24,8 @@ def stack(
         str, typer.Option("--by", help="What is set side by side: stack, version or system.")
     ] = "stack",
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="All tables as CSV, Parquet and JSON.")
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="All tables as CSV, Parquet and JSON; figures as a page."),
     ] = None,
     output: OutputFormat = OUTPUT,
 ) -> None:

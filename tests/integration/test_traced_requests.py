@@ -13,15 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from onnx import TensorProto, helper
 
+from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.protocols.traceparent import TraceContext
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
-from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
+from tests.serving_cases import Case, dense_as, dense_case, running_server, serve_input, server_config
 
 pytestmark = pytest.mark.integration
 REQUESTS = 5
@@ -31,6 +33,9 @@ def order(case: Case, folder: Path, **block: Any) -> Input:
     """What the stage takes, for a few requests in one round."""
     given = serve_input(case, folder)
     job = given.job.model_dump(mode="json") | {"trace": {"requests": REQUESTS, "rounds": 1, **block}}
+    format_ = case.model.format
+    job["convert"]["format"] = format_
+    job["serve"]["backend"] = "onnxruntime" if format_ == "onnx" else format_
     fields = given.model_dump() | {"job": job}
     return Input.model_validate({name: fields[name] for name in Input.model_fields})
 
@@ -111,6 +116,25 @@ def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
     )
     assert output.document["levels"] == ["application", "model"]
     assert output.document["layers"] is None
+
+
+def test_kernels_are_seen_where_they_are_asked_for(tmp_path: Path) -> None:
+    """Requests of both levels are kept and say which; layers' times are of those without deeper instruments. 10 s."""
+    inp = order(dense_as("openvino", tmp_path), tmp_path, deepest="library")
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    asked = [span.attributes["instrumented"] for span in spans if span.parent < 0]
+    assert sorted(asked) == ["layer"] * REQUESTS + ["library"] * REQUESTS
+    assert not any(span.level == "library" for span in without_deeper(spans))
+    plain = [span for span in without_deeper(spans) if span.level == "layer"]
+    # OpenVINO tells means of all runs: one request of each level has the layers.
+    assert len(output.document["layers"]["layers"]) == len(plain)
+    kernels = kernels_of(with_library(spans), output.document["ceilings"])
+    assert kernels is not None and {each.library for each in kernels.kernels} >= {"OpenVINO"}
+    assert [each["level"] for each in output.document["overheads"]][-2:] == ["layer", "library"]
+    assert leftovers(inp.run_id) == []
 
 
 def test_a_trace_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:

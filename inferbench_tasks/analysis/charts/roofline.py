@@ -38,13 +38,11 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
     threads = max(int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points)
     if measured:
         data.append(
-            _ceiling(
-                x, measured.gflops * threads, measured.gb_s * threads, _origin(measured, threads), "solid"
-            )
+            ceiling(x, measured.gflops * threads, measured.gb_s * threads, origin(measured, threads), "solid")
         )
     if sheet and sheet.fp32_tflops and sheet.bandwidth_gb_s:
         data.append(
-            _ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
+            ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
         )
     # A legend of fifty runs hides the chart: their models then, and each run's name where one points.
     many = len(points) > MAX_RUNS
@@ -87,7 +85,7 @@ def position(view: RunView) -> tuple[float, float] | None:
     return model.flops * batch / moved, model.flops * batch / (inference_ms / 1e3) / 1e9
 
 
-def _origin(measured: Ceilings, threads: int) -> str:
+def origin(measured: Ceilings, threads: int) -> str:
     """How the measured ceiling was got: a bandwidth is worth what its arrays were larger than the caches."""
     if not measured.array_bytes:
         return f"measured, {threads} core(s)"
@@ -95,7 +93,8 @@ def _origin(measured: Ceilings, threads: int) -> str:
     return f"measured, {threads} core(s), arrays of {measured.array_bytes / 1e6:,.0f} MB (last-level caches: {times})"
 
 
-def _ceiling(x: Any, gflops: float, gb_s: float, label: str, dash: str) -> dict[str, Any]:
+def ceiling(x: Any, gflops: float, gb_s: float, label: str, dash: str) -> dict[str, Any]:
+    """The line that no point lies above, at the intensities ``x``."""
     return {
         "type": "scatter",
         "mode": "lines",

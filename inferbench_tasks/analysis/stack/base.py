@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.stack.kernels import Kernels
 from inferbench_tasks.analysis.stack.profile import Profile
 from inferbench_tasks.registry import Registry
 
@@ -25,10 +27,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is known of one model on one stack: its profile, and runs of it at several batch sizes."""
+    """What is known of one model on one stack: its profile, runs of it at several batch sizes, what its layers ran."""
 
     profile: Profile
     points: Sequence[Point] = ()
+    kernels: Kernels | None = None
 
 
 class Analysis(ABC):
@@ -51,6 +54,10 @@ class Analysis(ABC):
     def sentence(self, subject: Subject) -> str:
         """What it shows."""
 
+    def figure(self, subject: Subject) -> Chart | None:
+        """The table as a picture; None where there is none."""
+        return None
+
 
 ANALYSES: Registry[type[Analysis]] = Registry(
     "analysis across the stack",
@@ -63,6 +70,14 @@ ANALYSES: Registry[type[Analysis]] = Registry(
         "types": "inferbench_tasks.analysis.stack.types:TypeDistribution",
         "type_latency": "inferbench_tasks.analysis.stack.type_latency:TypeLatency",
         "type_memory": "inferbench_tasks.analysis.stack.type_memory:TypeMemory",
+        "kernels": "inferbench_tasks.analysis.stack.kernel_table:KernelTable",
+        "kernel_roofline": "inferbench_tasks.analysis.stack.kernel_roofline:KernelRoofline",
+        "kernels_by_name": "inferbench_tasks.analysis.stack.kernels_by_name:KernelsByName",
+        "kernels_by_layer": "inferbench_tasks.analysis.stack.kernels_by_layer:KernelsByLayer",
+        "kernel_metrics": "inferbench_tasks.analysis.stack.kernel_metrics:KernelMetrics",
+        "kernel_share": "inferbench_tasks.analysis.stack.kernel_share:KernelShare",
+        "layer_roofline": "inferbench_tasks.analysis.stack.layer_roofline:LayerRoofline",
+        "kernels_by_model": "inferbench_tasks.analysis.stack.kernels_by_model:KernelsByModel",
     },
 )
 
@@ -70,17 +85,6 @@ ANALYSES: Registry[type[Analysis]] = Registry(
 def analyses() -> list[Analysis]:
     """All of them, in XSP's order."""
     return sorted((ANALYSES.load(kind)() for kind in ANALYSES), key=lambda each: (each.number, each.name))
-
-
-#: XSP's analyses that there is nothing for yet, and why.
-NOT_THERE = {
-    number: f"{name}: no source of the library level (kernels, primitives) is read yet, see `inferbench trace sources`"
-    for number, name in (
-        (8, "kernel table"), (9, "kernel roofline"), (10, "kernels by name"), (11, "kernels by layer"),
-        (12, "kernel metrics by layer"), (13, "kernel against other time by layer"), (14, "layer roofline"),
-        (15, "kernels by model"),
-    )
-}  # fmt: skip
 
 
 def share(part: float, whole: float) -> float | None:

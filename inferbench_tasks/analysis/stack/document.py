@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from inferbench_tasks.analysis.stack.base import NOT_THERE, Subject, analyses
+from inferbench_tasks.analysis.report.page import render
+from inferbench_tasks.analysis.stack.base import Subject, analyses
 from inferbench_tasks.analysis.stack.difference import Difference, difference
 from inferbench_tasks.analysis.stack.words import sentences
 from inferbench_tasks.errors import InputError
@@ -20,18 +21,17 @@ Document = dict[str, Any]
 
 
 def analysed(subject: Subject) -> Document:
-    """Every analysis that there is: table, formula, sentence, or what is missing; and those that there are not."""
+    """Every analysis that there is: table, formula, sentence, figure, or what is missing."""
     profile = subject.profile
     made = []
     for each in analyses():
         about = {"number": each.number, "name": each.name, "title": each.title, "formula": each.formula}
         missing = each.missing(subject)
         if missing is None:
-            made.append(
-                about | {"sentence": each.sentence(subject), "rows": each.rows(subject), "missing": None}
-            )
+            shown = {"sentence": each.sentence(subject), "rows": each.rows(subject)}
+            made.append(about | shown | {"figure": each.figure(subject), "missing": None})
         else:
-            made.append(about | {"sentence": None, "rows": [], "missing": missing})
+            made.append(about | {"sentence": None, "rows": [], "figure": None, "missing": missing})
     return {
         "run": profile.run_id,
         "label": profile.label,
@@ -41,7 +41,6 @@ def analysed(subject: Subject) -> Document:
         "framework_ms": profile.framework_ms,
         "layers_ratio": profile.layers_ms / profile.framework_ms,
         "analyses": made,
-        "not_there": [{"number": number, "missing": why} for number, why in NOT_THERE.items()],
     }
 
 
@@ -97,7 +96,8 @@ def labelled(subjects: Sequence[Subject]) -> list[Subject]:
 
 
 def write(document: Document, folder: Path) -> list[Path]:
-    """All tables of ``stacks``: a CSV and a Parquet file for each, and ``stack.json``; the files. InputError."""
+    """All of ``stacks``: a CSV and a Parquet file for each table, ``stack.json``, and ``stack.html`` with the figures;
+    the files. InputError."""
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,9 +111,22 @@ def write(document: Document, folder: Path) -> list[Path]:
             paths += _write_table(each["rows"], folder / f"{each['left']}..{each['right']}.difference")
         paths.append(folder / "stack.json")
         paths[-1].write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        paths.append(folder / "stack.html")
+        paths[-1].write_text(page(document), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}", field="--to") from error
     return paths
+
+
+def page(document: Document) -> str:
+    """One page that opens without internet: sentences and figures of each stack, or what is missing."""
+    charts = {
+        f"{stack['run']}.{table['name']}": table["figure"]
+        for stack in document["stacks"]
+        for table in stack["analyses"]
+        if table["figure"]
+    }
+    return render("stack.html", title="Across the stack", document=document, charts=charts)
 
 
 def _write_table(rows: Sequence[dict[str, Any]], stem: Path) -> list[Path]:

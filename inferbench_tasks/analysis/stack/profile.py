@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.tracing.spans import Span
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def profile_of(spans: Iterable[Span], label: str = "", run_id: str = "", **about
     rounds = _rounds(spans)
     if not rounds:
         return None
-    middles = [_middle(runs) for runs in rounds]
+    middles = [middle_runs(runs, lambda run: run.length_ns) for runs in rounds]
     times: list[dict[tuple[str, int], float]] = []
     firsts: dict[tuple[str, int], Span] = {}
     for runs in middles:
@@ -128,10 +130,10 @@ def _rounds(spans: Iterable[Span]) -> list[list[_Run]]:
     return [rounds[at] for at in sorted(rounds)]
 
 
-def _middle(runs: Sequence[_Run]) -> list[_Run]:
+def middle_runs(runs: Sequence[T], length_ns: Callable[[T], int]) -> list[T]:
     """The middle half by length; all of fewer than four."""
     out = len(runs) // 4
-    ordered = sorted(runs, key=lambda run: run.length_ns)
+    ordered = sorted(runs, key=length_ns)
     return ordered[out : len(ordered) - out]
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.analysis.stack.base import Point, Subject
+from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.profile import profile_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
@@ -32,14 +34,16 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
     trace = trace_of(result)
     about = about_of(result)
     label = " ".join(str(about[name]) for name in ("backend", "version") if about[name])
-    profile = profile_of(spans_of(stored_table(db, spans_file(result))), label, result.run_id, **about)
+    spans = list(spans_of(stored_table(db, spans_file(result))))
+    profile = profile_of(without_deeper(spans), label, result.run_id, **about)
     if profile is None:
         raise InputError(
             f"nothing is known of the layers of {result.run_id}; its levels: {', '.join(trace['levels'])}, see "
             "`inferbench trace sources`",
             field="RUN",
         )
-    return Subject(profile, _points(db, result) if batches else ())
+    kernels = kernels_of(with_library(spans), trace.get("ceilings"), int(about["threads"] or 1))
+    return Subject(profile, _points(db, result) if batches else (), kernels)
 
 
 def about_of(result: ResultDocument) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""What the analyses of kernels (XSP 8 to 15) need, and how their tables and figures begin."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject
+from inferbench_tasks.analysis.stack.kernels import Kernels
+from inferbench_tasks.analysis.stack.work import Work, total
+
+#: A figure shows so many bars, the longest.
+BARS = 20
+
+
+class KernelAnalysis(Analysis):
+    """Of a trace of the library level. ``needs_work``: of FLOPs and bytes too; ``needs_ceilings``: of the machine's."""
+
+    needs_work: ClassVar[bool] = False
+    needs_ceilings: ClassVar[bool] = False
+
+    def missing(self, subject: Subject) -> str | None:
+        """Which source is missing."""
+        kernels = subject.kernels
+        if kernels is None:
+            return (
+                "a trace of the library level: `trace: {deepest: library}` on a backend whose source tells of it, see "
+                "`inferbench trace sources`"
+            )
+        if self.needs_work and not any(each.flops and each.bytes for each in kernels.kernels):
+            return "FLOPs and bytes of kernels, which oneDNN tells of its primitives: none of these ran in a layer"
+        if self.needs_ceilings and kernels.ceilings is None:
+            return f"the ceilings of the machine that was traced: {kernels.no_ceilings}"
+        return None
+
+    def rows(self, subject: Subject) -> Rows:
+        """The table."""
+        return self.of(_there(subject))
+
+    @abstractmethod
+    def of(self, kernels: Kernels) -> Rows:
+        """The table, where there is all that it takes."""
+
+    def sentence(self, subject: Subject) -> str:
+        """What it shows."""
+        return self.words(_there(subject))
+
+    @abstractmethod
+    def words(self, kernels: Kernels) -> str:
+        """What it shows, where there is all that it takes."""
+
+
+def _there(subject: Subject) -> Kernels:
+    assert subject.kernels is not None, "asked only where nothing is missing"
+    return subject.kernels
+
+
+def counted(works: Sequence[Work]) -> tuple[Work, float]:
+    """Those together whose FLOPs and bytes are both known, and their share of the time of all."""
+    known = [each for each in works if each.flops is not None and each.bytes is not None]
+    whole = sum(each.ms for each in works)
+    part = total(known)
+    return part, part.ms / whole if whole else 0.0
+
+
+def longest(rows: Rows, key: str = "ms") -> list[dict[str, Any]]:
+    """The rows that take most, for a figure."""
+    return sorted(rows, key=lambda row: -float(row[key]))[:BARS]

@@ -1,0 +1,60 @@
+"""XSP 12: what the kernels of each layer calculate and move."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.stack.base import Rows, Subject
+from inferbench_tasks.analysis.stack.figures import bars
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, counted, longest
+from inferbench_tasks.analysis.stack.kernels import Kernels
+
+
+class KernelMetrics(KernelAnalysis):
+    """Of the kernels alone of which both are known; which share of a layer's kernel time these are stands beside it."""
+
+    number = 12
+    name = "kernel_metrics"
+    title = "FLOPs and bytes of kernels by layer"
+    formula = (
+        "flops, bytes and ms: sums over a layer's kernels of which both are known; counted_ratio: the share of the "
+        "time of all its kernels that these take; the rates are of the sums"
+    )
+    needs_work = True
+
+    def of(self, kernels: Kernels) -> Rows:
+        """In the layers' order; layers of whose kernels nothing is known have no figures."""
+        rows: Rows = []
+        for layer in kernels.layers:
+            work, ratio = counted([each.work for each in kernels.of_layer(layer)])
+            figures = work.columns(kernels.ceilings)
+            rows.append(
+                {
+                    "place": layer.order,
+                    "layer": layer.name,
+                    "type": layer.type,
+                    "ms": work.ms,
+                    "counted_ratio": ratio,
+                    **(figures if work.ms else dict.fromkeys(figures)),
+                }
+            )
+        return rows
+
+    def words(self, kernels: Kernels) -> str:
+        """The layer with most arithmetic, and of how much of the time anything is known."""
+        rows = [row for row in self.of(kernels) if row["flops"]]
+        most = max(rows, key=lambda row: int(row["flops"]))
+        whole = sum(row["flops"] for row in rows)
+        _, ratio = counted([each.work for each in kernels.kernels])
+        return (
+            f"{most['layer']} calculates most, {most['flops'] / whole:.0%} of {whole / 1e9:.4g} GFLOP, at "
+            f"{most['gflop_per_s'] or 0:.3g} GFLOP/s; FLOPs and bytes are known of {ratio:.0%} of the kernels' time."
+        )
+
+    def figure(self, subject: Subject) -> Chart:
+        """The layers whose counted kernels take most."""
+        return bars(
+            longest(self.rows(subject)),
+            ("layer", "bound"),
+            "Kernels with FLOPs and bytes by layer",
+            {"ms": "own time"},
+        )

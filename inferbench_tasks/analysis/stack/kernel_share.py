@@ -1,0 +1,77 @@
+"""XSP 13: kernels against what else a layer does."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.stack.base import Rows, Subject, share
+from inferbench_tasks.analysis.stack.figures import bars
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
+from inferbench_tasks.analysis.stack.kernels import Kernels
+
+_ONEDNN = "oneDNN"
+
+
+class KernelShare(KernelAnalysis):
+    """Of layers that run primitives of oneDNN: only these are told apart from what is around them."""
+
+    number = 13
+    name = "kernel_share"
+    title = "Kernels against other time by layer"
+    formula = (
+        "of layers with primitives of oneDNN: primitives_ms, their time; operators_ms, the runtime's own operators in "
+        "none of which these lie; other_ms: the layer's time less both; primitives_ratio: of the layer's time"
+    )
+
+    def missing(self, subject: Subject) -> str | None:
+        """Without oneDNN nobody tells an operator's work from its dispatch."""
+        lacks = super().missing(subject)
+        if (
+            lacks
+            or subject.kernels is None
+            or any(each.library == _ONEDNN for each in subject.kernels.kernels)
+        ):
+            return lacks
+        return "primitives of oneDNN: of other operators nobody tells work and dispatch apart"
+
+    def of(self, kernels: Kernels) -> Rows:
+        """In the layers' order."""
+        rows: Rows = []
+        for layer in kernels.layers:
+            inside = kernels.of_layer(layer)
+            if not any(each.library == _ONEDNN for each in inside):
+                continue
+            primitives = sum(each.ms for each in inside if each.library == _ONEDNN)
+            operators = sum(each.ms for each in inside if each.library != _ONEDNN)
+            rows.append(
+                {
+                    "place": layer.order,
+                    "layer": layer.name,
+                    "type": layer.type,
+                    "ms": layer.ms,
+                    "primitives_ms": primitives,
+                    "operators_ms": operators,
+                    "other_ms": layer.ms - primitives - operators,
+                    "primitives_ratio": share(primitives, layer.ms),
+                }
+            )
+        return rows
+
+    def words(self, kernels: Kernels) -> str:
+        """All of them together, and the one with most around its primitives."""
+        rows = self.of(kernels)
+        whole, primitives = (sum(row[name] for row in rows) for name in ("ms", "primitives_ms"))
+        most = max(rows, key=lambda row: float(row["other_ms"]))
+        return (
+            f"In {len(rows)} of {len(kernels.layers)} layers oneDNN's primitives take {primitives / whole:.1%} of the "
+            f"layers' time; most of what is around them is in {most['layer']}, {most['other_ms']:.4g} ms of "
+            f"{most['ms']:.4g} ms."
+        )
+
+    def figure(self, subject: Subject) -> Chart:
+        """The longest of these layers, in their parts."""
+        parts = {
+            "primitives_ms": "primitives",
+            "operators_ms": "other operators",
+            "other_ms": "around primitives",
+        }
+        return bars(longest(self.rows(subject)), ("layer",), "Kernels against other time by layer", parts)

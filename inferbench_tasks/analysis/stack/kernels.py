@@ -1,0 +1,230 @@
+"""The kernels of a traced model: the library's primitives that its layers run, each with the time that is its own.
+
+Kernels are oneDNN's primitives, and the operators of ATen and nodes of OpenVINO that none of these lies in; of such an
+operator its own time is what is left without the operators inside it, its dispatch included, for nobody tells that
+apart. What is around oneDNN's primitives (choosing them, memory, reshaping) is no kernel. A layer's kernels and what is
+around them add up to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, TypeVar
+
+from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.stack.kinds import kind_of
+from inferbench_tasks.analysis.stack.profile import middle_runs
+from inferbench_tasks.analysis.stack.work import Work
+from inferbench_tasks.tracing.spans import Span
+
+#: Kinds of operators that multiply no matrices: only that is counted (see ``formats.costs``).
+_WITHOUT = frozenset(
+    ("addition", "product", "activation", "normalisation", "pooling", "reduction", "softmax", "lookup", "layout",
+     "joining", "quantisation")
+)  # fmt: skip
+#: Operators of ATen that look at memory otherwise, or take some: no FLOP, no byte.
+_NOTHING = frozenset(
+    ("_local_scalar_dense", "_nnpack_available", "_reshape_alias", "_unsafe_view", "alias", "as_strided", "as_strided_",
+     "detach", "detach_", "empty", "empty_like", "empty_strided", "expand", "flatten", "item", "lift_fresh", "permute",
+     "reshape", "resize_", "resolve_conj", "resolve_neg", "result_type", "select", "set_", "slice", "split", "squeeze",
+     "t", "to", "transpose", "unsqueeze", "view")
+)  # fmt: skip
+#: Operators of ATen that multiply no matrices, whose kinds layers do not have; without the underscores of variants.
+_ALSO_WITHOUT = frozenset(
+    ("arange", "clamp_max", "eq", "exp", "fill", "ge", "gt", "le", "lt", "masked_fill", "max_pool2d_with_indices", "ne",
+     "neg", "ones", "pow", "rsqrt", "rsub", "sqrt", "sub", "threshold", "to_copy", "where", "zero", "zeros")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """``layer``: the place of its layer. ``ms_by_round``: its own time; ``flops``, ``bytes``: None where not known."""
+
+    order: int
+    layer: int
+    name: str
+    type: str
+    library: str
+    ms_by_round: tuple[float, ...]
+    flops: int | None
+    bytes: int | None
+
+    @property
+    def ms(self) -> float:
+        """The mean of the rounds."""
+        return fmean(self.ms_by_round)
+
+    @property
+    def work(self) -> Work:
+        """What it does in that time."""
+        return Work(self.ms, self.flops, self.bytes)
+
+
+@dataclass(frozen=True)
+class RunLayer:
+    """A layer in the runs whose kernels are told, which take longer than those without that instrument."""
+
+    order: int
+    name: str
+    type: str
+    ms: float
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """``framework_ms``: a run with these instruments on. ``ceilings``: of one core of the machine that ran it;
+    ``no_ceilings``: why there are none."""
+
+    kernels: tuple[Kernel, ...]
+    layers: tuple[RunLayer, ...]
+    framework_ms: float
+    threads: int = 1
+    ceilings: Ceilings | None = None
+    no_ceilings: str = ""
+
+    @property
+    def ms(self) -> float:
+        """All kernels together."""
+        return sum(kernel.ms for kernel in self.kernels)
+
+    def of_layer(self, layer: RunLayer) -> list[Kernel]:
+        """The kernels of a layer, in their order."""
+        return [kernel for kernel in self.kernels if kernel.layer == layer.order]
+
+
+def kernels_of(
+    spans: Iterable[Span], ceilings: Mapping[str, Any] | None = None, threads: int = 1
+) -> Kernels | None:
+    """The kernels that spans of the library level make; None where they have none. ``ceilings``: as a trace has them.
+
+    Times are means over the middle half of each round's runs, as those of layers are (``profile``).
+    """
+    rounds = [runs for runs in _rounds(spans) if runs]
+    if not rounds:
+        return None
+    middles = [middle_runs(runs, lambda run: run.length_ns) for runs in rounds]
+    layer_ms: dict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(middles))
+    kernel_ms: dict[tuple[_Key, _Key], list[float]] = defaultdict(lambda: [0.0] * len(middles))
+    layers: dict[_Key, Span] = {}
+    firsts: dict[tuple[_Key, _Key], _Primitive] = {}
+    for at, runs in enumerate(middles):
+        for run in runs:
+            for layer_key, layer in _numbered(run.layers):
+                layers.setdefault(layer_key, layer)
+                layer_ms[layer_key][at] += layer.duration_ns / 1e6 / len(runs)
+                found = _primitives(layer, run.inside)
+                for key, primitive in _numbered(found):
+                    firsts.setdefault((layer_key, key), primitive)
+                    kernel_ms[layer_key, key][at] += primitive.own_ns / 1e6 / len(runs)
+    places = {key: order for order, key in enumerate(layers)}
+    kernels = tuple(
+        Kernel(
+            order,
+            places[layer_key],
+            primitive.name,
+            primitive.span.type,
+            str(primitive.span.attributes.get("library", "")),
+            tuple(kernel_ms[layer_key, key]),
+            *_work(primitive),
+        )
+        for order, ((layer_key, key), primitive) in enumerate(firsts.items())
+    )
+    known = dict(ceilings or {})
+    problem = known.pop("problem", "" if known else "it was not measured")
+    return Kernels(
+        kernels,
+        tuple(RunLayer(places[key], s.name, s.type, fmean(layer_ms[key])) for key, s in layers.items()),
+        fmean(fmean(run.length_ns for run in runs) / 1e6 for runs in middles),
+        threads,
+        Ceilings(**known) if known else None,
+        problem,
+    )
+
+
+#: A name, and which of that name.
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """``inside``: the spans of the library level by the number of the span they are in, of the run's own trace."""
+
+    length_ns: int
+    layers: tuple[Span, ...]
+    inside: Mapping[int, list[Span]]
+
+
+@dataclass(frozen=True)
+class _Primitive:
+    """``counted``: what is inside it has FLOPs that are known, so that its own time has none."""
+
+    span: Span
+    own_ns: int
+    counted: bool
+
+    @property
+    def name(self) -> str:
+        """Implementations of oneDNN are called alike in all kinds of primitives."""
+        span = self.span
+        return f"{span.type} {span.name}" if span.attributes.get("library") == "oneDNN" else span.name
+
+
+_Named = TypeVar("_Named", Span, _Primitive)
+
+
+def _numbered(items: Iterable[_Named]) -> Iterable[tuple[_Key, _Named]]:
+    """Each with its name, and how many of that name were before it."""
+    seen: dict[str, int] = defaultdict(int)
+    for item in items:
+        yield (item.name, seen[item.name]), item
+        seen[item.name] += 1
+
+
+def _rounds(spans: Iterable[Span]) -> Iterable[list[_Run]]:
+    """The runs whose layers have primitives, by round."""
+    number: dict[str, int] = {}
+    runs: dict[tuple[str, int], Span] = {}
+    layers: dict[tuple[str, int], list[Span]] = defaultdict(list)
+    inside: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    for span in spans:
+        if span.parent < 0:
+            number[span.trace_id] = int(span.attributes.get("round", 0))
+        elif span.level == "framework":
+            runs[span.trace_id, span.number] = span
+        elif span.level == "layer" and (span.trace_id, span.parent) in runs:
+            layers[span.trace_id, span.parent].append(span)
+        elif span.level == "library":
+            inside[span.trace_id][span.parent].append(span)
+    rounds: dict[int, list[_Run]] = defaultdict(list)
+    for (trace_id, run), of_run in layers.items():
+        if any(layer.number in inside[trace_id] for layer in of_run):
+            ordered = sorted(of_run, key=lambda span: (span.start_ns, span.number))
+            length_ns = runs[trace_id, run].duration_ns
+            rounds[number.get(trace_id, 0)].append(_Run(length_ns, tuple(ordered), inside[trace_id]))
+    return [rounds[at] for at in sorted(rounds)]
+
+
+def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:
+    """The kernels within a span, in their order."""
+    found: list[_Primitive] = []
+    for span in inside.get(around.number, ()):
+        within = _primitives(span, inside)
+        if not any(each.span.attributes.get("library") == "oneDNN" for each in within):
+            own_ns = span.duration_ns - sum(each.duration_ns for each in inside.get(span.number, ()))
+            found.append(_Primitive(span, own_ns, any(each.span.attributes.get("flops") for each in within)))
+        found += within
+    return found
+
+
+def _work(primitive: _Primitive) -> tuple[int | None, int | None]:
+    """FLOPs and bytes: as the source tells them; else what is known of operators of that kind."""
+    known, type_ = primitive.span.attributes, primitive.span.type
+    if "flops" in known or "bytes" in known or known.get("library") == "oneDNN":
+        return known.get("flops"), known.get("bytes")
+    if type_ in _NOTHING:
+        return 0, 0
+    without = kind_of(type_) in _WITHOUT or type_.strip("_") in _ALSO_WITHOUT
+    return (0 if primitive.counted or without else None), None

@@ -1,0 +1,63 @@
+"""XSP 15: all kernels of the model together."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.stack.base import Rows, Subject, share
+from inferbench_tasks.analysis.stack.figures import bars
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, counted
+from inferbench_tasks.analysis.stack.kernels import Kernels
+from inferbench_tasks.analysis.stack.work import total
+
+
+class KernelsByModel(KernelAnalysis):
+    """The model as one, and its libraries' parts."""
+
+    number = 15
+    name = "kernels_by_model"
+    title = "Kernels of the model"
+    formula = (
+        "a row for all kernels and one for those of each library: ms, their own times together; share_ratio: of a run; "
+        "flops and bytes: of those of which both are known, whose share of the time is counted_ratio; the rates are "
+        "of these"
+    )
+
+    def of(self, kernels: Kernels) -> Rows:
+        """All, then by library."""
+        libraries = list(dict.fromkeys(each.library for each in kernels.kernels))
+        rows: Rows = []
+        for library in ["all", *libraries]:
+            works = [each.work for each in kernels.kernels if library in ("all", each.library)]
+            work, ratio = counted(works)
+            ms = total(works).ms
+            figures = work.columns(kernels.ceilings)
+            rows.append(
+                {
+                    "library": library,
+                    "kernels": len(works),
+                    "ms": ms,
+                    "share_ratio": share(ms, kernels.framework_ms),
+                    "counted_ratio": ratio,
+                    **(figures if work.ms else dict.fromkeys(figures)),
+                }
+            )
+        return rows
+
+    def words(self, kernels: Kernels) -> str:
+        """What they take, and what bounds them."""
+        first = self.of(kernels)[0]
+        bound = (
+            f"those of which FLOPs and bytes are known ({first['counted_ratio']:.0%} of their time) do "
+            f"{first['flops'] / 1e9:.4g} GFLOP at {first['gflop_per_s']:.3g} GFLOP/s"
+            + (f" and are bound by {first['bound']} together" if first["bound"] else "")
+            if first["flops"]
+            else "FLOPs are known of none of them"
+        )
+        return (
+            f"{first['kernels']} kernels take {first['share_ratio'] or 0:.1%} of a run's {kernels.framework_ms:.4g} "
+            f"ms; {bound}."
+        )
+
+    def figure(self, subject: Subject) -> Chart:
+        """By library."""
+        return bars(self.rows(subject)[1:], ("library",), "Kernels' time by library", {"ms": "own time"})

@@ -1,0 +1,75 @@
+"""What kernels do: time, FLOPs, bytes, and what follows of them against what the machine reaches.
+
+Operational intensity is FLOP by byte; a kernel whose intensity is below the machine's (its FLOP/s by its bytes/s) is
+bound by memory, the others by arithmetic (Williams, Waterman and Patterson 2009). FLOPs and bytes are those of the
+problem, each operand moved once: caches may save some of it, so attained bytes/s may lie above the memory's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from inferbench_tasks.analysis.report.ceilings import Ceilings
+
+
+@dataclass(frozen=True)
+class Work:
+    """``flops``, ``bytes``: None where they are not known."""
+
+    ms: float
+    flops: int | None
+    bytes: int | None
+
+    @property
+    def flop_per_byte(self) -> float | None:
+        """The operational intensity."""
+        return self.flops / self.bytes if self.flops is not None and self.bytes else None
+
+    @property
+    def gflop_per_s(self) -> float | None:
+        """What was attained."""
+        return self.flops / self.ms / 1e6 if self.flops is not None and self.ms > 0 else None
+
+    @property
+    def gb_per_s(self) -> float | None:
+        """What was moved, if every operand was."""
+        return self.bytes / self.ms / 1e6 if self.bytes is not None and self.ms > 0 else None
+
+    def bound(self, ceilings: Ceilings | None) -> str | None:
+        """``memory`` or ``arithmetic``; None where that is not known."""
+        intensity = self.flop_per_byte
+        if intensity is None or ceilings is None:
+            return None
+        return "memory" if intensity < ceilings.gflops / ceilings.gb_s else "arithmetic"
+
+    def of_roof_ratio(self, ceilings: Ceilings | None, threads: int) -> float | None:
+        """What was attained by what the intensity allows on so many cores; above 1 the ceiling was measured too low,
+        or caches saved the memory."""
+        if ceilings is None or not self.flops or self.flop_per_byte is None or self.gflop_per_s is None:
+            return None
+        roof = min(ceilings.gflops, self.flop_per_byte * ceilings.gb_s) * threads
+        return self.gflop_per_s / roof
+
+    def columns(self, ceilings: Ceilings | None) -> dict[str, Any]:
+        """For a table."""
+        return {
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "flop_per_byte": self.flop_per_byte,
+            "gflop_per_s": self.gflop_per_s,
+            "gb_per_s": self.gb_per_s,
+            "bound": self.bound(ceilings),
+        }
+
+
+def total(parts: Iterable[Work]) -> Work:
+    """All together; what is not known of one is not known of all."""
+    known = list(parts)
+    flops, moved = [each.flops for each in known], [each.bytes for each in known]
+    return Work(
+        sum(each.ms for each in known),
+        None if None in flops else sum(each or 0 for each in flops),
+        None if None in moved else sum(each or 0 for each in moved),
+    )

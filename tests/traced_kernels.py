@@ -1,0 +1,73 @@
+"""A program: a small network traced down to its kernels, ``python -m tests.traced_kernels ENGINE FOLDER``.
+
+A process of its own: oneDNN reads once whether it prints what it runs, and prints to the process's output.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.tracing.spans import write
+from tests.serving_cases import Case
+from tests.traced_engine import traced
+
+REQUESTS = 4
+#: Of its convolution, 2 x outputs x input channels x kernel, and of its product of matrices.
+CONVOLUTION_FLOPS, PRODUCT_FLOPS = 2 * 16 * 94 * 94 * 3 * 3 * 3, 2 * 16 * 10
+
+
+def network(engine: str, folder: Path) -> Case:
+    """A convolution of 3 x 96 x 96 with ReLU, the mean of each of 16 channels, and 10 outputs; batch 1.
+
+    PyTorch does smaller ones without oneDNN.
+    """
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+        torch.nn.Linear(16, 10),
+    ).eval()  # fmt: skip
+    x = torch.zeros(1, 3, 96, 96)
+    path = folder / {"torchscript": "m.pt", "pt2": "m.pt2", "openvino": "m.xml"}[engine]
+    if engine == "torchscript":
+        torch.jit.freeze(torch.jit.trace(module, x)).save(str(path))
+    elif engine == "pt2":
+        torch.export.save(torch.export.export(module, (x,)), str(path))
+    else:
+        import openvino
+
+        model = openvino.convert_model(module, example_input=x, input=[1, 3, 96, 96])
+        openvino.save_model(model, str(path), compress_to_fp16=False)
+    artifact = ModelArtifact(
+        name="network",
+        framework="torch",
+        format=engine,
+        path=str(path),
+        digest="0" * 64,
+        inputs=(TensorSpec(name="x", dtype="float32", shape=(3, 96, 96)),),
+        outputs=(TensorSpec(name="scores", dtype="float32", shape=(10,)),),
+    )
+    samples = np.random.default_rng(0).normal(size=(4, 3, 96, 96)).astype(np.float32)
+    with torch.inference_mode():
+        answers = module(torch.from_numpy(samples)).numpy()
+    return Case(artifact, {"x": samples}, {"scores": answers})
+
+
+def main(engine: str, folder: Path) -> None:
+    """Write the spans; the exit code is how many runs nothing was told of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries, about themselves
+        case = network(engine, folder)
+    made = traced(engine, case, folder, REQUESTS, library=True)
+    write(made.spans, folder / "spans.parquet")
+    sys.exit(made.lost)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

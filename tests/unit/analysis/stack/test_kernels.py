@@ -1,0 +1,269 @@
+"""XSP's analyses of kernels (8 to 15), each against a table made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.stack.base import ANALYSES, Subject
+from inferbench_tasks.analysis.stack.document import stacks, write
+from inferbench_tasks.analysis.stack.kernels import Kernels, kernels_of
+from inferbench_tasks.analysis.stack.work import Work, total
+from inferbench_tasks.tracing.profiled import with_library, without_deeper
+from inferbench_tasks.tracing.spans import INSTRUMENTED, Span
+from tests.unit.analysis.stack.spans import layer, profile
+
+US = 1_000
+#: 100 GFLOP/s and 10 GB/s: from 10 FLOP/byte on a kernel is bound by arithmetic.
+CEILINGS = {"gflops": 100.0, "gb_s": 10.0, "array_bytes": 0, "cache_bytes": None}
+#: name, type, start and end in us, attributes, and what is inside
+Made = tuple[str, str, float, float, dict[str, Any], Sequence[Any]]
+
+
+def onednn(kind: str, start: float, end: float, flops: int, moved: int | None) -> Made:
+    """A primitive."""
+    about = {"library": "oneDNN", "flops": flops} | ({} if moved is None else {"bytes": moved})
+    return "jit", kind, start, end, about, ()
+
+
+def aten(name: str, start: float, end: float, *inside: Made, **more: Any) -> Made:
+    """An operator."""
+    return f"aten::{name}", name, start, end, {"library": "ATen"} | more, inside
+
+
+#: A convolution of 60 us (reorder 10, convolution 40, memory 2: 8 around them) and a product of 20 us of its own.
+LAYERS: list[tuple[str, str, Made]] = [
+    (
+        "conv",
+        "conv2d",
+        aten(
+            "conv2d", 0, 60,
+            aten(
+                "mkldnn_convolution", 1, 59,
+                onednn("reorder", 2, 12, 0, 50_000),
+                aten("empty", 13, 15),
+                onednn("convolution", 16, 56, 2_000_000, 100_000),
+            ),
+        ),
+    ),
+    ("fc", "linear", aten("linear", 60, 85, aten("t", 61, 66), aten("addmm", 66, 84, flops=90_000, bytes=90_000))),
+    ("odd", "custom", aten("custom_op", 85, 95)),
+]  # fmt: skip
+
+
+def run(trace: str, round_: int, layers: Sequence[tuple[str, str, Made]], us: float = 100) -> Iterator[Span]:
+    """One request with the instruments of the library level."""
+    about = {"round": round_, INSTRUMENTED: "library"}
+    yield Span(trace, 0, -1, "application", "request", 0, round(us * US), "", about)
+    yield Span(trace, 1, 0, "framework", "session.run", 0, round(us * US))
+    numbers = iter(range(2, 1000))
+
+    def within(parent: int, made: Made) -> Iterator[Span]:
+        name, type_, start, end, attributes, inside = made
+        number = next(numbers)
+        length = round((end - start) * US)
+        yield Span(trace, number, parent, "library", name, round(start * US), length, type_, attributes)
+        for each in inside:
+            yield from within(number, each)
+
+    for name, type_, made in layers:
+        number = next(numbers)
+        length = round((made[3] - made[2]) * US)
+        yield Span(trace, number, 1, "layer", name, round(made[2] * US), length, type_)
+        yield from within(number, made)
+
+
+def kernels(
+    layers: Sequence[tuple[str, str, Made]] = LAYERS, ceilings: dict[str, Any] | None = CEILINGS
+) -> Kernels:
+    """Those of one run."""
+    found = kernels_of(run("a", 0, layers), ceilings, threads=2)
+    assert found is not None
+    return found
+
+
+SUBJECT = replace(Subject(profile([[layer("conv", "conv2d", 50)]])), kernels=kernels())
+
+
+def table(name: str) -> list[dict[str, Any]]:
+    """The rows of an analysis."""
+    return ANALYSES.load(name)().rows(SUBJECT)
+
+
+def words(name: str) -> str:
+    """Its sentence."""
+    return ANALYSES.load(name)().sentence(SUBJECT)
+
+
+def test_8_kernels_have_the_time_that_is_their_own() -> None:
+    """What is around oneDNN's primitives is no kernel; of other operators what is not inside them."""
+    rows = table("kernels")
+    assert [(row["kernel"], round(row["ms"] * 1000, 6)) for row in rows] == [
+        ("reorder jit", 10), ("aten::empty", 2), ("convolution jit", 40), ("aten::linear", 2), ("aten::t", 5),
+        ("aten::addmm", 18), ("aten::custom_op", 10),
+    ]  # fmt: skip
+    assert [row["layer"] for row in rows] == ["conv"] * 3 + ["fc"] * 3 + ["odd"]
+    convolution = rows[2]
+    assert (convolution["flop_per_byte"], convolution["bound"]) == (20, "arithmetic")
+    assert (convolution["gflop_per_s"], convolution["gb_per_s"]) == pytest.approx((50, 2.5))
+    assert (
+        words("kernels")
+        == "3 of 7 kernels (oneDNN, ATen) take 68% of a run's 0.1 ms; all kernels 87.0% of it."
+    )
+
+
+def test_what_is_not_known_of_a_kernel_is_no_figure() -> None:
+    """Operators that only look at memory do nothing; an operator that nobody knows has neither FLOPs nor bytes."""
+    rows = {row["kernel"]: row for row in table("kernels")}
+    assert (rows["aten::t"]["flops"], rows["aten::t"]["bytes"]) == (0, 0)
+    assert (rows["aten::linear"]["flops"], rows["aten::linear"]["bytes"]) == (0, None)
+    unknown = rows["aten::custom_op"]
+    assert {unknown[name] for name in ("flops", "bytes", "flop_per_byte", "gflop_per_s", "bound")} == {None}
+
+
+def test_9_kernels_below_the_roof() -> None:
+    """Of both products one is bound by memory: 18 of 58 us; 50 of 2 x 100 GFLOP/s is a quarter."""
+    rows = table("kernel_roofline")
+    assert [(row["kernel"], row["bound"]) for row in rows] == [
+        ("convolution jit", "arithmetic"),
+        ("aten::addmm", "memory"),
+    ]
+    assert [row["of_roof_ratio"] for row in rows] == pytest.approx([0.25, 5 / 20])
+    assert words("kernel_roofline") == (
+        "1 of 2 kernels that multiply matrices are bound by memory, 31% of their time; the longest, convolution jit, "
+        "is bound by arithmetic and attains 25% of its roof."
+    )
+
+
+def test_10_kernels_by_name() -> None:
+    """Two of one name are one row; what is not known of one of them is not known of the row."""
+    twice = [*LAYERS, ("again", "conv2d", aten("conv2d", 95, 99, onednn("convolution", 95, 99, 1, None)))]
+    rows = ANALYSES.load("kernels_by_name")().rows(replace(SUBJECT, kernels=kernels(twice)))
+    first = rows[0]
+    assert (first["kernel"], first["count"], first["flops"], first["bytes"]) == (
+        "convolution jit", 2, 2_000_001, None,
+    )  # fmt: skip
+    assert first["ms"] == pytest.approx(0.044) and first["share_ratio"] == pytest.approx(44 / 91)
+    assert words("kernels_by_name").startswith(
+        "convolution jit (oneDNN) takes 46% of the kernels' time, in 1 of 7"
+    )
+
+
+def test_11_kernels_by_layer() -> None:
+    """52, 25 and 10 us."""
+    rows = table("kernels_by_layer")
+    assert [(row["kernels"], row["longest"]) for row in rows] == [
+        (3, "convolution jit"), (3, "aten::addmm"), (1, "aten::custom_op"),
+    ]  # fmt: skip
+    assert [row["ms"] for row in rows] == pytest.approx([0.052, 0.025, 0.010])
+    assert words("kernels_by_layer").startswith("The 3 kernels of conv take most, 60%")
+
+
+def test_12_flops_and_bytes_by_layer() -> None:
+    """Of the second layer 23 of 25 us are counted; of the third nothing is known."""
+    rows = table("kernel_metrics")
+    assert [(row["flops"], row["bytes"]) for row in rows] == [
+        (2_000_000, 150_000), (90_000, 90_000), (None, None),
+    ]  # fmt: skip
+    assert [row["counted_ratio"] for row in rows] == pytest.approx([1, 23 / 25, 0])
+    assert words("kernel_metrics") == (
+        "conv calculates most, 96% of 0.00209 GFLOP, at 38.5 GFLOP/s; FLOPs and bytes are known of 86% of the kernels' "
+        "time."
+    )
+
+
+def test_13_kernels_against_what_is_around_them() -> None:
+    """Of 60 us 50 are primitives, 2 an operator of its own, 8 around them; of other layers nobody tells."""
+    (row,) = table("kernel_share")
+    assert [row[name] for name in ("ms", "primitives_ms", "operators_ms", "other_ms")] == pytest.approx(
+        [0.060, 0.050, 0.002, 0.008]
+    )
+    assert words("kernel_share").startswith(
+        "In 1 of 3 layers oneDNN's primitives take 83.3% of the layers' time"
+    )
+
+
+def test_14_layers_below_the_roof() -> None:
+    """13.3 FLOP/byte with the reordering are still bound by arithmetic; the layer without FLOPs has no place."""
+    rows = table("layer_roofline")
+    assert [(row["layer"], row["bound"]) for row in rows] == [("conv", "arithmetic"), ("fc", "memory")]
+
+
+def test_15_the_model_as_one() -> None:
+    """All, and by library; what both are known of is 75 of 87 us."""
+    whole, own, other = table("kernels_by_model")
+    assert (whole["kernels"], whole["flops"]) == (7, 2_090_000)
+    assert whole["counted_ratio"] == pytest.approx(75 / 87)
+    assert (own["library"], own["kernels"], own["ms"]) == ("oneDNN", 2, pytest.approx(0.05))
+    assert (other["library"], other["flops"]) == ("ATen", 90_000)
+    assert "bound by memory together" in words("kernels_by_model")
+
+
+def test_what_is_missing_is_named() -> None:
+    """No trace of that level, no FLOPs, no ceilings, no primitives of oneDNN: no table."""
+
+    def missing(name: str, found: Kernels | None) -> str:
+        return ANALYSES.load(name)().missing(replace(SUBJECT, kernels=found)) or ""
+
+    names = [name for name in ANALYSES if "kernel" in name or name == "layer_roofline"]
+    assert len(names) == 8
+    assert all("trace: {deepest: library}" in missing(name, None) for name in names)
+    alone = kernels([("n", "MVN", ("jit_avx512", "MVN", 0, 9, {"library": "OpenVINO"}, ()))])
+    for name in ("kernel_roofline", "kernel_metrics", "layer_roofline"):
+        assert "FLOPs and bytes of kernels" in missing(name, alone)
+    assert "primitives of oneDNN" in missing("kernel_share", alone)
+    assert not missing("kernels", alone)
+    for ceilings, why in (({"problem": "no memory for it"}, "no memory for it"), (None, "not measured")):
+        assert why in missing("layer_roofline", kernels(ceilings=ceilings))
+    assert not missing("kernel_metrics", kernels(ceilings=None))
+
+
+def test_rounds_and_their_middle_runs_count() -> None:
+    """Of four runs the middle two by length; the mean of two rounds."""
+    spans = [
+        span
+        for round_, lengths in enumerate(([10, 20, 30, 400], [40]))
+        for at, us in enumerate(lengths)
+        for span in run(f"{round_}{at}", round_, [("r", "relu", aten("relu", 0, us))], us)
+    ]
+    found = kernels_of(spans)
+    assert found is not None
+    (kernel,) = found.kernels
+    assert kernel.ms_by_round == pytest.approx((0.025, 0.040)) and found.framework_ms == pytest.approx(0.0325)
+
+
+def test_layers_are_those_of_requests_without_deeper_instruments() -> None:
+    """A request says which instruments were on; without a word there were none below layers."""
+    plain = [
+        Span("p", 0, -1, "application", "request", 0, 1),
+        Span("p", 1, 0, "framework", "session.run", 0, 1),
+    ]
+    deep = list(run("d", 0, LAYERS))
+    assert list(without_deeper([*plain, *deep])) == plain
+    assert list(with_library([*plain, *deep])) == deep
+    assert kernels_of(plain) is None
+
+
+def test_work_that_is_not_known_of_a_part_is_not_known_of_all() -> None:
+    """And without time there is no rate."""
+    whole = total([Work(1, 5, None), Work(2, None, 3)])
+    assert (whole.ms, whole.flops, whole.bytes) == (3, None, None)
+    assert Work(0, 5, 5).gflop_per_s is None and Work(1, 5, 0).flop_per_byte is None
+    assert Work(1, 5, 5).bound(None) is None
+    assert Work(1, 5, 5).of_roof_ratio(Ceilings(1, 1), 1) == pytest.approx(5e-6 / 1)
+
+
+def test_figures_stand_on_one_page(tmp_path: Path) -> None:
+    """Each analysis of kernels has one, and the page says what the others miss."""
+    document = stacks([SUBJECT])
+    analyses = document["stacks"][0]["analyses"]
+    assert all(each["figure"]["data"] for each in analyses if each["number"] >= 8)
+    names = {path.name for path in write(document, tmp_path)}
+    assert {"stack.html", "stack.json", ".8-kernels.csv", ".15-kernels_by_model.parquet"} <= names
+    page = (tmp_path / "stack.html").read_text()
+    assert 'data-chart=".kernel_roofline"' in page and "Missing: valid runs of this model" in page
