@@ -1,6 +1,7 @@
 """Write ``.env`` for docker-compose: every secret drawn at random, no default password anywhere. Run by ``make env``.
 
-An existing file is left as it is (its secrets are in the databases already); settings that it lacks are added.
+An existing file is left as it is (its secrets are in the databases already); settings that it lacks are added. The pair
+of keys for workers of other hosts is drawn by ``openssl``: Python alone has no Ed25519, and here nothing is installed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import base64
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +49,10 @@ SECRETS: dict[str, tuple[Callable[[], str], str]] = {
         token,
         "PerfDB, user admin: writes, and may change collections and indexes; for people",
     ),
+    "PERFDB_GATEWAY_PASSWORD": (
+        token,
+        "PerfDB, user gateway: makes users of the one database, for workers of other hosts",
+    ),
     "PERFDB_KEY": (token, "between the members of PerfDB's replica set"),
     "AIRFLOW_FERNET_KEY": (fernet, "encrypts Airflow's connections"),
     "AIRFLOW_API_SECRET": (token, "signs the web UI's sessions"),
@@ -57,8 +63,31 @@ SETTINGS = {
     "INFERBENCH_BIND": ("127.0.0.1", "the address it listens on; put a TLS proxy before it for others"),
     "INFERBENCH_NIGHTLY_CRON": ("0 2 * * *", "when configs/nightly runs, UTC"),
     "INFERBENCH_NIGHTLY_NOTIFY": ("", "https://... or mailto:..., separated by commas"),
+    "INFERBENCH_GATEWAY_NAMES": (
+        "",
+        "addresses and names by which workers of other hosts call this one, separated by commas (gateway.yaml)",
+    ),
+    "INFERBENCH_GATEWAY_BIND": ("0.0.0.0", "the address that the gateway listens on, ports 7440 to 7443"),  # noqa: S104
     "INFERBENCH_GPU": ("0", "the GPU of the gpu worker (profile gpu)"),
 }
+
+
+#: Private and public, drawn together: the scheduler signs what workers of other hosts execute.
+PAIR = ("INFERBENCH_SIGNING_KEY", "INFERBENCH_WORKLOADS_KEY")
+#: Of an Ed25519 key in DER the last bytes are the key itself (RFC 8410).
+KEY_BYTES = 32
+
+
+def pair() -> tuple[str, str]:
+    """An Ed25519 key and its public half, 64 hex digits each; OSError or CalledProcessError without ``openssl``."""
+    private = openssl(b"", "genpkey", "-algorithm", "ed25519", "-outform", "DER")
+    public = openssl(private, "pkey", "-inform", "DER", "-pubout", "-outform", "DER")
+    return private[-KEY_BYTES:].hex(), public[-KEY_BYTES:].hex()
+
+
+def openssl(given: bytes, *arguments: str) -> bytes:
+    """What it answers."""
+    return subprocess.run(["openssl", *arguments], input=given, capture_output=True, check=True).stdout
 
 
 def main() -> int:
@@ -74,6 +103,20 @@ def main() -> int:
     for name, (value, what) in SETTINGS.items():
         if name not in known:
             lines += [f"# {what}", f"{name}={value}"]
+    if not known.intersection(PAIR):
+        try:
+            drawn = pair()
+        except (OSError, subprocess.CalledProcessError) as error:
+            # Who has no workers on other hosts does not need it: gateway.yaml says that it is missing.
+            print(
+                f"no keys for workers of other hosts were drawn: openssl 1.1.1 or later is needed ({error})",
+                file=sys.stderr,
+            )
+        else:
+            lines.append(
+                "# signs what workers of other hosts execute (the scheduler's alone), and its public half"
+            )
+            lines += [f"{name}={value}" for name, value in zip(PAIR, drawn, strict=True)]
     if not lines:
         print(f"{path}: nothing is missing", file=sys.stderr)
         return 0

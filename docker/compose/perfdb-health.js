@@ -9,7 +9,9 @@ try {
 }
 if (!db.hello().isWritablePrimary) quit(1);
 const admin = db.getSiblingDB("admin");
-for (const [user, rights] of Object.entries({reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"]})) {
+// The gateway makes users of the one database, for workers of other hosts, and reads nothing in it.
+const users = {reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]};
+for (const [user, rights] of Object.entries(users)) {
   if (admin.getUser(user)) continue;
   const roles = rights.map((role) => ({role, db: "inferbench"})).concat({role: "clusterMonitor", db: "admin"});
   admin.createUser({user, pwd: process.env[`PERFDB_${user.toUpperCase()}_PASSWORD`], roles});

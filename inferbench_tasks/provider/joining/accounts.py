@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from pymongo.errors import PyMongoError
 
 from inferbench_tasks.errors import InferBenchError, PerfDBError
 from inferbench_tasks.perfdb import credentials, folder, replicaset
-from inferbench_tasks.perfdb.address import DEFAULT_DATABASE
+from inferbench_tasks.perfdb.address import DEFAULT_DATABASE, database_of
 from inferbench_tasks.perfdb.server_state import ServerState
+from inferbench_tasks.provider.joining.relay import Place
 from inferbench_tasks.provider.joining.tokens import Token
 
 PREFIX = "worker-"
@@ -77,36 +80,86 @@ class Broker:
                 self._client.script_load(script)
 
 
-class Database:
-    """Users of the embedded PerfDB of a data directory: they read and write its one database."""
+class Database(ABC):
+    """Users of a PerfDB: they read and write its one database, ``name``. ``source``: whose users they are."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = folder.place(data_dir)
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
         self._lock = threading.Lock()
 
-    def port(self) -> int:
-        """Where its server listens on loopback; PerfDBError where it never ran."""
-        if (state := ServerState.read(self._folder)) is None:
-            raise PerfDBError("PerfDB does not run")
-        return state.port
+    @abstractmethod
+    def place(self) -> Place:
+        """Where its server listens now; PerfDBError where none does."""
+
+    @abstractmethod
+    def _client(self) -> AbstractContextManager[MongoClient[dict[str, Any]]]:
+        """With the right to make users in ``source``."""
 
     def admit(self, token: Token, password: str) -> None:
         """Make the user, or give it that password. Raises PyMongoError."""
         with self._lock, self._client() as client:
-            exists = client.admin.command("usersInfo", token.user)["users"]
-            client.admin.command(
-                "updateUser" if exists else "createUser", token.user, pwd=password,
-                roles=[{"role": "readWrite", "db": DEFAULT_DATABASE}], mechanisms=["SCRAM-SHA-256"],
-            )  # fmt: skip
+            users = client[self.source]
+            if users.command("usersInfo", token.user)["users"]:
+                users.command("updateUser", token.user, pwd=password)
+            else:
+                roles = [{"role": "readWrite", "db": self.name}]
+                mechanisms = ["SCRAM-SHA-256"]
+                users.command("createUser", token.user, pwd=password, roles=roles, mechanisms=mechanisms)
 
     def settle(self, active: Active) -> None:
         """Remove the users of all other tokens. Raises PyMongoError."""
         with self._lock, self._client() as client:
-            users = [u["user"] for u in client.admin.command("usersInfo", 1)["users"]]
+            users = [u["user"] for u in client[self.source].command("usersInfo", 1)["users"]]
             names = {token.user for token in active()}
             for user in users:
                 if user.startswith(PREFIX) and user not in names:
-                    client.admin.command("dropUser", user)
+                    client[self.source].command("dropUser", user)
+
+
+class Embedded(Database):
+    """The server of a data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(DEFAULT_DATABASE, "admin")
+        self._folder = folder.place(data_dir)
+
+    def place(self) -> Place:
+        if (state := ServerState.read(self._folder)) is None:
+            raise PerfDBError("PerfDB does not run")
+        return "127.0.0.1", state.port
 
     def _client(self) -> MongoClient[dict[str, Any]]:
-        return replicaset.direct(self.port(), TIMEOUT_S, credentials.read(self._folder))
+        return replicaset.direct(self.place()[1], TIMEOUT_S, credentials.read(self._folder))
+
+
+class Deployed(Database):
+    """A server of the deployment's own. The URI's user needs ``userAdmin`` on the database that it names, no more.
+
+    Workers' users are that database's: the gateway has no say over any other user.
+    """
+
+    def __init__(self, uri: str) -> None:
+        name = database_of(uri)
+        super().__init__(name, name)
+        ms = int(TIMEOUT_S * 1000)
+        self._shared: MongoClient[dict[str, Any]] = MongoClient(
+            uri,
+            serverSelectionTimeoutMS=ms,
+            connectTimeoutMS=ms,
+            socketTimeoutMS=ms,
+            appname="inferbench-gateway",
+        )
+
+    def place(self) -> Place:
+        """Of a replica set's members the one that takes writes now."""
+        try:
+            self._shared.admin.command("ping")
+            primary = self._shared.address
+        except PyMongoError as error:
+            raise PerfDBError(f"PerfDB does not answer ({type(error).__name__})") from error
+        if primary is None:
+            raise PerfDBError("no member of PerfDB takes writes now")
+        return primary
+
+    def _client(self) -> AbstractContextManager[MongoClient[dict[str, Any]]]:
+        return nullcontext(self._shared)

@@ -32,6 +32,8 @@ class Admission(BaseModel):
     name: str
     user: str
     database: str
+    login_database: str
+    """Whose user of PerfDB it is."""
     certificate: str
     expires_at: str
     workloads_key: str = Field(pattern="^[0-9a-f]{64}$")

@@ -29,7 +29,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.provider.api.limits import BodyLimit
 from inferbench_tasks.provider.joining import files
-from inferbench_tasks.provider.joining.accounts import Broker, Database, outages
+from inferbench_tasks.provider.joining.accounts import Broker, Database, Embedded, outages
 from inferbench_tasks.provider.joining.answers import (
     BROKER_OFFSET,
     EXECUTION_OFFSET,
@@ -38,9 +38,9 @@ from inferbench_tasks.provider.joining.answers import (
 from inferbench_tasks.provider.joining.authority import CERTIFICATE, Authority
 from inferbench_tasks.provider.joining.handshakes import Loop
 from inferbench_tasks.provider.joining.plan import Plan
-from inferbench_tasks.provider.joining.relay import Relay
+from inferbench_tasks.provider.joining.relay import Place, Relay
 from inferbench_tasks.provider.joining.service import Service
-from inferbench_tasks.provider.joining.signing import SigningKey
+from inferbench_tasks.provider.joining.signing import PUBLIC, SigningKey
 from inferbench_tasks.provider.joining.tokens import FOLDER, Token, Tokens
 from inferbench_tasks.provider.parts.shelf import PartShelf
 from inferbench_tasks.provider.submit.shelf import Shelf
@@ -56,16 +56,16 @@ LOOK_S = 1.0
 class Gateway:
     """Of the system in ``home``; its secrets are in the environment, as of all parts."""
 
-    def __init__(self, home: Path, data_dir: Path) -> None:
+    def __init__(self, home: Path, data_dir: Path, database: Database) -> None:
         self.plan = Plan.read(home)
         self.folder = home / FOLDER
         self.data_dir = data_dir
         self.tokens = Tokens(self.folder)
         self.authority = Authority.of(self.folder)
-        self.database = Database(data_dir)
+        self.database = database
         broker = os.environ["AIRFLOW__CELERY__BROKER_URL"]
         self.broker = Broker(broker)
-        self.ports = {BROKER_OFFSET: _port(broker), EXECUTION_OFFSET: _port(os.environ[EXECUTION_URL])}
+        self.places = {BROKER_OFFSET: _place(broker), EXECUTION_OFFSET: _place(os.environ[EXECUTION_URL])}
         self.relay = Relay(self._admits)
 
     def active(self) -> list[Token]:
@@ -73,15 +73,20 @@ class Gateway:
         now = datetime.now(UTC)
         return [t for t in self.tokens.all() if t.active(now) and t.home]
 
+    def joined(self) -> dict[str, bool]:
+        """Of each token that somebody joined with: whether it is in force."""
+        now = datetime.now(UTC)
+        return {t.token_id: t.active(now) for t in self.tokens.all() if t.home}
+
     async def run(self) -> None:
         """Until SIGTERM."""
         self.authority.server(self.folder / SERVER, self.plan.names)
         await asyncio.to_thread(self._settle_or_say)
         async with contextlib.AsyncExitStack() as stack:
             for offset, target, name in (
-                (BROKER_OFFSET, lambda: self.ports[BROKER_OFFSET], "broker"),
-                (PERFDB_OFFSET, self.database.port, "PerfDB"),
-                (EXECUTION_OFFSET, lambda: self.ports[EXECUTION_OFFSET], "execution API"),
+                (BROKER_OFFSET, lambda: self.places[BROKER_OFFSET], "broker"),
+                (PERFDB_OFFSET, self.database.place, "PerfDB"),
+                (EXECUTION_OFFSET, lambda: self.places[EXECUTION_OFFSET], "execution API"),
             ):
                 server = await self.relay.listen(
                     self.plan.address, self.plan.port + offset, self._context(), target, name
@@ -111,7 +116,7 @@ class Gateway:
     async def _serve(self) -> None:
         service = Service(
             self.authority, self.tokens, self.database,
-            self._entries, SigningKey.of(self.folder.parent).public,
+            self._entries, os.environ.get(PUBLIC) or SigningKey.of(self.folder.parent).public,
             os.environ.get("INFERBENCH_ARTIFACTS") or None, self._settle,
         )  # fmt: skip
         app: Any = BodyLimit(service.app())
@@ -125,7 +130,7 @@ class Gateway:
         await uvicorn.Server(config).serve()
 
     async def _look(self) -> None:
-        settled: set[str] | None = None
+        settled: dict[str, bool] | None = None
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -134,10 +139,13 @@ class Gateway:
                 log.exception("can't look whose token is in force: all workers are cut off until it can")
                 self.relay.cut(())
 
-    async def _looked(self, settled: set[str] | None) -> set[str] | None:
-        """Cut whose token is in force no more, and have the logins of the others; for whom PerfDB has them now."""
-        now = {t.token_id for t in self.active()}
-        for worker in self.relay.cut(now):
+    async def _looked(self, settled: dict[str, bool] | None) -> dict[str, bool] | None:
+        """Cut whose token is in force no more, and have the logins of the others; for which tokens PerfDB has them.
+
+        A token that came and went between two looks makes a difference too: it left a login.
+        """
+        now = self.joined()
+        for worker in self.relay.cut({token_id for token_id, in_force in now.items() if in_force}):
             log.warning("cut the connections of token=%s, which is in force no more", worker)
         try:
             await asyncio.to_thread(self.broker.settle, self.active)
@@ -179,15 +187,20 @@ async def _until_one_ends(*ways: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _port(url: str) -> int:
-    port = urlsplit(url).port
-    assert port is not None, "of a system of `up`"
-    return port
+def _place(url: str) -> Place:
+    parts = urlsplit(url)
+    assert parts.hostname is not None and parts.port is not None, "of a system of `up`, or checked (deployed)"
+    return parts.hostname, parts.port
 
 
-if __name__ == "__main__":
+def run(home: Path, data_dir: Path, database: Database) -> None:
+    """Until SIGTERM; the plan lies in ``home``."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(Gateway(Path(sys.argv[1]), settings.data_dir()).run())
+        runner.run(Gateway(home, data_dir, database).run())
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), settings.data_dir(), Embedded(settings.data_dir()))

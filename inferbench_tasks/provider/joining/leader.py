@@ -49,6 +49,7 @@ class Leader:
     user: str
     password: str = field(repr=False)
     database: str
+    login_database: str
     workloads_key: str
     artifacts: str | None
     name: str
@@ -70,8 +71,9 @@ class Leader:
         admission = Admission.model_validate_json(answer.content)
         private.write(folder / CERTIFICATE, key + admission.certificate)
         leader = cls(
-            folder, host, port, admission.user, secret.password, admission.database, admission.workloads_key,
-            admission.artifacts, admission.name, admission.expires_at,
+            folder, host, port, admission.user, secret.password, admission.database,
+            admission.login_database, admission.workloads_key, admission.artifacts, admission.name,
+            admission.expires_at,
         )  # fmt: skip
         private.write(folder / LOGIN, json.dumps({**asdict(leader), "folder": None}))
         return leader

@@ -44,22 +44,27 @@ class Listening:
         return [sys.executable, "-m", "inferbench_tasks.provider.joining.gateway", str(home)]
 
 
-def listening(text: str) -> Listening:
-    """``ADDRESS``, ``ADDRESS:PORT``, ``[IPv6]:PORT`` or a name of this host; InputError where it can't be listened."""
+def address_and_port(text: str, name: str = "--listen") -> tuple[str, int]:
+    """Of ``ADDRESS``, ``ADDRESS:PORT``, ``[IPv6]:PORT`` or a name; InputError, which says ``name``, for others."""
     match = _FORM.fullmatch(text)
     port = int(match["port"] or USUAL_PORT) if match else 0
     if match is None or not 0 < port <= 65535 - LAST_OFFSET:
         raise InputError(
-            f"--listen {text!r} is no address; allowed are ADDRESS[:PORT] and [IPv6][:PORT], PORT up to "
+            f"{name} {text!r} is no address; allowed are ADDRESS[:PORT] and [IPv6][:PORT], PORT up to "
             f"{65535 - LAST_OFFSET}, {USUAL_PORT} unless said: four ports from that one on are used."
         )
+    return match["six"] or match["four"], port
+
+
+def listening(text: str) -> Listening:
+    """Where ``text`` says; InputError where it can't be listened."""
+    address, port = address_and_port(text)
     for variable in (BROKER_URL, settings.PERFDB_URI):
         if os.environ.get(variable):
             raise InputError(
                 f"--listen is for the servers that `up` starts, and {variable} names another: workers connect to yours "
                 "by themselves (docs/how-to/worker-on-another-host.md)."
             )
-    address = match["six"] or match["four"]
     resolved = _resolved(address, text)
     names = _names(address, resolved)
     for number in range(port, port + LAST_OFFSET + 1):

@@ -1,4 +1,4 @@
-"""Connections of workers to what listens on the leader's loopback: TLS with a worker's certificate ends here.
+"""Connections of workers to what listens for the leader alone: TLS with a worker's certificate ends here.
 
 The broker's Redis has no TLS of its own and MongoDB's port stays closed to others: who has no certificate that the
 authority signed, for a token in force, gets no byte to either.
@@ -14,7 +14,12 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
+from inferbench_tasks.errors import InferBenchError
+
 log = logging.getLogger(__name__)
+
+#: Host and port.
+Place = tuple[str, int]
 
 CHUNK_BYTES = 256 * 1024
 LAST_BYTES_S = 10.0
@@ -32,9 +37,9 @@ class Relay:
         self._open: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
 
     async def listen(
-        self, host: str, port: int, context: ssl.SSLContext, target: Callable[[], int], name: str
+        self, host: str, port: int, context: ssl.SSLContext, target: Callable[[], Place], name: str
     ) -> asyncio.Server:
-        """``target``: the port on loopback, asked for each connection. Raises OSError where ours is taken."""
+        """``target``: where to, asked for each connection. Raises OSError where ours is taken."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             worker = peer_name(writer)
@@ -48,8 +53,8 @@ class Relay:
             mine.add(task)
             _keep_alive(writer)
             try:
-                await _joined(reader, writer, target())
-            except (OSError, asyncio.CancelledError) as error:
+                await _joined(reader, writer, await asyncio.to_thread(target))
+            except (OSError, InferBenchError, asyncio.CancelledError) as error:
                 log.info("%s of %s ended: %s", name, worker, type(error).__name__)
             finally:
                 mine.discard(task)
@@ -82,8 +87,8 @@ def peer_name(writer: asyncio.StreamWriter) -> str:
     return str(subject.get("commonName", ""))
 
 
-async def _joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port, limit=CHUNK_BYTES)
+async def _joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: Place) -> None:
+    inner_reader, inner_writer = await asyncio.open_connection(*place, limit=CHUNK_BYTES)
     ways = [
         asyncio.create_task(_copied(reader, inner_writer)),
         asyncio.create_task(_copied(inner_reader, writer)),

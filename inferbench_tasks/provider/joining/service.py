@@ -23,7 +23,6 @@ from starlette.routing import Route
 
 from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError, StorageError
-from inferbench_tasks.perfdb.address import DEFAULT_DATABASE
 from inferbench_tasks.provider.joining import files
 from inferbench_tasks.provider.joining.accounts import Database, outages
 from inferbench_tasks.provider.joining.answers import Admission, Ask
@@ -97,8 +96,8 @@ class Service:
         self.settle()
         log.info("joined token=%s host=%s home=%s", token.name, ask.host, ask.home)
         return Admission(
-            name=token.name, user=token.user, database=DEFAULT_DATABASE, certificate=certificate,
-            workloads_key=self.workloads_key,
+            name=token.name, user=token.user, database=self.database.name, login_database=self.database.source,
+            certificate=certificate, workloads_key=self.workloads_key,
             expires_at=token.expires_at.isoformat(), artifacts=self.artifacts,
         )  # fmt: skip
 

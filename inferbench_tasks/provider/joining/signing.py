@@ -8,6 +8,7 @@ made beside the authority and stays there (mode 600); workers are told the publi
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from filelock import FileLock
 
 from inferbench_tasks import private
-from inferbench_tasks.errors import StorageError
+from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.provider.joining.tokens import FOLDER
 
 #: The public key, 64 hex digits, in the environment of all parts of such a system and of the workers that joined it.
 PUBLIC = "INFERBENCH_WORKLOADS_KEY"
+#: The key itself, 64 hex digits: of a deployment's scheduler, which has no folder for it.
+PRIVATE = "INFERBENCH_SIGNING_KEY"
 FILE, LOCK = "workloads.key", "workloads.lock"
 #: What the key signs is this and nothing else.
 PURPOSE = b"InferBench workload 1\n"
@@ -37,7 +40,17 @@ class SigningKey:
 
     @classmethod
     def of(cls, home: Path) -> SigningKey:
-        """The one of the system in ``home``, made if there is none; StorageError where its file is damaged."""
+        """The one of the environment, or of the system in ``home``, made if there is none.
+
+        InputError for a setting that is none, StorageError where its file is damaged.
+        """
+        if held := os.environ.get(PRIVATE):
+            try:
+                return cls(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(held)))
+            except ValueError:
+                raise InputError(
+                    f"{PRIVATE} is no key; one has 64 hex digits, as `make env` draws it."
+                ) from None
         folder = private.folder(home / FOLDER)
         path = folder / FILE
         with FileLock(folder / LOCK):

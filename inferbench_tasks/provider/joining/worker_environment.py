@@ -33,7 +33,7 @@ def environment(leader: Leader, data_dir: Path) -> dict[str, str]:
     )
     mongo = urlencode(
         {
-            "authSource": "admin",
+            "authSource": leader.login_database,
             # The set names its member by the leader's loopback, which is nobody's here.
             "directConnection": "true",
             "tls": "true",

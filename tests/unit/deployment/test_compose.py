@@ -116,7 +116,7 @@ def test_each_service_has_its_own_secrets_only(services: dict[str, Any], secrets
     """By their values, wherever they stand: workers sign no tokens and read no metadata, PerfDB's root is its own."""
     metadata, broker = {"POSTGRES_PASSWORD", "AIRFLOW_FERNET_KEY"}, {"REDIS_PASSWORD"}
     logins = {f"INFERBENCH_{name}_PASSWORD" for name in ("ADMIN", "SUBMITTER", "VIEWER")}
-    users = {f"PERFDB_{name}_PASSWORD" for name in ("READER", "WRITER", "ADMIN")}
+    users = {f"PERFDB_{name}_PASSWORD" for name in ("READER", "WRITER", "ADMIN", "GATEWAY")}
     worker = broker | {"PERFDB_WRITER_PASSWORD"}
     expected = {
         "postgres": {"POSTGRES_PASSWORD"}, "redis": broker, "perfdb": users | {"PERFDB_PASSWORD", "PERFDB_KEY"},
@@ -132,7 +132,10 @@ def test_each_service_has_its_own_secrets_only(services: dict[str, Any], secrets
         for name, service in services.items()
     }
     assert held == expected
-    assert set().union(*held.values()) == secrets.keys()
+    assert set().union(*held.values()) == secrets.keys() - {
+        "INFERBENCH_SIGNING_KEY",
+        "INFERBENCH_WORKLOADS_KEY",
+    }
 
 
 def test_perfdb_is_used_by_the_role_that_a_service_needs(services: dict[str, Any]) -> None:
@@ -197,6 +200,121 @@ def test_the_logins_of_a_team_are_another_file(env: Path) -> None:
     assert server["command"] == [*AIRFLOW_COMMAND, "api-server", "--apps", "core"]
 
 
+GATEWAY = ROOT / "docker" / "compose" / "gateway.yaml"
+
+
+@pytest.fixture(scope="module")
+def listening(env: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The services of a deployment that workers of other hosts join."""
+    named = tmp_path_factory.mktemp("named") / ".env"
+    named.write_text(
+        env.read_text().replace("INFERBENCH_GATEWAY_NAMES=", "INFERBENCH_GATEWAY_NAMES=192.0.2.10")
+    )
+    process = config(named, "-f", str(GATEWAY), "--profile", "*")
+    assert process.returncode == 0 and "warn" not in process.stderr.lower(), process.stderr
+    found: dict[str, Any] = json.loads(process.stdout)["services"]
+    return found
+
+
+def test_a_gateway_without_a_name_or_keys_is_not_started(env: Path, tmp_path: Path) -> None:
+    """Compose says what is missing: the names, or the keys that an .env of an earlier version has not."""
+    process = config(env, "-f", str(GATEWAY))
+    assert process.returncode and "INFERBENCH_GATEWAY_NAMES" in process.stderr
+    old = tmp_path / ".env"
+    lines = env.read_text().splitlines()
+    old.write_text("\n".join(line for line in lines if "SIGNING" not in line and "WORKLOADS" not in line))
+    process = config(old, "-f", str(GATEWAY))
+    assert process.returncode and "run make env" in process.stderr
+
+
+def test_with_the_gateway_each_worker_executes_what_the_scheduler_signed(
+    services: dict[str, Any], listening: dict[str, Any], secrets: dict[str, str]
+) -> None:
+    """Of the pair the private half is the scheduler's alone; the gateway has two logins that make users."""
+    from inferbench_tasks.provider.joining.signing import PUBLIC, SigningKey
+
+    holders = {
+        name
+        for name, environment in airflows(listening).items()
+        if secrets["INFERBENCH_SIGNING_KEY"] in environment.values()
+    }
+    assert holders == {"scheduler"} and listening.keys() == services.keys() | {"gateway"}
+    told = {
+        name: environment.get("INFERBENCH_WORKLOADS_KEY")
+        for name, environment in airflows(listening).items()
+        if name != "init"
+    }
+    assert set(told.values()) == {secrets["INFERBENCH_WORKLOADS_KEY"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERBENCH_SIGNING_KEY", secrets["INFERBENCH_SIGNING_KEY"])
+        assert SigningKey.of(Path("/nowhere")).environment == {PUBLIC: secrets["INFERBENCH_WORKLOADS_KEY"]}
+    mine = {name for name, value in secrets.items() if value in json.dumps(listening["gateway"])}
+    assert mine == {"REDIS_PASSWORD", "PERFDB_GATEWAY_PASSWORD", "INFERBENCH_WORKLOADS_KEY"}
+    for name, service in services.items():
+        changed = (
+            listening[name]["environment"].keys() ^ service.get("environment", {}).keys()
+            if name in told
+            else ()
+        )
+        assert set(changed) <= {"INFERBENCH_WORKLOADS_KEY", "INFERBENCH_SIGNING_KEY"}, name
+
+
+def test_the_gateway_is_hardened_and_publishes_its_four_ports(listening: dict[str, Any]) -> None:
+    """Nothing else of the deployment is reachable but the web UI; authority and tokens are on a volume of its own."""
+    published = {
+        (name, int(port["published"]))
+        for name, service in listening.items()
+        for port in service.get("ports", [])
+    }
+    assert published == {("api-server", 8080)} | {("gateway", port) for port in range(7440, 7444)}
+    gateway = listening["gateway"]
+    assert gateway["cap_drop"] == ["ALL"] and "no-new-privileges:true" in gateway["security_opt"]
+    assert gateway["deploy"]["resources"]["limits"]["memory"] and gateway["healthcheck"]["test"]
+    joining = {
+        name
+        for name, service in listening.items()
+        for mount in service.get("volumes", [])
+        if mount["source"] == "joining"
+    }
+    assert joining == {"gateway"}
+    assert not {name for name, value in TUNED.items() if gateway["environment"].get(name) != value}
+
+
+WORKER = ROOT / "docker-compose.worker.yaml"
+
+
+def worker_config(profile: str, **more: str) -> subprocess.CompletedProcess[str]:
+    import compose
+
+    program = Path(compose.__file__).parent / "docker-compose"
+    command = [str(program), "-f", str(WORKER), "--profile", profile, "config", "--format", "json"]
+    clean = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PWD": str(ROOT)}
+    return subprocess.run(
+        command, capture_output=True, text=True, env=clean | more, timeout=60, cwd=ROOT / "docker"
+    )
+
+
+@pytest.mark.parametrize(("profile", "name"), [("cpu", "worker"), ("gpu", "worker-gpu")])
+def test_a_host_joins_with_a_leader_and_a_token_and_nothing_else(profile: str, name: str) -> None:
+    """One service, with no secret of the leader's; on the host's own network, and not privileged."""
+    leader = {"INFERBENCH_LEADER": "https://192.0.2.10:7440", "INFERBENCH_JOIN_TOKEN": "ib1.token"}
+    process = worker_config(profile, **leader)
+    assert process.returncode == 0, process.stderr
+    document = json.loads(process.stdout)
+    assert set(document["services"]) == {name}
+    service = document["services"][name]
+    expected = ["inferbench", "worker", "--join", leader["INFERBENCH_LEADER"], "--device", "auto"]
+    assert service["command"] == expected
+    assert service["environment"] == {"INFERBENCH_JOIN_TOKEN": "ib1.token", "INFERBENCH_CACHE_BYTES": "50GB"}
+    assert service["network_mode"] == "host" and not service.get("privileged")
+    assert service["cap_drop"] == ["ALL"] and service["deploy"]["resources"]["limits"]["memory"]
+    devices = service["deploy"]["resources"].get("reservations", {}).get("devices", [])
+    assert [device["capabilities"] for device in devices] == ([["gpu"]] if profile == "gpu" else [])
+    for missing in leader:
+        process = worker_config(profile, **{n: v for n, v in leader.items() if n != missing})
+        assert process.returncode and missing in process.stderr
+
+
 def test_no_service_can_write_the_settings_of_another(services: dict[str, Any]) -> None:
     """Airflow's settings name code that is run: of its home only the logs are shared."""
     shared = {
@@ -236,7 +354,7 @@ def test_secrets_are_random_private_and_kept(tmp_path: Path) -> None:
     """Two files share none; mode 600; a second run changes nothing, and adds what is missing."""
     first, second = make_env(tmp_path / "a"), make_env(tmp_path / "b")
     secret = [name for name in first if re.search("PASSWORD|KEY|SECRET", name)]
-    assert len(secret) == 13 and all(
+    assert len(secret) == 16 and all(
         len(first[name]) >= 24 and first[name] != second[name] for name in secret
     )
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.provider.joining import gateway as module
-from inferbench_tasks.provider.joining.accounts import Database
+from inferbench_tasks.provider.joining.accounts import Embedded
 from inferbench_tasks.provider.joining.gateway import Gateway
 from inferbench_tasks.provider.joining.plan import Plan
 from inferbench_tasks.provider.joining.tokens import FILE, FOLDER
@@ -28,7 +28,7 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gateway:
     monkeypatch.setenv(EXECUTION_URL, "http://127.0.0.1:1/execution/")
     monkeypatch.setattr(module, "LOOK_S", 0.0)
     Plan("127.0.0.1", 1, ["127.0.0.1"], str(tmp_path), str(tmp_path)).write(tmp_path)
-    return Gateway(tmp_path, tmp_path)
+    return Gateway(tmp_path, tmp_path, Embedded(tmp_path))
 
 
 @pytest.mark.parametrize("fault", ["damaged", "EMFILE"])
@@ -106,14 +106,14 @@ def test_a_user_that_was_made_while_others_were_settled_stays(tmp_path: Path) ->
     """Tokens are read after PerfDB's users: each user that was there had its token written down before."""
     asked: list[str] = []
 
-    class Found(Database):
+    class Found(Embedded):
         @contextmanager
         def _client(self) -> Any:  # type: ignore[override]
             def command(name: str, value: object) -> dict[str, Any]:
                 asked.append(f"{name} {value}")
                 return {"users": [{"user": "worker-new"}, {"user": "worker-gone"}, {"user": "inferbench"}]}
 
-            yield SimpleNamespace(admin=SimpleNamespace(command=command))
+            yield {"admin": SimpleNamespace(command=command)}
 
     def active() -> Any:
         asked.append("tokens")

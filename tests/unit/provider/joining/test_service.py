@@ -23,6 +23,7 @@ class Recorded:
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        self.name, self.source = "inferbench", "admin"
         self.admitted: list[Token] = []
 
     def admit(self, token: Token, password: str) -> None:
