@@ -36,6 +36,13 @@ DRIFT = 1000e-6
 #: A clock that moved by more against CLOCK_MONOTONIC meanwhile was set.
 STEP_NS = 1_000_000
 ATTEMPTS = 3
+#: What the leader signs has to begin within a day by its host's clock (``signing.LASTS_S``), and may wait before; a
+#: certificate begins a day before it is made. Half of it is for clocks.
+MOST_APART_S = 43_200.0
+#: How a clock is set right.
+REMEDY = (
+    "set it (`timedatectl set-ntp true`, or `chronyc makestep` where chrony runs), and keep it set by NTP"
+)
 _MS_NS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,6 +57,15 @@ class ClockOffset(BaseModel):
     round_trip_s: float
     """The median of the exchanges."""
     exchanges: int
+
+
+def fault(ahead_s: float) -> str:
+    """ "" for a clock that jobs can be given by, else what is wrong, by how much, and what to do."""
+    if abs(ahead_s) <= MOST_APART_S:
+        return ""
+    way = "ahead of" if ahead_s > 0 else "behind"
+    apart = f"this host's clock is {abs(ahead_s):,.0f} s {way} the leader's"
+    return f"{apart}, and {MOST_APART_S:,.0f} s are allowed: {REMEDY}"
 
 
 @dataclass(frozen=True, slots=True)

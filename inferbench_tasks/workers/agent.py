@@ -133,7 +133,7 @@ class Agent:
 
     def _look(self, now: float, accused: str = "") -> None:
         """A fault counts once it has lasted; a device without one is fit at once. ``accused``: by others, see there."""
-        fault = accused or self.check()
+        fault = accused or (self.report.clock_fault if self.report else "") or self.check()
         if not fault:
             if self.fault:
                 log.info("fit again device=%s", self.device.device_id)

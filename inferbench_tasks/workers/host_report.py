@@ -25,24 +25,35 @@ class HostReport:
         self.home = home
         self.facts = facts
         self.cache_use = cache_use
+        self.clock_fault = ""
+        """Why no job can be given by this host's clock, or ""."""
         self._clock_at = self._cache_at = 0.0
 
     def enter(self) -> None:
-        """At the start of the worker."""
+        """At the start of the worker, before it is given a job."""
         self.hosts.enter(self.home, own(), self.facts)
+        self._tell_clock()
 
     def tell(self, *, idle: bool) -> None:
         """To be called often. ``idle``: the device has no job, so that files may be counted."""
         now = time.monotonic()
         if now >= self._clock_at:
             self._clock_at = now + EVERY_S
-            host = self.hosts.get(self.home)
-            if host is None:  # somebody removed it
+            if self.hosts.get(self.home) is None:  # somebody removed it
                 self.enter()
-            if host is None or host.clock_age_s is None or host.clock_age_s >= EVERY_S / 2:
-                offset = clock.measured(self.hosts.db)
-                if offset is not None:
-                    self.hosts.tell_clock(self.home, offset)
+            else:
+                self._tell_clock()
         if idle and now >= self._cache_at:
             self._cache_at = now + EVERY_S
             self.hosts.tell_cache(self.home, self.cache_use())
+
+    def _tell_clock(self) -> None:
+        """Measure, unless another worker of this host just did; what was measured last says whether it is fit."""
+        host = self.hosts.get(self.home)
+        offset = host.clock if host else None
+        if host is None or host.clock_age_s is None or host.clock_age_s >= EVERY_S / 2:
+            measured = clock.measured(self.hosts.db)
+            if measured is not None:
+                self.hosts.tell_clock(self.home, measured)
+                offset = measured
+        self.clock_fault = clock.fault(offset.ahead_s) if offset else ""

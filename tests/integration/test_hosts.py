@@ -64,6 +64,23 @@ def test_a_host_tells_of_itself(perfdb: PerfDB) -> None:
     assert third.clock_ahead_s == state.clock_ahead_s
 
 
+def test_a_clock_a_day_ahead_is_known_before_a_job_is_given(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the worker starts; another worker of the host says the same without measuring; set right, neither does."""
+    ahead = clock.ClockOffset(ahead_s=86_400.0, error_s=0.001, round_trip_s=0.001, exchanges=1)
+    monkeypatch.setattr(clock, "measured", lambda db: ahead)
+    first, second = (HostReport(Hosts(perfdb), HOME, facts(), lambda: USE) for _ in range(2))
+    first.enter()
+    monkeypatch.setattr(clock, "measured", lambda db: pytest.fail("it was just measured"))
+    second.enter()
+    for report in (first, second):
+        assert "86,400 s ahead of the leader's" in report.clock_fault and "set-ntp" in report.clock_fault
+    Hosts(perfdb).tell_clock(HOME, ahead.model_copy(update={"ahead_s": 0.5}))
+    second.enter()
+    assert second.clock_fault == ""
+
+
 def test_a_measurement_that_is_old_is_taken_again(perfdb: PerfDB) -> None:
     """By the age that PerfDB's clock tells."""
     HostReport(Hosts(perfdb), HOME, facts(), lambda: USE).enter()

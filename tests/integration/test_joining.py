@@ -282,6 +282,20 @@ def test_other_versions_are_refused_with_both_numbers(
     assert next(t for t in site.tokens.all() if t.name == "old").home is None
 
 
+@pytest.mark.parametrize(("ahead_s", "way"), [(90_000.0, "ahead of"), (-90_000.0, "behind")])
+def test_a_clock_a_day_off_is_refused_with_the_offset_and_the_remedy(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: float, way: str
+) -> None:
+    """Before certificates are looked at: to a clock that is behind, the leader's would be those of somebody else."""
+    now, secret = time.time, site.secret(f"clock-{way[:5].strip()}")
+    monkeypatch.setattr(time, "time", lambda: now() + ahead_s)
+    with pytest.raises(
+        InputError, match=rf"(90,00\d|89,99\d) s {way} the leader's.*set-ntp.*token was not sent"
+    ):
+        Leader.join(site.url, secret, tmp_path)
+    assert next(t for t in site.tokens.all() if t.token_id == secret.token_id).home is None
+
+
 def test_the_secret_goes_to_no_other_leader(site: Site, tmp_path: Path) -> None:
     """A token of another system, as of somebody in between: its authority is not the token's, and nothing is sent."""
     secret = replace(site.secret("elsewhere"), fingerprint="b" * 64)

@@ -11,7 +11,9 @@ import io
 import json
 import re
 import ssl
+import time
 from dataclasses import asdict, dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +22,7 @@ import httpx
 from filelock import FileLock
 
 from inferbench_tasks import private, settings
+from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.provider.joining import files
@@ -151,9 +154,10 @@ def _prove(host: str, port: int, secret: Secret, path: Path) -> None:
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE  # only to fetch what the fingerprint then proves
-    answer = _asked(_base(host, port), "GET", "/ca", unverified).content
+    asked = _asked(_base(host, port), "GET", "/ca", unverified)
+    _compare_clocks(asked)
     try:
-        certificate = shown(answer)
+        certificate = shown(asked.content)
         seen = fingerprint(certificate)
     except ValueError:
         certificate, seen = None, "not that of one certificate"
@@ -165,6 +169,16 @@ def _prove(host: str, port: int, secret: Secret, path: Path) -> None:
         )
     # What was hashed, and not what came: all certificates of this file are believed from now on.
     private.write(path, pem_of(certificate))
+
+
+def _compare_clocks(answer: httpx.Response) -> None:
+    """Before certificates, whose dates a wrong clock takes for a stranger's; InputError for such a clock."""
+    if date := answer.headers.get("date"):
+        told = clock.fault(time.time() - parsedate_to_datetime(date).timestamp())
+        if told:
+            raise InputError(
+                f"Nothing of {answer.url.host}'s would begin here: {told}. The token was not sent."
+            )
 
 
 def _asked(
@@ -204,14 +218,16 @@ def _asked(
 
 
 def _whole(streamed: httpx.Response, most_bytes: int) -> httpx.Response:
-    """Status, etag and body as it came, unpacked by nobody; ServerError for one that is longer."""
+    """Status, etag, date and body as it came, unpacked by nobody; ServerError for one that is longer."""
     body = bytearray()
     for piece in streamed.iter_raw():
         body += piece
         if len(body) > most_bytes:
             raise ServerError(f"{streamed.url} answers with more than {most_bytes:,} bytes")
-    headers = {name: value for name, value in streamed.headers.items() if name == "etag"}
-    return httpx.Response(streamed.status_code, headers=headers, content=bytes(body))
+    headers = {name: value for name, value in streamed.headers.items() if name in ("etag", "date")}
+    return httpx.Response(
+        streamed.status_code, headers=headers, content=bytes(body), request=streamed.request
+    )
 
 
 def _base(host: str, port: int) -> str:

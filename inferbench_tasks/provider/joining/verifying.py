@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from inferbench_tasks import private
+from inferbench_tasks.cluster.clock import REMEDY
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.provider.joining.signing import PURPOSE
+from inferbench_tasks.provider.joining.signing import LASTS_S, PURPOSE
 
 #: The only workloads that InferBench sends. A callback names what is called; a test of a connection holds its secrets.
 TYPES = frozenset({"ExecuteTask"})
@@ -63,7 +64,11 @@ class Verifier:
         if signed.id != task_id or not _ID.fullmatch(signed.id):
             raise InputError(f"it is signed for the message {signed.id!r}, and this one is {task_id!r}")
         if now_s > signed.until_s:
-            raise InputError(f"it had to begin {now_s - signed.until_s:.0f} s ago (by this host's clock)")
+            raise InputError(
+                f"it was signed {now_s - signed.until_s + LASTS_S:,.0f} s ago by this host's clock, and had to begin "
+                f"within {LASTS_S:,} s. Unless it has waited for so long, this host's clock is as far ahead of the leader's "
+                f"(`inferbench nodes`, column clock): {REMEDY}"
+            )
         kind = json.loads(signed.workload).get("type")
         if kind not in TYPES:
             raise InputError(f"it is of type {kind!r}; allowed is {', '.join(TYPES)}")

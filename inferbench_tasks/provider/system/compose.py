@@ -1,10 +1,11 @@
-"""Settings of the team's deployment that hold no secret: ``docker/compose/airflow.env``, made from the code.
+"""Settings of a deployment that hold no secret, made from the code: for compose, and as a ConfigMap for Kubernetes.
 
-python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env
+python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env docker/kubernetes/settings.yaml
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -28,12 +29,27 @@ PLACES = {
 }
 
 
+MADE_BY = "Made by: python -m inferbench_tasks.provider.system.compose"
+
+
 def text() -> str:
     """The text of the file with the settings of Airflow in containers."""
-    lines = ["# Made by: python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env"]
+    lines = [f"# {MADE_BY} docker/compose/airflow.env"]
     lines += ["# The same settings as `inferbench up`; secrets come from .env."]
     return "\n".join([*lines, *(f"{name}={value}" for name, value in (TUNED | PLACES).items())]) + "\n"
 
 
+def config_map() -> str:
+    """The same as a ConfigMap, YAML."""
+    lines = [
+        f"# {MADE_BY} docker/kubernetes/settings.yaml",
+        "# The same settings as `inferbench up`; no secret is here.",
+    ]
+    lines += ["apiVersion: v1", "kind: ConfigMap", "metadata: {name: inferbench-settings}", "data:"]
+    lines += [f"  {name}: {json.dumps(value)}" for name, value in (TUNED | PLACES).items()]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(text())
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(config_map() if path.suffix == ".yaml" else text())

@@ -97,3 +97,20 @@ def test_what_the_hosts_own_clock_did_is_in_the_error(
     assert offset.error_s - still.error_s == pytest.approx((abs(moved_ns) + 2 * errors_ns) / 1e9, abs=1e-12)
     assert abs(offset.ahead_s - (7 * MS + moved_ns) / 1e9) <= offset.error_s
     assert told(1_100_000, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "said"),
+    [
+        (86_400.0, "86,400 s ahead of the leader's"),
+        (-50_000.5, "50,000 s behind the leader's"),
+        (43_201, "43,201 s ahead"),
+    ],
+)
+def test_a_clock_by_which_no_job_can_be_given_is_told_with_its_offset_and_the_remedy(
+    ahead_s: float, said: str
+) -> None:
+    """Within half of what a signature lasts any clock will do."""
+    told = clock.fault(ahead_s)
+    assert said in told and "43,200 s are allowed" in told and "timedatectl set-ntp true" in told
+    assert clock.fault(43_200.0) == clock.fault(-30.0) == ""

@@ -242,21 +242,18 @@ def test_with_the_gateway_each_worker_executes_what_the_scheduler_signed(
     told = {
         name: environment.get("INFERBENCH_WORKLOADS_KEY")
         for name, environment in airflows(listening).items()
-        if name != "init"
+        if name in ("scheduler", "gateway") or name.startswith("worker-")
     }
-    assert set(told.values()) == {secrets["INFERBENCH_WORKLOADS_KEY"]}
+    assert set(told.values()) == {secrets["INFERBENCH_WORKLOADS_KEY"]} and len(told) == 5
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERBENCH_SIGNING_KEY", secrets["INFERBENCH_SIGNING_KEY"])
         assert SigningKey.of(Path("/nowhere")).environment == {PUBLIC: secrets["INFERBENCH_WORKLOADS_KEY"]}
     mine = {name for name, value in secrets.items() if value in json.dumps(listening["gateway"])}
     assert mine == {"REDIS_PASSWORD", "PERFDB_GATEWAY_PASSWORD", "INFERBENCH_WORKLOADS_KEY"}
     for name, service in services.items():
-        changed = (
-            listening[name]["environment"].keys() ^ service.get("environment", {}).keys()
-            if name in told
-            else ()
-        )
+        changed = listening[name].get("environment", {}).keys() ^ service.get("environment", {}).keys()
         assert set(changed) <= {"INFERBENCH_WORKLOADS_KEY", "INFERBENCH_SIGNING_KEY"}, name
+        assert bool(changed) == (name in told), name
 
 
 def test_the_gateway_is_hardened_and_publishes_its_four_ports(listening: dict[str, Any]) -> None:

@@ -12,13 +12,15 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect
 
+from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import PerfDBError
 from inferbench_tasks.perfdb.session import Session
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.workers.agent import Agent
+from inferbench_tasks.workers.agent import SETTLE_S, Agent
 from inferbench_tasks.workers.devices import find
+from inferbench_tasks.workers.host_report import HostReport
 
 
 class Away:
@@ -72,3 +74,19 @@ def test_a_worker_that_nobody_answers_ends_on_its_signal(
     agent.run()
     assert cluster.stopped == 1 and cluster._signals == 0 and cluster.db._session.hurried
     assert agent._child is None
+
+
+def test_a_host_whose_clock_is_a_day_off_is_given_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its device is in quarantine with the offset and the remedy; set right, it is fit at once."""
+    monkeypatch.setattr("inferbench_tasks.workers.agent.Check.__call__", lambda self: "")
+    report = SimpleNamespace(clock_fault=clock.fault(86_400.0))
+    cluster = Away(PerfDB(Session("mongodb://127.0.0.1:1/inferbench", None)), None, 0)
+    agent = Agent(find("cpu"), cast(Cluster, cluster), [], tmp_path, cast(HostReport, report))
+    agent._look(0.0)
+    agent._look(SETTLE_S)
+    assert "86,400 s ahead" in agent.fault and "set-ntp" in agent.fault
+    report.clock_fault = ""
+    agent._look(SETTLE_S + 1)
+    assert agent.fault == ""
