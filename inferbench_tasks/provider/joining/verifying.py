@@ -66,8 +66,8 @@ class Verifier:
         if now_s > signed.until_s:
             raise InputError(
                 f"it was signed {now_s - signed.until_s + LASTS_S:,.0f} s ago by this host's clock, and had to begin "
-                f"within {LASTS_S:,} s. Unless it has waited for so long, this host's clock is as far ahead of the leader's "
-                f"(`inferbench nodes`, column clock): {REMEDY}"
+                f"within {LASTS_S:,} s. Unless it has waited for so long, this host's clock is as far ahead of the "
+                f"leader's (`inferbench nodes`, column clock): {REMEDY}"
             )
         kind = json.loads(signed.workload).get("type")
         if kind not in TYPES:
