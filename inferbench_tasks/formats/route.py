@@ -41,12 +41,13 @@ def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:
     queue: deque[tuple[tuple[str, str], tuple[Hop, ...]]] = deque([(start, ())])
     visited = {start}
     routes: list[tuple[Hop, ...]] = []
+    sources = {kind: FORMATS.load(kind).sources for kind in FORMATS}
     while queue:
         (at, reached), hops = queue.popleft()
         if routes and len(hops) >= len(routes[0]):
             break
-        for kind in FORMATS:
-            for possible in FORMATS.load(kind).sources.get(at, ()):
+        for kind, ways in sources.items():
+            for possible in ways.get(at, ()):
                 if reached == "fp32" and possible not in ("fp32", precision):
                     continue
                 if reached != "fp32" and possible != "fp32":

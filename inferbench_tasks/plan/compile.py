@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferbench_tasks.pipelines.base import Pipeline, StageEntry, pipeline_of
+from inferbench_tasks.pipelines.base import Pipeline, pipeline_of
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.digest import digest_of_jobs
@@ -66,8 +66,34 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
     static = {"job_id": job.job_id, "job": job.spec.model_dump(mode="json")}
     leased = [entry.name for entry in entries if entry.facts.leased]
     names = [entry.name for entry in entries]
-    expected_s = pipeline.length_s(job.spec)
-    return [_node(entry, job, names, leased, static, expected_s) for entry in entries]
+    ids = {name: node_id(name, job.index) for name in names}
+    device, devices, expected_s = (
+        job.spec.needed_device(),
+        job.spec.needed_devices(),
+        pipeline.length_s(job.spec),
+    )
+    return [
+        Node(
+            id=ids[entry.name],
+            stage=entry.name,
+            module=entry.module,
+            needs={
+                need: ids[need] for need in (*entry.facts.needs, *names[max(0, at - 1) : at]) if need in ids
+            },
+            resource=device if entry.facts.leased else "host",
+            lease=job.job_id if entry.facts.leased else None,
+            job_index=job.index,
+            input=static,
+            expected_s=expected_s,
+            devices=devices,
+            retries=entry.facts.retries,
+            opens=leased[:1] == [entry.name],
+            closes=leased[-1:] == [entry.name],
+            first=at == 0,
+            last=at == len(names) - 1,
+        )
+        for at, entry in enumerate(entries)
+    ]
 
 
 def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Sequence[Node]) -> list[Node]:
@@ -87,33 +113,3 @@ def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Seq
         linked.append(replace(node, follows=tuple(waits)) if waits else node)
         ids.setdefault((point, node.stage), []).append(node.id)
     return linked
-
-
-def _node(
-    entry: StageEntry,
-    job: Job[JobBase],
-    names: list[str],
-    leased: list[str],
-    static: dict[str, Any],
-    expected_s: float,
-) -> Node:
-    facts = entry.facts
-    at = names.index(entry.name)
-    needs = dict.fromkeys([*(need for need in facts.needs if need in names), *names[max(0, at - 1) : at]])
-    return Node(
-        id=node_id(entry.name, job.index),
-        stage=entry.name,
-        module=entry.module,
-        needs={need: node_id(need, job.index) for need in needs},
-        resource=job.spec.needed_device() if facts.leased else "host",
-        lease=job.job_id if facts.leased else None,
-        job_index=job.index,
-        input=static,
-        expected_s=expected_s,
-        devices=job.spec.needed_devices(),
-        retries=facts.retries,
-        opens=leased[:1] == [entry.name],
-        closes=leased[-1:] == [entry.name],
-        first=at == 0,
-        last=at == len(names) - 1,
-    )

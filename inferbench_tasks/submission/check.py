@@ -37,12 +37,22 @@ MAX_PARAMETERS = 2_000_000_000
 
 def check(spec: JobSpec, abilities: Abilities) -> list[Finding]:
     """What is impossible about a job; empty when nothing is."""
-    names = unknown_names(
-        spec.model_dump(include={"model", "serve", "convert", "load", "evaluate"}), abilities
-    )
+    names = unknown_names(_named(spec), abilities)
     alone = (finding for aspect in _ALONE for finding in aspect(spec))
     against = (finding for aspect in _AGAINST_ABILITIES for finding in aspect(spec, abilities))
     return [*names, *alone, *against]
+
+
+def _named(spec: JobSpec) -> dict[str, Any]:
+    """The names of a job that registries know, as they stand in a submission; a dump of all of it takes long."""
+    evaluate = spec.evaluate
+    return {
+        "model": {"kind": spec.model.kind, "name": getattr(spec.model, "name", None)},
+        "serve": {"backend": spec.serve.backend},
+        "convert": {"format": spec.convert.format},
+        "load": {"network": spec.load.network} if spec.load else None,
+        "evaluate": {"dataset": evaluate.dataset, "measures": evaluate.measures} if evaluate else None,
+    }
 
 
 def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from inferbench_tasks.dotted import value_at
@@ -76,17 +77,30 @@ def job_digest(spec: JobBase) -> str:
             "serve" in fields and fields["serve"]["ready_timeout_s"] is None
         ):  # once it had a number by default
             fields["serve"]["ready_timeout_s"] = READY_TIMEOUT_S
-    for path, default in spec.newer.items():
-        group, _, name = path.rpartition(".")
+    for group, defaults in _newer(type(spec)):
         holder = value_at(fields, group) if group else fields
-        if isinstance(holder, dict) and name in holder and holder[name] == default:
-            del holder[name]
+        if isinstance(holder, dict):
+            for name, default in defaults:
+                if name in holder and holder[name] == default:
+                    del holder[name]
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}
     text = _canonical(fields)
     if "-0.0" in text:
         text = _canonical(_one_zero(fields))
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
+
+
+@cache
+def _newer(job: type[JobBase]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """The newer fields of a schema with their defaults, by the section that they stand in ("": none), as they come."""
+    sections: list[tuple[str, list[tuple[str, Any]]]] = []
+    for path, default in job.newer.items():
+        group, _, name = path.rpartition(".")
+        if not sections or sections[-1][0] != group:
+            sections.append((group, []))
+        sections[-1][1].append((name, default))
+    return sections
 
 
 def _canonical(fields: dict[str, Any]) -> str:

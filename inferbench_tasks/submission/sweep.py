@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, overload
@@ -269,11 +270,12 @@ class _Expansion:
 
     def __post_init__(self) -> None:
         # Without its defaults, so that a swept kind or family does not meet another's fields.
-        self._base = self.submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
+        base = self.submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
+        self._base = pickle.dumps(base)
 
     def add(self, places: list[_Place]) -> None:
         """Make the job of a point, or those of its share; or note why they can't be."""
-        data = copy.deepcopy(self._base)
+        data = pickle.loads(self._base)  # noqa: S301 - ours, of a moment ago; a deep copy takes 5 times as long
         for path, _, value in places:
             set_at(data, path, copy.deepcopy(value))
         for member in self.submission.job.members(data):
