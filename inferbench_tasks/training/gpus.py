@@ -1,9 +1,16 @@
-"""Whether a training's GPUs are there, before anything of it is made."""
+"""Whether a training's GPUs are there, before any of them is used."""
 
 from __future__ import annotations
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.job import TrainingJob
+
+
+def any_here() -> bool:
+    """Whether torch sees one."""
+    import torch
+
+    return bool(torch.cuda.device_count())
 
 
 def check(job: TrainingJob) -> None:

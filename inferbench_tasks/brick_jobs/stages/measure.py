@@ -67,7 +67,10 @@ def run(inp: Input, ctx: Context) -> Output:
     assert part is not None
     found = cutting.read(ctx.run_dir(run_of(inp.run_id, part, "cut")))
     if found is None:
-        raise StageError("the models were not cut; see the run of decompose")
+        raise StageError(
+            f"{ctx.data_dir} has no cut models: either decompose failed, see its run, or it ran elsewhere; bricks need "
+            "a device whose worker has the leader's data directory (on_devices)"
+        )
     cores = cores_of(inp.devices, job.bricks.threads)
     here = setting(cores, job.bricks.threads, job.bricks.runtime)
     if here != found.setting:
