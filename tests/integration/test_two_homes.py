@@ -49,7 +49,7 @@ def on_host(home: Path, uri: str, outputs: dict[str, Any], *stages: str, text: s
     process = context.Process(target=_run, args=(home, uri, json.dumps(outputs), stages, text, answers))
     process.start()
     try:
-        answer = answers.get(timeout=120)
+        answer = answers.get(timeout=300)
     finally:
         process.join(timeout=30)
     assert isinstance(answer, str), answer
