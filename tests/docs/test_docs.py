@@ -111,7 +111,15 @@ def test_what_is_not_run_says_why() -> None:
     """A mark is slow, or gives its reason; the first word is a program that exists in the project's world."""
     for command in commands():
         assert command.mark in ("", "slow") or command.not_here, command
-        known = (".venv/bin/inferbench", "make", "docker", "git", "nvidia-cuda-mps-control", "python", "kubectl")
+        known = (
+            ".venv/bin/inferbench",
+            "make",
+            "docker",
+            "git",
+            "nvidia-cuda-mps-control",
+            "python",
+            "kubectl",
+        )
         assert command.text.split()[0] in (*known, "helm"), command
 
 
