@@ -219,7 +219,7 @@ class Search:
                 seen.append((at, math.log(ratio)))
             else:
                 near = None
-        return low * (high / low) ** (holds / steps)
+        return float(low * (high / low) ** (holds / steps))
 
     def forgets_in(self, rate_rps: float) -> float:
         """Requests after which a queue at that rate has forgotten how it began; see ``highest_rps``."""
