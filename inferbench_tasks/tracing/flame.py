@@ -81,7 +81,7 @@ def _longest(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     by_time = sorted(range(len(frames)), key=lambda at: -frames[at]["total_ns"])
     chosen = set(by_time[:MOST_FRAMES])
     places: dict[int, int] = {-1: -1}
-    kept = []
+    kept: list[dict[str, Any]] = []
     for at, frame in enumerate(frames):
         if at in chosen and frame["parent"] in places:
             places[at] = len(kept)
