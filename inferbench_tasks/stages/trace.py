@@ -62,8 +62,13 @@ def traced(inp: Input, ctx: Context) -> Output:
     spec = inp.job.trace
     assert spec is not None
     told = BACKENDS.load(inp.job.serve.backend).levels_of(inp.convert.model.format)
-    deepest = spec.deepest or min(told[-1], USUAL_DEEPEST, key=LEVELS.index)
-    levels: list[Level] = list(LEVELS[: LEVELS.index(deepest) + 1])
+    depth = (
+        LEVELS.index(spec.deepest)
+        if spec.deepest
+        else min(LEVELS.index(told[-1]), LEVELS.index(USUAL_DEEPEST))
+    )
+    deepest = LEVELS[depth]
+    levels: list[Level] = list(LEVELS[: depth + 1])
     # Layers' times are those without instruments below them (XSP's leveled profiling).
     kept: list[Level] = ["layer", "library"] if deepest == "library" else [levels[-1]]
     rounds: list[dict[Level, float]] = []
@@ -115,7 +120,7 @@ def ceilings(ctx: Context) -> dict[str, Any]:
     from dataclasses import asdict
 
     from inferbench_tasks.analysis.report.ceilings import measured_ceilings
-    from inferbench_tasks.perfdb import environment
+    from inferbench_tasks.monitors import environment
 
     try:
         return asdict(measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"]))

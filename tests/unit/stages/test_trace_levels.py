@@ -1,0 +1,57 @@
+"""Which requests the stage ``trace`` keeps, and whose times its layers are; servers' words are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks.stages import trace, traced
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.spans import Level, spans_of
+from tests.serving_cases import dense_case, serve_input
+from tests.unit.tracing.test_assemble import asked, layer, told
+
+
+def once(inp: Input, ctx: Context, level: Level, number: int) -> traced.Traced:
+    """A server with a layer that takes longer with the instruments of the library level, and what it ran then."""
+    layers: list[dict[str, Any]] = []
+    if level == "layer":
+        layers = [layer("conv", 320, 400)]
+    elif level == "library":
+        layers = [layer("conv", 320, 500) | {"inside": [layer("jit", 330, 490) | {"inside": []}]}]
+    trace_id = f"{level}-{number}"
+    return traced.Traced([asked(trace_id)], told(0, trace_id, layers), [2.0 if layers else 1.0], 0)
+
+
+def test_layers_are_timed_without_the_instruments_below_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the library level requests of both are kept, in all rounds; without it those of layers, and no ceilings."""
+    monkeypatch.setattr(traced, "once", once)
+    monkeypatch.setattr(trace, "ceilings", lambda ctx: {"gflops": 1.0})
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    for deepest, levels in (("library", {"layer", "library"}), (None, {None})):
+        job = given.job.model_dump(mode="json")
+        job |= {"trace": {"rounds": 2, "deepest": deepest}}
+        fields = given.model_dump() | {"job": job}
+        inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+        output = trace.traced(inp, Context(data_dir=tmp_path / "data"))
+        document, path = output.document, output.spans_path
+        assert path is not None
+        spans = list(spans_of(pq.read_table(path)))
+        requests = [span for span in spans if span.parent < 0]
+        assert {span.attributes.get("instrumented") for span in requests} == levels
+        assert document["requests"] == len(requests) == 2 * len(levels)
+        assert document["levels"][-1] == (deepest or "layer")
+        (only,) = document["layers"]["layers"]
+        assert only["ms"] == pytest.approx(0.08)
+        assert (
+            any(span.level == "library" for span in spans)
+            == ("ceilings" in document)
+            == (deepest is not None)
+        )
+        assert document["overheads"][-1]["ratio"] == pytest.approx(2)
