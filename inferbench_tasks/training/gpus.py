@@ -1,16 +1,9 @@
-"""Whether a training's GPUs are there, before any of them is used."""
+"""Whether a training's GPUs are there, before anything of it is made."""
 
 from __future__ import annotations
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.job import TrainingJob
-
-
-def any_here() -> bool:
-    """Whether torch sees one."""
-    import torch
-
-    return bool(torch.cuda.device_count())
 
 
 def check(job: TrainingJob) -> None:

@@ -21,7 +21,7 @@ from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import PROGRESS_FILE, Order
+from inferbench_tasks.training.order import PROGRESS_FILE
 from inferbench_tasks.training.trainers.base import trainer_of
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,7 @@ def start(
     ``scratch``: a folder with a short path, as loader
        processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there.
     """
-    devices, order = job.devices, Order.read(order_path)
-    data = [path for path in (order.images_path, order.labels_path, order.module_folder) if path]
+    devices = job.devices
     launch = Launch(
         run_id=run_id,
         folder=folder,
@@ -59,8 +58,7 @@ def start(
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
         reach=Reach(
-            # What was made on another host lies in this one's cache.
-            reads=(*(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()), *data),
+            reads=tuple(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
             writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
             connects=None,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.job import TrainingJob
@@ -36,27 +35,26 @@ class Output(Handle):
     ``module_folder``: the copy of the user's module.
     """
 
-    images_path: LocatedPath
-    labels_path: LocatedPath
+    images_path: str
+    labels_path: str
     samples: int
     left_out: dict[str, Any] | None = None
-    module_folder: LocatedPath | None = None
+    module_folder: str | None = None
 
 
 def without_child(inp: Input, ctx: Context) -> Output | None:
     """What is ours is made here; what the user brings is opened in a child.
 
     MissingExtraError where torch is missing, before a device is taken: such a child can't install it. InputError for
-    batches that this machine has no memory for, and for GPUs that it has too few of, or of the wrong kind. Where it has
-    none at all, those of another host are meant, and ``train`` looks there.
+    GPUs that this machine does not have, and batches that it has no memory for; the ranks find the data where it is
+    made, so it is theirs.
     """
     from inferbench_tasks.extras import require
     from inferbench_tasks.sandbox import limits
     from inferbench_tasks.training import gpus, memory
 
     require("torch")
-    if gpus.any_here():
-        gpus.check(inp.job)
+    gpus.check(inp.job)
     memory.check(inp.job, limits.most_bytes())
     return None if inp.job.foreign else run(inp, ctx)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,16 +42,13 @@ class Output(Handle):
 def run(inp: Input, ctx: Context) -> Output:
     """Train; whatever happens, no process is left.
 
-    Raises CancelledError, InputError for what this host has not, and StageError with the rank that failed and the end
-    of the log.
+    Raises CancelledError, and StageError with the rank that failed and the end of the log.
     """
     from inferbench_tasks.launchers import records
     from inferbench_tasks.monitors.session import MonitorSession
-    from inferbench_tasks.training import gpus, launch
+    from inferbench_tasks.training import launch
     from inferbench_tasks.training.disturbance import MONITORS
 
-    gpus.check(inp.job)
-    _require_images(inp)
     folder = ctx.run_dir(inp.run_id) / FOLDER
     folder.mkdir(exist_ok=True)
     servers_dir = settings.servers_dir(ctx.data_dir)
@@ -82,22 +78,6 @@ def run(inp: Input, ctx: Context) -> Output:
         sandbox=server.sandbox,
         devices=inp.devices,
     )
-
-
-def _require_images(inp: Input) -> None:
-    """A list of the user's images has their paths on the host where it was made; a host elsewhere has none of them."""
-    if inp.job.data.kind != "folder":
-        return
-    from inferbench_tasks.training.folder import read_listing
-
-    first = read_listing(inp.generate.images_path)[0]
-    if not Path(first).is_file():
-        raise InputError(
-            f"the images of data.path lie on the leader's host, and {first} is not on this one "
-            f"({socket.gethostname()}): give data of another kind, or a device whose worker shares the leader's "
-            "folders (on_devices)",
-            field="data.kind",
-        )
 
 
 def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice]) -> tuple[tuple[int, ...], ...]:
