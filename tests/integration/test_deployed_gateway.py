@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
@@ -153,7 +154,7 @@ def test_a_worker_joins_a_deployment_as_it_joins_a_local_system(
 def test_a_revoked_worker_of_a_deployment_loses_its_logins(deployment: Deployment, tmp_path: Path) -> None:
     """Its user is gone from PerfDB within seconds, without anybody starting anything again."""
     leader = Leader.join(deployment.url, deployment.secret("revoked"), tmp_path)
-    with MongoClient(deployment.perfdb) as client:
+    with MongoClient[Any](deployment.perfdb) as client:
         assert leader.user in {user["user"] for user in client.inferbench.command("usersInfo", 1)["users"]}
         Tokens(deployment.data_dir / "system" / FOLDER).revoke("revoked")
         until(
@@ -168,7 +169,7 @@ def test_a_revoked_worker_of_a_deployment_loses_its_logins(deployment: Deploymen
 
 def test_the_gateways_own_user_makes_no_user_of_another_database(deployment: Deployment) -> None:
     """Nor does it read or write what was measured, change who administers, or make itself more than it is."""
-    with MongoClient(deployment.perfdb) as client:
+    with MongoClient[Any](deployment.perfdb) as client:
         for refused in (
             client.inferbench.joined.find_one,
             lambda: client.inferbench.joined.insert_one({"a": 1}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,11 @@ def test_a_log_on_a_full_disk_is_no_traceback() -> None:
 
 def test_what_a_stage_refuses_is_bad_input(tmp_path: Path) -> None:
     """A stage that fails for other reasons is none; a stage of an older version told nothing of it."""
-    for ends, refused in (
+    cases: list[tuple[list[dict[str, Any]], bool]] = [
         ([{"error": "x", "refused": True}, {"error": "y", "refused": False}], True),
         ([{"error": "x", "refused": False}, {"error": "y"}], False),
-    ):
+    ]
+    for ends, refused in cases:
         invocation = Invocation.new(tmp_path, "x")
         for end in ends:
             invocation.tell(event="end", stage="generate", job=None, state="failed", **end)

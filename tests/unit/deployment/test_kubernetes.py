@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from inferbench_tasks.provider.system import compose as settings_file
-from inferbench_tasks.provider.system.config import EXECUTION_URL
+from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docker" / "kubernetes"
@@ -78,7 +78,7 @@ def test_the_settings_are_the_codes() -> None:
     """settings.yaml is what the module makes, the same that compose has."""
     assert (FOLDER / "settings.yaml").read_text() == settings_file.config_map()
     data = next(d for d in documents() if d["kind"] == "ConfigMap")["data"]
-    assert data == settings_file.TUNED | settings_file.PLACES
+    assert data == TUNED | settings_file.PLACES
 
 
 def test_pods_have_no_rights_that_they_do_not_need() -> None:

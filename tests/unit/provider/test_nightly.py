@@ -344,8 +344,10 @@ def test_after_a_failed_night_of_bricks_the_other_kinds_have_theirs_and_the_run_
 
     monkeypatch.setattr(MeasuringOperator, "execute", fail)
     ti = Left()
+    measured: Any = dag.get_task("job-000.measure")
     with pytest.raises(AirflowFailException):
-        dag.get_task("job-000.measure").execute({"ti": ti})
+        measured.execute({"ti": ti})
     assert ti.left == {KIND: hardware()["cpu"]}
+    following: Any = dag.get_task("next")
     with pytest.raises(AirflowSkipException, match="no device"):
-        dag.get_task("next").execute({"ti": Left(), "params": {}})
+        following.execute({"ti": Left(), "params": {}})
