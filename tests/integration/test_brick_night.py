@@ -124,7 +124,8 @@ def test_a_model_that_was_predicted_as_a_file_before_is_to_be_had_once_it_is_reg
 def test_a_registered_model_is_predicted_by_its_name_whatever_it_was_called_when_it_was_cut(
     perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut as a file of another name, registered later: that name has its prediction, and is advised for its task."""
+    """Cut as a file of another name, registered and cut again, which is the same document: the registered name has its
+    prediction, and is advised for the task."""
     monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
     ctx, _, results = _ready(perfdb, data_dir, tmp_path)
     path = residual(tmp_path / "draft.onnx")
@@ -136,6 +137,8 @@ def test_a_registered_model_is_predicted_by_its_name_whatever_it_was_called_when
     with pytest.raises(InputError, match="'ours' was never cut"):
         predicted(perfdb, "ours")
     _register(perfdb, data_dir, path, "ours")
+    job = job_of("t", RegistryModel(kind="registry", name="ours"))
+    results.put_cuts(asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts)
     row = predicted(perfdb, "ours")
     assert row["model"] == "ours" and row["predicted_ms"] == pytest.approx(len(cut.parts))
     assert queries.models_of(perfdb, "vision", 1, "1") == ["ours"]
