@@ -18,6 +18,8 @@ from inferbench_tasks.errors import InputError
 
 CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
 _SHIPPED = Path(__file__).resolve().parents[1] / "configs"
+#: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
+_VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -108,6 +110,12 @@ def carbon_rows() -> tuple[Carbon, ...]:
 def find_hardware(name: str) -> Hardware | None:
     """The first row that matches a device's name."""
     return next((row for row in hardware_rows() if re.search(row.match, name, re.IGNORECASE)), None)
+
+
+def other_variant(name: str, sheet: Hardware | None) -> bool:
+    """Whether a device's name tells a variant that its datasheet is not of."""
+    of_sheet = {found.lower() for found in _VARIANT.findall(sheet.name)} if sheet is not None else set()
+    return sheet is not None and not {found.lower() for found in _VARIANT.findall(name)} <= of_sheet
 
 
 def prices_for(kind: str, name: str) -> list[Price]:

@@ -42,6 +42,8 @@ COMMANDS = {
     "replay": ("Run a recorded run again; say what differs and whether the figures agree.", "replay"),
     "leaderboard": ("Valid runs by any metric, with ties and confidence.", "leaderboard"),
     "recommend": ("The top three configurations under an objective, from the runs in PerfDB.", "recommend"),
+    "speedup": ("How much more each device serves within a reference's latency.", "speedup"),
+    "costs": ("The cost of 1,000 samples by provider and instance, measured and predicted.", "costs"),
     "paper": ("Run the InferBench paper's figures, sized for this machine.", "paper"),
     "report": ("Make the HTML report of an invocation again.", "report"),
     "regress": ("Find regressions: nights of baseline against candidate.", "regress"),

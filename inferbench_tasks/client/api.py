@@ -145,6 +145,14 @@ class InferBench:
         rows: list[Answer] = self._get("/systems", model=list(models))["items"]
         return rows
 
+    def speedup(self, query: str = "", *, reference: str = "cpu", by: str = "p99_ms") -> Answer:
+        """``items``: each device's samples/s over the reference's within its latency, with intervals; ``notes``."""
+        return self._get("/speedup", q=query, reference=reference, by=by)
+
+    def costs(self, query: str = "") -> Answer:
+        """``items``: the cost of 1,000 samples by provider and instance, measured and predicted; ``notes``."""
+        return self._get("/costs", q=query)
+
     def trainings(self, *, sort: str = "", limit: int | None = None, **filters: str) -> Iterator[Answer]:
         """Rows of trainings, page after page; ``filters``: submission, benchmark, model, data, device, each exact.
 

@@ -60,9 +60,7 @@ class Cost(Block):
 
 def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict[str, Any]:
     goodput = summary.get("goodput_rps")
-    rate = row.usd_per_hour / row.devices
-    if cores and row.vcpus:
-        rate = row.usd_per_hour * cores / row.vcpus
+    rate = hourly_rate(row, cores)
     return {
         "provider": row.provider,
         "instance": row.instance,
@@ -77,6 +75,11 @@ def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict
         "source": row.source,
         "date": row.date,
     }
+
+
+def hourly_rate(row: Price, cores: float | None) -> float:
+    """USD/h of one of the instance's devices, or of so many of its vCPUs."""
+    return row.usd_per_hour * cores / row.vcpus if cores and row.vcpus else row.usd_per_hour / row.devices
 
 
 def usd_per_1k(usd_per_hour: float, answered_per_s: float) -> float:

@@ -8,13 +8,12 @@ lies between those of both figures.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferbench_tasks.catalogue import Hardware, find_hardware
+from inferbench_tasks.catalogue import Hardware, find_hardware, other_variant
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
@@ -28,8 +27,6 @@ COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channel
 #: Without tensor cores for the type: autocast takes ways there that no peak of the table tells.
 _WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
 _SPEEDS = TypeAdapter(list[expected.ExpectedSpeed])
-#: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
-_VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     no_factor = f"configs/{expected.FILE} has no factors {ways}"
     sheets = find_hardware(one.name), find_hardware(other.name)
     of_datasheets: Should | str = "datasheets are of other variants of these devices"
-    if not any(_other_variant(*device) for device in zip((one.name, other.name), sheets, strict=True)):
+    if not any(other_variant(*device) for device in zip((one.name, other.name), sheets, strict=True)):
         of_datasheets = _datasheets(*sheets, precision, exchanges=_exchanges(first) or _exchanges(second))
     if isinstance(of_datasheets, str):
         return f"no expected speed: {no_factor}; {of_datasheets}"
@@ -159,12 +156,6 @@ def _datasheets(
         phases = tuple(phase for phase in DEVICE if phase != "backward")
         sources.append("backward holds the exchange of gradients, of which no datasheet of a device speaks")
     return Should(min(ratios), max(ratios), phases, tuple(sources))
-
-
-def _other_variant(name: str, sheet: Hardware | None) -> bool:
-    """Whether a device's name tells a variant that its datasheet is not of."""
-    of_sheet = {found.lower() for found in _VARIANT.findall(sheet.name)} if sheet is not None else set()
-    return sheet is not None and not {found.lower() for found in _VARIANT.findall(name)} <= of_sheet
 
 
 def _bandwidth(sheet: Hardware) -> str:

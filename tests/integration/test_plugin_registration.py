@@ -105,6 +105,7 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
         "evaluations",
         "systems",
         "traces",
+        "devices",
         "compare",
         "recommend",
         "cluster",

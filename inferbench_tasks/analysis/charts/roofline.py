@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
     from inferbench_tasks.catalogue import Hardware
 
-_BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 
 def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Chart | None:
@@ -80,9 +80,19 @@ def position(view: RunView) -> tuple[float, float] | None:
     batch = view.figure("stages_ms.batch_samples_mean") or (None if merges else view.samples_per_request)
     if model is None or not model.flops or not model.bytes or not inference_ms or not batch:
         return None
-    weights = (model.parameters or 0) * _BYTES_PER_WEIGHT.get(model.precision or "fp32", 4)
-    moved = max(model.bytes - weights, 0) * batch + min(weights, model.bytes)
-    return model.flops * batch / moved, model.flops * batch / (inference_ms / 1e3) / 1e9
+    place = intensity(model.flops, model.bytes, model.parameters, model.precision or "fp32", batch)
+    return None if place is None else (place, model.flops * batch / (inference_ms / 1e3) / 1e9)
+
+
+def intensity(
+    flops: int | None, moved_bytes: int | None, parameters: int | None, precision: str, batch: float
+) -> float | None:
+    """FLOP/byte of a run over ``batch`` samples; FLOPs and bytes are those of one. None where they are not known."""
+    if not flops or not moved_bytes:
+        return None
+    weights = (parameters or 0) * BYTES_PER_WEIGHT.get(precision, 4)
+    moved = max(moved_bytes - weights, 0) * batch + min(weights, moved_bytes)
+    return flops * batch / moved
 
 
 def origin(measured: Ceilings, threads: int) -> str:

@@ -20,7 +20,7 @@ from inferbench_tasks.analysis.charts import (
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, language, layers, stacks, tables
+from inferbench_tasks.analysis.report import answers, devices, language, layers, stacks, tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -59,6 +59,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
     looked_at = [view for view in views if view.measured or view.evaluation or view.trace]
     stacked = stacks.differences(measured)
     maps = heatmap.heat_maps(views)
+    faster = devices.speedups_of(measured)
     streaming = language.streams(views)
     of_tokens = tokens.charts(streaming) if streaming else []
     curves = latency.cdf(measured, slo)
@@ -87,6 +88,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             # Two points are no picture: their distributions tell more.
             picture=trade if sum(view.valid for view in measured) >= 3 else None,
         ),
+        Section("Devices", devices.charts(faster), devices.words(faster), devices.table(faster)),
         Section("Highest rate", _present(rates.probes(views)), rates.words(views), rates.table(views)),
         Section("Over time", _present(latency.course(measured), traffic.traffic(measured))),
         Section(

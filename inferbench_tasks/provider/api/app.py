@@ -15,6 +15,7 @@ from inferbench_tasks.provider.api import (
     bricks_load,
     cluster,
     datasets,
+    devices,
     evaluations,
     manifests,
     models,
@@ -35,6 +36,7 @@ from inferbench_tasks.provider.ui import bricks as brick_pages
 from inferbench_tasks.provider.ui import (
     cluster_page,
     compare_page,
+    devices_page,
     evaluation_pages,
     files,
     following,
@@ -74,6 +76,7 @@ for part in (
     bricks_load,
     traces,
     systems,
+    devices,
     datasets,
     evaluations,
     manifests,
@@ -109,5 +112,6 @@ app.include_router(evaluation_pages.router)
 app.include_router(systems_page.router)
 app.include_router(trace_pages.router)
 app.include_router(perfetto.router)
+app.include_router(devices_page.router)
 app.add_middleware(PlainAddress)
 install(app)

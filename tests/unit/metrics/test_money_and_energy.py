@@ -339,11 +339,13 @@ def test_every_table_has_a_source_and_a_date_in_every_row() -> None:
 @pytest.mark.parametrize(
     ("name", "row", "devices"),
     [
-        ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80 GB", {"A100 80 GB", "A100 80 GB PCIe"}),
-        ("NVIDIA A100 80GB PCIe", "A100 SXM4 80 GB", {"A100 80 GB", "A100 80 GB PCIe"}),
-        ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB", {"A100 40 GB"}),
-        ("NVIDIA H100 PCIe", "H100 SXM", {"H100 SXM", "H100 NVL"}),
-        ("NVIDIA H100 80GB HBM3", "H100 SXM", {"H100 SXM", "H100 NVL"}),
+        ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80 GB", {"A100 SXM 80 GB"}),
+        ("NVIDIA A100 80GB PCIe", "A100 SXM4 80 GB", {"A100 80 GB PCIe"}),
+        ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB", {"A100 SXM 40 GB"}),
+        ("NVIDIA A100-PCIE-40GB", "A100 SXM4 40 GB", set()),
+        ("NVIDIA H100 PCIe", "H100 SXM", set()),
+        ("NVIDIA H100 NVL", "H100 SXM", {"H100 NVL"}),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM", {"H100 SXM"}),
         ("NVIDIA H200", "H200 SXM", set()),
         ("Tesla V100-SXM2-16GB", "Tesla V100", {"Tesla V100"}),
         ("NVIDIA GeForce RTX 2080 Ti", "GeForce RTX 2080 Ti", set()),

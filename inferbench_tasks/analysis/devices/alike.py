@@ -1,0 +1,132 @@
+"""Results of several devices that can be set side by side, and what keeps two apart.
+
+They are of one model by its content (that of its source: each device may need a file of its own), in one precision,
+asked by the same requests over the same protocol and the local network, and each had its device to itself. What is no
+model (``perfdb.no_model``) stays by itself. Of a configuration's runs those of its newest server's version count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inferbench_tasks.analysis.recommend.candidates import Candidate
+from inferbench_tasks.analysis.recommend.recommender import of_newest_version
+from inferbench_tasks.analysis.stated import needed
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import no_model
+from inferbench_tasks.perfdb.held import configuration_of
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+Document = dict[str, Any]
+#: So many results are looked at, the newest first.
+LOOKED_AT = 20_000
+#: Users who wait for their answers: what they get is what the device gives, and their latency is that of its work.
+LOADS = ("closed_loop", "single_stream")
+_ASKED = ("provenance.job.requests", "provenance.job.processors", "load.protocol")
+_PATHS = (
+    "run_id", "attempt", "created_at", "verdict", "submission.digest", "model", "format", "backend", "device", "load",
+    "summary.energy", "provenance.job.share", "provenance.job.serve", *_ASKED, *no_model.PATHS,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Thing:
+    """What is compared. ``digest``: of the source model; ``asked``: one text for equal requests."""
+
+    model: str
+    task: str
+    digest: str
+    precision: str
+    asked: str
+
+    @property
+    def words(self) -> str:
+        """What people read: the name, the precision, the first digits of the digest."""
+        return f"{self.model}, {self.precision} ({self.digest[:8]})"
+
+
+@dataclass(frozen=True, order=True)
+class Device:
+    """Where it ran: ``cores`` are the CPU's logical cores that the job had."""
+
+    kind: str
+    name: str
+    cores: float | None
+
+    @property
+    def words(self) -> str:
+        """``Tesla T4, 4 cores``."""
+        return self.name + (f", {self.cores:g} cores" if self.cores else "")
+
+
+def stored(db: PerfDB, query: str | Iterable[str], figures: Sequence[str]) -> list[Document]:
+    """The valid results that match and have users who wait, the newest first, with these figures."""
+    wanted = {"verdict": "valid", "load.arrivals.kind": {"$in": list(LOADS)}}
+    of_figures = [path for name in figures for path in needed(FIGURES.named(name))]
+    raw = db.find_raw(
+        {"$and": [parse(query).filter, wanted]},
+        NEWEST_FIRST,
+        LOOKED_AT,
+        fields=tuple(dict.fromkeys((*_PATHS, *of_figures))),
+    )
+    return [to_plain(each) for each in raw]
+
+
+def thing_of(document: Document) -> Thing | None:
+    """None of a result that can't stand beside others: it does not count, shared its device, ran over an emulated
+    network, had users who think, or nobody recorded which model it was.
+    """
+    arrivals = value_at(document, "load.arrivals") or {}
+    model = document.get("model") or {}
+    digest = model.get("source_digest") or model.get("digest")
+    apart = (
+        document.get("verdict") != "valid"
+        or arrivals.get("kind") not in LOADS
+        or (arrivals.get("think_time_ms") or 0) > 0
+        or (value_at(document, "load.network") or "lan") != "lan"
+        or value_at(document, "provenance.job.share")
+        or not digest
+        or not model.get("precision")
+    )
+    if apart:
+        return None
+    asked = json.dumps([value_at(document, path) for path in _ASKED], sort_keys=True, default=str)
+    task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
+    return Thing(str(model.get("name")), task, str(digest), str(model["precision"]), asked)
+
+
+def device_of(document: Document) -> Device:
+    """Where a result was measured."""
+    device = document.get("device") or {}
+    kind = str(device.get("kind"))
+    return Device(kind, str(device.get("name") or kind), device.get("cores"))
+
+
+def alike(documents: Iterable[Document]) -> dict[Thing, dict[Device, list[Candidate]]]:
+    """Of each thing the configurations on each device, from results with the newest first."""
+    runs: dict[Thing, dict[Device, dict[str, list[Any]]]] = {}
+    for document in documents:
+        if (thing := thing_of(document)) is None:
+            continue
+        place = device_of(document)
+        key = configuration_of(
+            value_at(document, "submission.digest"), document["run_id"], place.name, place.cores
+        )
+        runs.setdefault(thing, {}).setdefault(place, {}).setdefault(key, []).append(document)
+    return {
+        thing: {
+            device: [Candidate(key, own) for key, own in _newest(by_key).items()]
+            for device, by_key in sorted(devices.items(), key=lambda item: (item[0].kind, item[0].words))
+        }
+        for thing, devices in sorted(runs.items())
+    }
+
+
+def _newest(by_key: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return of_newest_version(by_key, lambda document: value_at(document, "backend.version"))[0]

@@ -1,0 +1,96 @@
+"""Costs by provider and instance (``analysis.devices.costs``), with processors that were not measured, by their bricks.
+
+A device that has timed a model's bricks is foretold the model's time (``stored.by_device``), and so its cost under the
+load of one user: USD/h of as many vCPUs as the prediction has threads / 3,600 s/h x seconds of a request / its samples
+x 1,000. It is of the model alone: what a server adds is not in it, which each row says. A prediction of which less than
+``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its interval would not have all errors in it.
+The bricks have to be those of the very file that was served, by its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inferbench_tasks.analysis.devices.costs import BY_BRICKS, Offer, in_order, of_stored, row_of
+from inferbench_tasks.brick_jobs.answer import MEASURED_RATIO
+from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
+from inferbench_tasks.brick_jobs.stored import by_device
+from inferbench_tasks.catalogue import prices_for
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.metrics.cost import hourly_rate
+from inferbench_tasks.perfdb.store import PerfDB
+
+WITHOUT_A_SERVER = "the model's time alone: what a server adds is not in it"
+_GRANULARITY = "1"
+
+
+def costs(db: PerfDB, query: str | Iterable[str] = "") -> list[Offer]:
+    """Of the valid results that match, and of what is predicted beside them; InputError for a wrong query."""
+    return [with_bricks(db, offer) for offer in of_stored(db, query)]
+
+
+def with_bricks(db: PerfDB, offer: Offer) -> Offer:
+    """The offer with a row for each processor that its bricks' times foretell; a note for each that they don't."""
+    if not _one_user(offer):
+        return offer
+    try:
+        rows = by_device(
+            db,
+            offer.thing.model,
+            offer.batch_size,
+            _GRANULARITY,
+            CALIBRATE_ON,
+            precision=offer.thing.precision,
+        )
+    except InputError as error:
+        offer.notes.append(f"no processor is predicted by bricks: {error}")
+        return offer
+    return with_predictions(offer, rows)
+
+
+def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
+    """``rows``: as ``answer`` gives them, of one model on several devices."""
+    served = {value_at(document, "model.digest") for document in offer.documents} | {offer.thing.digest}
+    measured = {device.name for device in offer.best if device.kind == "cpu"}
+    for row in rows:
+        if row["device"] in measured:
+            continue
+        where = f"{row['device']}, {row['threads']} thread(s)"
+        prices = [price for price in prices_for("cpu", row["device"]) if (price.vcpus or 0) >= row["threads"]]
+        if why := _why_not(row, served, bool(prices)):
+            offer.notes.append(f"not predicted: {where}: {why}")
+            continue
+        size = row["batch_size"]
+        low_ms, high_ms = row["predicted_interval_ms"]
+        for price in prices:
+            offer.rows.append(
+                row_of(
+                    offer, price, hourly_rate(price, row["threads"]), where, BY_BRICKS,
+                    size * 1e3 / row["predicted_ms"], (size * 1e3 / high_ms, size * 1e3 / low_ms),
+                    rests_on=f"{row['coverage_ratio']:.0%} of its time measured, calibrated by "
+                    f"{', '.join(row['calibrated_by'])}; {WITHOUT_A_SERVER}",
+                )
+            )  # fmt: skip
+    return in_order(offer)
+
+
+def _why_not(row: Mapping[str, Any], served: set[Any], priced: bool) -> str | None:
+    if row["digest"] not in served:
+        return "its bricks are of another file than the one that was served"
+    if row["predicted_ms"] is None:
+        return row.get("why") or f"{row['missing']} of {row['unique']} unique bricks have no time there"
+    if row["coverage_ratio"] < MEASURED_RATIO:
+        return f"only {row['coverage_ratio']:.0%} of its time is measured, {MEASURED_RATIO:.0%} are needed"
+    if not row["calibrated_by"]:
+        return "nothing calibrates it, so its interval leaves out what cutting changes"
+    if row["predicted_interval_ms"][0] <= 0:
+        return "its interval reaches down to nothing"
+    return None if priced else "configs/prices.yaml has no instance with it and as many vCPUs"
+
+
+def _one_user(offer: Offer) -> bool:
+    """Whether one user waits for each answer: what a prediction of a request by itself can stand beside."""
+    arrivals = value_at(offer.documents[0], "load.arrivals") or {}
+    return arrivals.get("kind") == "single_stream" or arrivals.get("concurrency") == 1

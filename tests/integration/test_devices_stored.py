@@ -1,0 +1,83 @@
+"""Devices side by side from a real PerfDB: by the commands, over REST, and on the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks.cli.main import main
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.devices.builders import CPU, T4, run
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+
+
+def seed(db: PerfDB) -> None:
+    """A CPU alone and a T4 in batches; a faster run that does not count."""
+    for document in (
+        run("cpu", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0, batch=8), run("gpu-1", T4, 2.0, 300.0),
+        run("bad", T4, 1.0, 9999.0, verdict="invalid: late"),
+    ):  # fmt: skip
+        document.pop("judgement")
+        db.save_result(ResultDocument.model_validate(document))
+
+
+def test_over_rest_and_on_the_page(perfdb: PerfDB, http: TestClient) -> None:
+    """The same figures everywhere, CSV too; a wrong reference or statistic is the fault of its field."""
+    seed(perfdb)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    found = bench.speedup()
+    assert [(row["device"], row["speedup"]) for row in found["items"]] == [
+        ("AMD EPYC 7R32, 2 cores", 1.0),
+        ("Tesla T4, 4 cores", 4.0),
+    ]
+    other = bench.speedup("model=m", reference="t4", by="p50_ms")
+    assert other["items"][1]["speedup"] is None and "keeps the bound" in other["items"][1]["reason"]
+    text = http.get("/inferbench/api/speedup", params={"format": "csv"}).text
+    assert [row["run"] for row in csv.DictReader(text.splitlines())] == ["cpu", "gpu"]
+    for field, value in (("reference", "v100"), ("by", "throughput_rps"), ("q", "x=")):
+        answer = http.get("/inferbench/api/speedup", params={field: value})
+        assert answer.status_code == 422 and answer.json()["detail"][0]["loc"][-1] == field, answer.text
+    costs = bench.costs()
+    basis = {(row["provider"], row["batch_size"]): row["basis"] for row in costs["items"]}
+    assert basis[("Google Cloud", 8)] == basis[("AWS", 1)] == "measured"
+    assert any("not predicted" in note and "Tesla" not in note for note in costs["notes"])
+    page = http.get("/inferbench/devices").text
+    assert "Tesla T4, 4 cores" in page and "g4dn.xlarge" in page and "9999" not in page
+    drawn = [json.loads(text) for text in re.findall(r'data-how="[^"]*">(\{.*?\})</script>', page)]
+    assert any(trace["x"] == [4.0] for chart in drawn for trace in chart["data"])
+    assert "no valid run of a user who waits" in http.get("/inferbench/devices?reference=v100").text
+
+
+def test_by_the_commands(
+    perfdb: PerfDB,
+    perfdb_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """speedup and costs as JSON; exit code 1 where nothing matches, 2 for what there is not."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+
+    def told(*arguments: str, code: int = 0) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        assert ended.value.code == code
+        out, err = capsys.readouterr()
+        return out, err
+
+    told("speedup", code=1)
+    seed(perfdb)
+    rows = json.loads(told("speedup", "-o", "json")[0])
+    assert [row["speedup"] for row in rows] == [1.0, 4.0]
+    assert "AMD EPYC 7R32, 2 cores" in told("speedup", "--reference", "v100", code=2)[1]
+    assert "allowed: mean_ms" in told("speedup", "--by", "rss_bytes", code=2)[1]
+    out, err = told("costs", "batch=8", "-o", "json")
+    assert {row["instance"] for row in json.loads(out)} == {"g4dn.xlarge", "n1-standard-4 + T4"}
+    assert "a roofline needs this load on 3 GPUs" in err
+    told("costs", "model=nobody", code=1)

@@ -1,0 +1,175 @@
+"""Speed-ups by hand: whose latency is the objective, who keeps it, and how far the ratio is known.
+
+One run alone is taken to differ by 5% (``DRIFT_RATIO``) at 3 degrees of freedom. A ratio of two then has the error
+sqrt(2) x 0.05 at 6 degrees: its 95% interval is the ratio times exp(+-2.4469 x 0.070711) = exp(+-0.17302).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.devices.speedup import Speedups, known_statistic, speedups
+from inferbench_tasks.errors import InputError
+from tests.unit.analysis.devices.builders import CPU, T4, run
+
+HALF = 2.446912 * math.hypot(0.05, 0.05)
+
+
+def by_device(found: Speedups) -> dict[str, dict[str, Any]]:
+    return {row["device"].split(",")[0]: row for row in found.rows}
+
+
+def test_the_reference_latency_is_the_objective_of_all() -> None:
+    """The CPU alone takes 10 ms for 100/s, with eight users 300/s in 30 ms: 10 ms binds. The T4 gives 400/s in 5 ms
+    and 900/s in 20 ms: 400 counts, 4 times as much, from 3.364 to 4.756.
+    """
+    documents = [
+        run("alone", CPU, 10.0, 100.0), run("eight", CPU, 30.0, 300.0, users=8),
+        run("gpu-1", T4, 5.0, 400.0, batch=8), run("gpu-2", T4, 20.0, 900.0, batch=64),
+    ]  # fmt: skip
+    rows = by_device(speedups(documents))
+    assert list(rows) == ["AMD EPYC 7R32", "Tesla T4"]
+    cpu, gpu = rows["AMD EPYC 7R32"], rows["Tesla T4"]
+    assert (cpu["speedup"], cpu["ci95"], cpu["run"]) == (1.0, None, "alone")
+    assert gpu["bound_ms"] == cpu["bound_ms"] == 10.0
+    assert (gpu["speedup"], gpu["run"], gpu["throughput_samples_per_s"]) == (4.0, "gpu-1", 400.0)
+    assert gpu["ci95"] == pytest.approx([4 * math.exp(-HALF), 4 * math.exp(HALF)], rel=1e-5)
+    assert gpu["ci95"] == pytest.approx([3.3645, 4.7556], rel=1e-4)
+
+
+def test_a_configuration_close_to_the_objective_widens_the_interval() -> None:
+    """800/s in 9.8 of 10 ms is kept with 61%; 700/s in 5 ms surely. The figure is 8, its interval begins below 7."""
+    documents = [
+        run("alone", CPU, 10.0, 100.0),
+        run("close", T4, 9.8, 800.0, batch=8), run("safe", T4, 5.0, 700.0, batch=4),
+    ]  # fmt: skip
+    gpu = by_device(speedups(documents))["Tesla T4"]
+    assert (gpu["speedup"], gpu["run"]) == (8.0, "close")
+    assert gpu["keeps_slo_probability"] == pytest.approx(0.607, abs=0.002)
+    assert gpu["ci95"] == pytest.approx([7 * math.exp(-HALF), 8 * math.exp(HALF)], rel=1e-5)
+
+
+def test_one_just_beyond_the_objective_may_keep_it() -> None:
+    """900/s in 10.2 ms is no figure, but the upper end stands on it."""
+    documents = [
+        run("alone", CPU, 10.0, 100.0),
+        run("beyond", T4, 10.2, 900.0, batch=8), run("safe", T4, 5.0, 700.0, batch=4),
+    ]  # fmt: skip
+    gpu = by_device(speedups(documents))["Tesla T4"]
+    assert (gpu["speedup"], gpu["run"]) == (7.0, "safe")
+    assert gpu["ci95"] == pytest.approx([7 * math.exp(-HALF), 9 * math.exp(HALF)], rel=1e-5)
+
+
+def test_a_tie_with_the_objective_keeps_it_and_is_not_sure() -> None:
+    """Exactly 10 of 10 ms: within, with 50%; nothing else keeps it, so the interval begins at 0."""
+    gpu = by_device(speedups([run("alone", CPU, 10.0, 100.0), run("tie", T4, 10.0, 800.0, batch=8)]))[
+        "Tesla T4"
+    ]
+    assert (gpu["speedup"], gpu["keeps_slo_probability"]) == (8.0, 0.5)
+    assert gpu["ci95"][0] == 0.0 and gpu["ci95"][1] == pytest.approx(8 * math.exp(HALF), rel=1e-5)
+
+
+def test_of_equal_throughputs_the_quicker_counts() -> None:
+    """Both give 400/s: the one in 4 ms, not that in 5 ms."""
+    documents = [
+        run("alone", CPU, 10.0, 100.0),
+        run("slow", T4, 5.0, 400.0, batch=8), run("quick", T4, 4.0, 400.0, batch=4),
+    ]  # fmt: skip
+    assert by_device(speedups(documents))["Tesla T4"]["run"] == "quick"
+
+
+def test_a_device_that_keeps_no_bound_says_so() -> None:
+    """Its quickest takes 12 of 10 ms: no speed-up, and why."""
+    gpu = by_device(speedups([run("alone", CPU, 10.0, 100.0), run("late", T4, 12.0, 800.0, batch=8)]))[
+        "Tesla T4"
+    ]
+    assert gpu["speedup"] is None and gpu["ci95"] is None
+    assert "none of its 1 configuration(s)" in gpu["reason"] and "12 ms" in gpu["reason"]
+
+
+def test_any_device_can_be_the_reference() -> None:
+    """By the T4's 4 ms the CPU, at 10 ms, keeps nothing; by its own name or kind it is the same."""
+    documents = [
+        run("alone", CPU, 10.0, 100.0), run("gpu", T4, 4.0, 250.0), run("many", T4, 3.9, 500.0, batch=8)
+    ]  # fmt: skip
+    for name in ("Tesla T4", "t4", "gpu", "tesla t4, 4 cores"):
+        rows = by_device(speedups(documents, name))
+        assert rows["Tesla T4"]["bound_ms"] == 4.0 and rows["Tesla T4"]["speedup"] == 1.0
+        assert rows["AMD EPYC 7R32"]["speedup"] is None
+
+
+def test_several_runs_are_one_configuration_and_narrow_it() -> None:
+    """Three runs of 95, 100 and 105/s count as their mean, and the newest names them."""
+    documents = [run("c", CPU, 10.0, 95.0), run("b", CPU, 11.0, 100.0), run("a", CPU, 9.0, 105.0),
+                 run("gpu", T4, 5.0, 400.0, batch=8)]  # fmt: skip
+    rows = by_device(speedups(documents))
+    cpu, gpu = rows["AMD EPYC 7R32"], rows["Tesla T4"]
+    assert (cpu["bound_ms"], cpu["throughput_samples_per_s"], cpu["runs"], cpu["run"]) == (
+        10.0,
+        100.0,
+        3,
+        "c",
+    )
+    assert gpu["speedup"] == pytest.approx(4.0)
+    assert gpu["ci95"][1] - gpu["ci95"][0] < 4.7556 - 3.3645
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "invalid: late"},
+        {"verdict": "disturbed: the hypervisor took 30%"},
+        {"model": {"source_digest": "77" * 32}},
+        {"model": {"precision": "int8"}},
+        {"model": {"source_digest": None, "digest": None}},
+        {"arrivals": {"kind": "poisson", "rate_rps": 50.0}},
+        {"arrivals": {"kind": "closed_loop", "concurrency": 8, "think_time_ms": 5.0}},
+        {"provenance": {"job": {"share": {"beside": ["x"]}}}},
+        {"provenance": {"job": {"requests": {"sizes": [1]}}}},
+    ],
+)
+def test_unlike_things_never_stand_beside_each_other(change: dict[str, Any]) -> None:
+    """Not valid, another content, precision, load or request, a shared device: it lends the T4 nothing."""
+    documents = [run("alone", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0, batch=8),
+                 run("other", T4, 1.0, 9999.0, **change)]  # fmt: skip
+    assert by_device(speedups(documents))["Tesla T4"]["speedup"] == 4.0
+
+
+def test_files_of_one_source_are_one_model() -> None:
+    """The GPU's file has another digest: it was made of the same model."""
+    documents = [run("alone", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0, model={"digest": "bb" * 32})]
+    assert by_device(speedups(documents))["Tesla T4"]["speedup"] == 4.0
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    """No device alike at all is an error with what there is; two that match, one alone, no single user are notes."""
+    other = {**CPU, "cores": 8.0}
+    with pytest.raises(InputError, match="there are: AMD EPYC 7R32, 2 cores"):
+        speedups([run("alone", CPU, 10.0, 100.0)], "v100")
+    two = speedups([run("a", CPU, 10.0, 100.0), run("b", other, 10.0, 100.0)])
+    assert two.rows == [] and "more than one device" in two.notes[0]
+    named = speedups([run("a", CPU, 10.0, 100.0), run("b", other, 5.0, 300.0)], "AMD EPYC 7R32, 2 cores")
+    assert [row["speedup"] for row in named.rows] == [1.0, 3.0]
+    alone = speedups([run("a", CPU, 10.0, 100.0)])
+    assert alone.rows == [] and "alone" in alone.notes[0]
+    crowd = speedups([run("a", CPU, 10.0, 100.0, users=8), run("b", T4, 5.0, 100.0)])
+    assert crowd.rows == [] and "no run of one user with one sample" in crowd.notes[0]
+    without = speedups([run("a", CPU, None, 100.0), run("b", T4, 5.0, 100.0)])
+    assert without.rows == [] and "has a p99" in without.notes[0]
+    model = {"name": "n", "source_digest": "99" * 32}
+    both = [run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 300.0)]
+    elsewhere = speedups([*both, run("c", T4, 5.0, 9.0, model=model)])
+    assert len(elsewhere.rows) == 2 and "no run on a device that matches 'cpu'" in elsewhere.notes[0]
+    assert speedups([]) == Speedups([])
+
+
+def test_one_statistic_is_used_for_all() -> None:
+    """By the median (half of p99 here) the objective is 5 ms; what is no latency is refused with what is allowed."""
+    documents = [run("alone", CPU, 10.0, 100.0), run("gpu", T4, 8.0, 400.0)]
+    assert speedups(documents, statistic="p50_ms").rows[0]["bound_ms"] == 5.0
+    assert known_statistic("p99") == "p99_ms"
+    with pytest.raises(InputError, match="allowed: mean_ms, p50_ms"):
+        known_statistic("throughput_rps")

@@ -1,0 +1,39 @@
+"""The report's section on devices: there only where a model ran on several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.report import devices
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.report.sections import sections
+from tests.unit.analysis.builders import records, view
+from tests.unit.analysis.devices.builders import CPU, MODEL, T4
+
+
+def one(run_id: str, device: dict[str, Any], latency_ms: float, rate_rps: float, batch: int = 1) -> RunView:
+    job = {"load__arrivals": {"kind": "closed_loop", "concurrency": 1}, "load__batch_size": batch}
+    table = records(latency_ms, rate_rps=rate_rps, batch_size=batch)
+    return view(table, run_id, job=job, device=device, model=MODEL)
+
+
+def test_two_devices_are_set_side_by_side() -> None:
+    """The CPU serves 100 samples/s in 10 ms, the T4 100 requests of 8 in 5 ms: 8 times
+    as much, in chart and table.
+    """
+    runs = [one("cpu", CPU, 10.0, 100.0), one("gpu", T4, 5.0, 100.0, 8)]
+    (section,) = [s for s in sections(runs) if s.title == "Devices"]
+    assert len(section.charts) == 1 and "AMD EPYC 7R32, 2 cores" in section.text
+    (table,) = section.tables
+    assert [row[1] for row in table["rows"]] == ["AMD EPYC 7R32, 2 cores", "Tesla T4, 4 cores"]
+    speedups = [float(row[3].split(" ")[0]) for row in table["rows"]]
+    assert speedups == [1.0, pytest.approx(8.0, rel=0.01)]
+
+
+def test_one_device_has_no_section() -> None:
+    """Nothing is faster than itself."""
+    runs = [one("a", CPU, 10.0, 100.0), one("b", CPU, 5.0, 100.0, 8)]
+    assert devices.speedups_of(runs).rows == []
+    assert "Devices" not in [section.title for section in sections(runs)]

@@ -1,0 +1,94 @@
+"""What a predicted processor costs, by hand, and when nothing is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.devices.costs import BY_BRICKS, MEASURED, Offer, offers
+from inferbench_tasks.brick_jobs.instance_costs import with_bricks, with_predictions
+from inferbench_tasks.catalogue import CONFIG_DIR
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.devices.builders import CPU, MODEL, run
+
+PRICES = """rows:
+  - {provider: P, instance: i-old, region: r, kind: cpu, device: old, match: "7R32", vcpus: 2,
+     usd_per_hour: 0.36, source: s, date: "2025"}
+  - {provider: P, instance: i-new, region: r, kind: cpu, device: new, match: "New", vcpus: 4,
+     usd_per_hour: 1.44, unverified: true, source: s, date: "2025"}
+  - {provider: Q, instance: i-small, region: r, kind: cpu, device: new, match: "New", vcpus: 1,
+     usd_per_hour: 0.1, source: s, date: "2025"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalogue of numbers that divide well."""
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
+
+
+def offer(users: int = 1) -> Offer:
+    (found,) = offers([run("cpu", CPU, 5.0, 100.0, batch=4, users=users)])
+    return found
+
+
+def predicted(**changes: Any) -> dict[str, Any]:
+    """40 ms for a request of four samples on two threads, from 20 to 80."""
+    return {
+        "model": "m", "digest": MODEL["digest"], "device": "New CPU", "threads": 2, "batch_size": 4,
+        "coverage_ratio": 0.95, "predicted_ms": 40.0, "predicted_interval_ms": [20.0, 80.0],
+        "calibrated_by": ["x", "y", "z"], "missing": 1, "unique": 9, **changes,
+    }  # fmt: skip
+
+
+def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
+    """100 samples/s on two of four vCPUs of 1.44 USD/h: 0.72 / 3,600 / 100 x 1,000 = 0.002, from 0.001 to 0.004. The
+    measured one's 0.36 makes 0.001. An instance with fewer vCPUs than threads is none.
+    """
+    rows = with_predictions(offer(), [predicted()]).rows
+    assert [(row["instance"], row["basis"]) for row in rows] == [("i-old", MEASURED), ("i-new", BY_BRICKS)]
+    assert rows[0]["usd_per_1k_samples"] == pytest.approx(0.001)
+    new = rows[1]
+    assert (new["usd_per_1k_samples"], new["throughput_samples_per_s"]) == (pytest.approx(0.002), 100.0)
+    assert new["ci95"] == pytest.approx([0.001, 0.004])
+    assert new["device"] == "New CPU, 2 thread(s)" and new["price"] == "2025, unverified"
+    assert (
+        "95% of its time measured" in new["rests_on"] and "what a server adds is not in it" in new["rests_on"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"digest": "other"}, "of another file than the one that was served"),
+        ({"coverage_ratio": 0.89}, "only 89% of its time is measured, 90% are needed"),
+        ({"predicted_ms": None, "coverage_ratio": None}, "1 of 9 unique bricks have no time there"),
+        ({"predicted_ms": None, "coverage_ratio": None, "why": "beyond batch 2"}, "beyond batch 2"),
+        ({"calibrated_by": []}, "nothing calibrates it"),
+        ({"predicted_interval_ms": [0.0, 80.0]}, "reaches down to nothing"),
+        ({"device": "Unpriced"}, "no instance with it"),
+        ({"threads": 8}, "no instance with it and as many vCPUs"),
+    ],
+)
+def test_what_is_not_covered_has_no_row_and_says_why(changes: dict[str, Any], why: str) -> None:
+    """Another content, too little measured, no calibration, no interval, no price."""
+    found = with_predictions(offer(), [predicted(**changes)])
+    assert [row["basis"] for row in found.rows] == [MEASURED]
+    assert why in found.notes[-1] and found.notes[-1].startswith("not predicted: ")
+
+
+def test_a_measured_processor_is_not_predicted_too() -> None:
+    """Its own throughput stands there already."""
+    found = with_predictions(offer(), [predicted(device=CPU["name"])])
+    assert [row["basis"] for row in found.rows] == [MEASURED]
+
+
+def test_a_prediction_of_one_request_stands_beside_no_crowd(perfdb: PerfDB) -> None:
+    """Under eight users nothing is foretold, and nothing is asked; of one the model was never cut, which is said."""
+    crowd = with_bricks(perfdb, offer(users=8))
+    assert [row["basis"] for row in crowd.rows] == [MEASURED] and not any("bricks" in n for n in crowd.notes)
+    alone = with_bricks(perfdb, offer())
+    assert any("no processor is predicted by bricks: " in note for note in alone.notes), alone.notes
