@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cli.paper_runs import Child, Done
+from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.cli.paper_runs import Child, Done, not_here
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import expand
+
+if TYPE_CHECKING:
+    from inferbench_tasks.analysis.devices.speedup import Speedups
+    from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "paper"
@@ -30,6 +36,8 @@ AROUND_A_JOB_S = 5.0
 class _Work:
     file: Path
     expected_s: float
+    #: Why it can't be run here: a server that is not installed.
+    unavailable: str | None = None
 
 
 @app.command()
@@ -48,14 +56,16 @@ def paper(
     one of any failed or is not valid; one that the machine disturbed is listed as such, and fails where CI is set.
     """
     works = [
-        _Work(file, _expected_s(file)) for file in _files(folder, figures)
+        _Work(file, _expected_s(file), _unavailable(file)) for file in _files(folder, figures)
     ]  # all are checked before the first runs
     data_dir = settings.writable(settings.data_dir())
     done = Done(data_dir / "paper" / "done.json")
     if again:
         done.forget()
     rows = _run_all(works, done)
-    words, page = _page(data_dir, rows)
+    words, page = _page(
+        data_dir, rows, {work.file.stem: work.unavailable for work in works if work.unavailable}
+    )
     emit([{k: v for k, v in row.items() if k in _SHOWN} for row in rows], output)
     say(f"{words}\n{page}")
     if any(row["exit_code"] for row in rows):
@@ -82,10 +92,24 @@ def _expected_s(file: Path) -> float:
     return sum(pipeline.length_s(job.spec) + AROUND_A_JOB_S for job in expand(submission))
 
 
+def _unavailable(file: Path) -> str | None:
+    """Why a server of any of its jobs can't run here; None if all can."""
+    for job in expand(read_submission(file, INSTALLED)):
+        if isinstance(job.spec, JobSpec):
+            serve = job.spec.serve
+            if why := BACKENDS.load(serve.backend).unavailable(serve.launcher, serve.device.kind):
+                return f"{serve.backend} does not run here: {why}"
+    return None
+
+
 def _run_all(works: Sequence[_Work], done: Done) -> list[dict[str, Any]]:
     """A row for each; what is done stays as it is."""
     version = _version()
     kept = {work.file: row for work in works if (row := done.row(work.file, version)) is not None}
+    done_before = len(kept)
+    for work in works:
+        if work.unavailable:
+            kept[work.file] = not_here(work.file, work.unavailable)
     left = [work for work in works if work.file not in kept]
     child, took_s, foreseen_s = Child(), 0.0, 0.0
     with child.signals():
@@ -98,10 +122,8 @@ def _run_all(works: Sequence[_Work], done: Done) -> list[dict[str, Any]]:
             took_s, foreseen_s = took_s + time.monotonic() - began, foreseen_s + work.expected_s
             done.keep(work.file, version, row)
             kept[work.file] = row
-    if len(left) < len(works):
-        say(
-            f"{len(works) - len(left)} of {len(works)} were done within the last day; --again measures them anew"
-        )
+    if done_before:
+        say(f"{done_before} of {len(works)} were done within the last day; --again measures them anew")
     return [kept[work.file] for work in works]
 
 
@@ -114,16 +136,31 @@ def _version() -> str:
     return git_state()[0] or version("inferbench")
 
 
-def _page(data_dir: Path, rows: Sequence[dict[str, Any]]) -> tuple[str, Path]:
+def _page(data_dir: Path, rows: Sequence[dict[str, Any]], unavailable: Mapping[str, str]) -> tuple[str, Path]:
     from inferbench_tasks.analysis.paper.compose import make_page
+    from inferbench_tasks.analysis.paper.evidence import Evidence
+    from inferbench_tasks.analysis.paper.scheduler import replayed
     from inferbench_tasks.analysis.report.runs import load_runs
+    from inferbench_tasks.brick_jobs.instance_costs import costs
     from inferbench_tasks.perfdb.store import PerfDB
 
     path = data_dir / "paper" / PAGE
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         views = {row["submission"]: load_runs(db, row["run_ids"]) for row in rows if row["run_ids"]}
-        words = make_page(path, views, {row["submission"]: row["report"] for row in rows})
+        evidence = Evidence(_speedups(db), costs(db), replayed(data_dir / "scheduling"))
+        reports = {row["submission"]: row["report"] for row in rows}
+        words = make_page(path, views, reports, evidence, unavailable)
     return words, path
+
+
+def _speedups(db: PerfDB) -> Speedups:
+    """Over the CPU, of all that is stored; none where nothing was measured on one."""
+    from inferbench_tasks.analysis.devices.speedup import Speedups, of_stored
+
+    try:
+        return of_stored(db)
+    except InputError as error:
+        return Speedups([], [str(error)])
 
 
 def _minutes(seconds: float) -> str:

@@ -65,12 +65,17 @@ class Child:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped_by: int | None = None
+        self._starting = False
 
     def run(self, file: Path) -> dict[str, Any]:
         """What became of it. typer.Exit once a signal stopped it and it has ended."""
         command = [*self._command, str(file), "-o", "json"]
+        self._starting = True
         # In a session of its own: a Ctrl-C reaches it through this process alone, once.
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        self._starting = False
+        if self._stopped_by is not None:  # a signal came while it was being started
+            self._process.send_signal(signal.SIGTERM)
         printed, _ = self._process.communicate()
         code, self._process = self._process.returncode, None
         if self._stopped_by is not None:
@@ -92,9 +97,10 @@ class Child:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopped_by = self._stopped_by or number
-        if self._process is None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+        elif not self._starting:
             raise typer.Exit(128 + number)
-        self._process.send_signal(signal.SIGTERM)
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -113,6 +119,12 @@ def row_of(file: Path, code: int, printed: bytes) -> dict[str, Any]:
         "report": runs[0]["report"] if runs else None,
         "exit_code": code,
     }
+
+
+def not_here(file: Path, reason: str) -> dict[str, Any]:
+    """The row of a submission whose server is not installed."""
+    say(f"{file.stem} is left out: {reason}")
+    return row_of(file, 0, b"")
 
 
 def _digest(file: Path) -> str:

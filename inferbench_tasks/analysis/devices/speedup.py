@@ -171,6 +171,7 @@ def _of_one(
             "reference": base.words,
             "bound_ms": bound_ms,
             "device": device.words,
+            "device_kind": device.kind,
             "speedup": None,
             "ci95": None,
             THROUGHPUT: None,

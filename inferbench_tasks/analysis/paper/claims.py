@@ -6,13 +6,15 @@ and a 2080 Ti with ResNet-50 and BERT, and no machine has to repeat them. ``pape
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from scipy.stats import spearmanr
 
 from inferbench_tasks.analysis.charts.roofline import position
+from inferbench_tasks.analysis.paper import scheduler
+from inferbench_tasks.analysis.paper.evidence import Evidence, faster_than_the_cpu, rates_differ
 from inferbench_tasks.analysis.paper.finding import Finding, Judge, Runs, both, shares
 from inferbench_tasks.analysis.report.runs import RunView
 
@@ -34,6 +36,8 @@ class Claim:
     submission: str | None
     judge: Judge | None = None
     instead: str = ""
+    #: Where it is judged by more than the paper's own submissions.
+    by: Callable[[Evidence], Finding] | None = None
 
 
 def _batches(figure: str, way: Any) -> Judge:
@@ -105,6 +109,27 @@ def _batching(users: int, way: Any) -> Judge:
     return judge
 
 
+def _idle(runs: Runs) -> Finding:
+    """Of the GPU, or of the server's cores, less than a half is used, by a tenth at least; on each server."""
+    found = []
+    for backend in ("onnxruntime", "triton"):
+        view = runs.at(serve__backend=backend, model__family="transformer")
+        text = f"{backend}: {{1}} % of the device is used"
+        found.append(shares(50.0, _used_percent(view), "lower", text))
+    return both(*found)
+
+
+def _used_percent(view: RunView | None) -> float | None:
+    """Per cent of the GPU, or of the cores that the job had."""
+    if view is None or view.result is None:
+        return None
+    gpu: float | None = view.figure("resources.gpu.utilisation_ratio.mean")
+    if view.result.device.kind == "gpu":
+        return None if gpu is None else 100 * gpu
+    cores: float | None = view.figure("resources.server.cpu_cores.mean")
+    return 100 * cores / view.result.device.cores if cores is not None and view.result.device.cores else None
+
+
 def _inference_share(runs: Runs) -> Finding:
     low, high = (
         _share(runs.at(load__network="wifi", load__batch_size=batch), "inference") for batch in (1, 16)
@@ -157,12 +182,14 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("7(a, b)", "A larger batch has a higher throughput (ResNet-50, BERT-Large; four GPUs)", "fig07-08-batch-size",
           _batches("throughput_samples_per_s", "higher")),
     Claim("7(a, b)", "A larger batch has a longer latency", "fig07-08-batch-size", _batches("p50_ms", "higher")),
-    Claim("7(c)", "Under the CPU's latency as objective a V100 serves 3.6 to 47.4 times as much", None, instead=_GPU),
+    Claim("7(c)", "Under the CPU's latency as objective a V100 serves 3.6 to 47.4 times as much", None, instead=_GPU,
+          by=faster_than_the_cpu),
     Claim("8(a)", "Energy and CO₂ of a request are highest at batch 1 and fall with the batch", "fig07-08-batch-size",
           _batches("joule_per_sample", "lower")),
     Claim("8(b)", "The cost of a request falls with the batch", "fig07-08-batch-size",
           _batches("cost_usd_per_1k_samples", "lower"),
-          "one device has one price here: the paper's comparison of providers needs devices of theirs"),
+          "on the cheapest instance with the device"),
+    Claim("8(b)", "For the same device providers have different hourly rates", None, by=rates_differ),
     *_FAMILIES,
     Claim("10(b)", "Operations per second grow with arithmetic intensity (generated models, V100)", "fig10-roofline",
           _roofline),
@@ -173,12 +200,16 @@ CLAIMS: tuple[Claim, ...] = (
           _rates("p99_ms")),
     Claim("11(d)", "Triton has the shortest tail of four servers, ONNX Runtime a shorter one than TF-Serving", None,
           instead="no submission here runs all four: serve.backend as a sweep compares what is installed"),
-    Claim("12", "Dynamic batching raises the throughput of many users (Triton)", "fig12-dynamic-batching",
+    Claim("12(a)", "At little concurrency dynamic batching costs throughput (TF-Serving)", "fig12-dynamic-batching",
+          _batching(1, "lower"), "InferBench's own server on ONNX Runtime stands for TF-Serving"),
+    Claim("12(b)", "Dynamic batching raises the throughput steadily (Triton): of 8 users", "fig12-triton",
+          _batching(8, "higher")),
+    Claim("12(b)", "Dynamic batching raises the throughput steadily (Triton): of 32 users", "fig12-triton",
           _batching(32, "higher")),
-    Claim("12", "At little concurrency it may cost throughput (TF-Serving)", "fig12-dynamic-batching",
-          _batching(1, "lower"), "one server here, on ONNX Runtime: the paper's two behave unlike each other"),
     Claim("13", "A low arrival rate leaves the device idle, a higher one less so (TF-Serving, Triton)",
           "fig11-13-tail-latency", _rates("cpu_cores")),
+    Claim("13(a)", "Even a heavy model (BERT) leaves most of the device idle at 30 requests/s, on both servers",
+          "fig13-services", _idle),
     Claim("14(a)", "At small batches transmission takes as long as inference, or longer", "fig14-pipeline",
           _transmission),
     Claim("14(a)", "With the batch inference takes a larger part of a request", "fig14-pipeline", _inference_share),
@@ -186,15 +217,30 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("14(c)", "Triton starts later than TF-Serving; a small model takes more than 10 s", None,
           instead="each report has the cold start of its own server"),
     Claim("15", "Queue-aware placement with shortest job first: 1.43 times shorter completion times", None,
-          instead="`inferbench simulate` compares the policies on a trace"),
+          by=lambda evidence: scheduler.judged(evidence.scheduler)),
 )  # fmt: skip
 
 
-def judged(claim: Claim, views: Mapping[str, list[RunView]]) -> Finding:
-    """What the runs of its submission say; ``views``: submission -> its runs, where it was run."""
+def judged(
+    claim: Claim,
+    views: Mapping[str, list[RunView]],
+    evidence: Evidence | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> Finding:
+    """What the runs of its submission say, or all that there is; ``views``: submission -> its runs, where it was run;
+    ``unavailable``: submission -> why it can't be run here.
+    """
+    if claim.by is not None:
+        found = claim.by(evidence or Evidence())
+        text = (
+            f"{found.text}; {claim.instead}" if found.kind == "unmeasured" and claim.instead else found.text
+        )
+        return Finding(found.kind, text)
     if claim.submission is None or claim.judge is None:
         return Finding("unmeasured", claim.instead)
     if claim.submission not in views:
-        return Finding("unmeasured", "its submission was not run")
+        return Finding(
+            "unmeasured", (unavailable or {}).get(claim.submission) or "its submission was not run"
+        )
     found = claim.judge(Runs(views[claim.submission]))
     return Finding(found.kind, f"{found.text} ({claim.instead})" if claim.instead else found.text)

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.analysis.charts import heatmap, latency, resources, roofline, stages, sweep
+from inferbench_tasks.analysis.charts import devices, heatmap, latency, resources, roofline, stages, sweep
 from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
+from inferbench_tasks.analysis.paper.evidence import Evidence
 from inferbench_tasks.analysis.paper.finding import Finding
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import sheet_of
 
+#: So many models' and loads' costs are drawn.
+MOST_OFFERS = 4
 #: What stands in the page for each kind of finding, and how it is coloured.
 WORDS = {
     "agrees": ("agrees", "good"),
@@ -23,9 +27,13 @@ WORDS = {
 }
 
 
-def findings(views: Mapping[str, list[RunView]]) -> list[tuple[Claim, Finding]]:
+def findings(
+    views: Mapping[str, list[RunView]],
+    evidence: Evidence | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> list[tuple[Claim, Finding]]:
     """Every claim with what it comes to."""
-    return [(claim, judged(claim, views)) for claim in CLAIMS]
+    return [(claim, judged(claim, views, evidence, unavailable)) for claim in CLAIMS]
 
 
 def in_words(found: Sequence[tuple[Claim, Finding]]) -> str:
@@ -35,16 +43,26 @@ def in_words(found: Sequence[tuple[Claim, Finding]]) -> str:
     return f"Of {len(found)} sentences of the paper: {', '.join(said)}."
 
 
-def make_page(path: Path, views: Mapping[str, list[RunView]], reports: Mapping[str, str | None]) -> str:
-    """Write it; what it says in one sentence. ``reports``: submission -> the path of its own report."""
-    found = findings(views)
+def make_page(
+    path: Path,
+    views: Mapping[str, list[RunView]],
+    reports: Mapping[str, str | None],
+    evidence: Evidence | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> str:
+    """Write it; what it says in one sentence. ``reports``: submission -> the path of its own report; ``unavailable``:
+    submission -> why it can't be run here.
+    """
+    evidence = evidence or Evidence()
+    found = findings(views, evidence, unavailable)
     charts: dict[str, Chart] = {}
     blocks = []
     for figure in dict.fromkeys(claim.figure.split("(")[0] for claim in CLAIMS):
         of_figure = [(claim, finding) for claim, finding in found if claim.figure.split("(")[0] == figure]
         names = list(dict.fromkeys(claim.submission for claim, _ in of_figure if claim.submission in views))
         keys = []
-        for chart in (chart for name in names if name for chart in _charts(figure, views[name])):
+        of_runs = [chart for name in names if name for chart in _charts(figure, views[name])]
+        for chart in [*of_runs, *_more_charts(figure, evidence)]:
             keys.append(f"c{len(charts)}")
             charts[keys[-1]] = chart
         blocks.append(
@@ -87,6 +105,18 @@ def _charts(figure: str, views: Sequence[RunView]) -> list[Chart]:
         "14": lambda: [stages.pipeline(measured), stages.cold_start(measured)],
     }
     return [chart for chart in drawn.get(figure, list)() if chart is not None]
+
+
+def _more_charts(figure: str, evidence: Evidence) -> list[Chart]:
+    """Those of all of PerfDB, and of the scheduler."""
+    if figure == "15":
+        return scheduler.charts(evidence.scheduler)
+    drawn: list[Chart | None] = []
+    if figure == "7":
+        drawn = [devices.speedups(evidence.speedups.rows)]
+    elif figure == "8":
+        drawn = [devices.costs(offer.rows) for offer in evidence.offers[:MOST_OFFERS]]
+    return [chart for chart in drawn if chart is not None]
 
 
 def _machine(views: Sequence[RunView]) -> str:

@@ -15,8 +15,9 @@ import typer
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.paper import FOLDER, paper
-from inferbench_tasks.cli.paper_runs import KEPT_S, Done, row_of
+from inferbench_tasks.cli.paper_runs import KEPT_S, Child, Done, row_of
 from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 
@@ -26,7 +27,9 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 def test_every_figure_of_the_paper_has_its_submission() -> None:
     """Figures 7 to 14 are covered, and the sweep of four axes is 3 x 3 x 2 x 3 jobs."""
     names = " ".join(file.stem for file in FILES)
-    assert all(figure in names for figure in ("fig07-08", "fig09", "fig10", "fig11-13", "fig12", "fig14"))
+    assert all(
+        figure in names for figure in ("fig07-08", "fig09", "fig10", "fig11-13", "fig12", "fig13", "fig14")
+    )
     assert len(expand(read_submission(FOLDER / "sweep-of-four-axes.yaml", INSTALLED))) == 54
 
 
@@ -95,6 +98,62 @@ def test_what_is_done_is_not_run_again_unless_anything_changed(tmp_path: Path) -
     assert Done(path).row(file, "v1") is None
     done.forget()
     assert not path.exists()
+
+
+def test_a_submission_whose_server_is_not_here_is_left_out_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Triton cannot run: its submission is said to be left out, the page says why, the others run."""
+    monkeypatch.setattr("inferbench_tasks.backends.triton.libpython_folder", lambda: None)
+    for name in ("fig07-08-batch-size", "fig12-triton"):
+        (tmp_path / f"{name}.yaml").write_text((FOLDER / f"{name}.yaml").read_text())
+    ran: list[str] = []
+
+    def run(self: Child, file: Path) -> dict[str, object]:
+        ran.append(file.stem)
+        return row_of(file, 0, b"")
+
+    monkeypatch.setattr(Child, "run", run)
+    pages: list[dict[str, str]] = []
+
+    def page(data_dir: Path, rows: object, unavailable: dict[str, str]) -> tuple[str, Path]:
+        pages.append(unavailable)
+        return "words", data_dir
+
+    monkeypatch.setattr("inferbench_tasks.cli.paper._page", page)
+    paper([], tmp_path, again=False, output=OutputFormat.json)
+    assert ran == ["fig07-08-batch-size"]
+    assert list(pages[0]) == ["fig12-triton"] and "triton does not run here: " in pages[0]["fig12-triton"]
+    assert "fig12-triton is left out: triton does not run here" in capsys.readouterr().err
+
+
+def test_a_signal_while_a_run_is_being_started_ends_it_too(tmp_path: Path) -> None:
+    """SIGTERM before the command knows its child: the child gets it as soon as it is there, and nothing stays."""
+    child = tmp_path / "child.py"
+    child.write_text("import time\ntime.sleep(60)\n")
+    parent = (
+        "import os, signal, subprocess, sys, typer\n"
+        "from pathlib import Path\n"
+        "from inferbench_tasks.cli.paper_runs import Child\n"
+        "real = subprocess.Popen\n"
+        "def start(*given, **more):\n"
+        "    process = real(*given, **more)\n"
+        "    Path('pid').write_text(str(process.pid))\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return process\n"
+        "subprocess.Popen = start\n"
+        "child = Child((sys.executable, 'child.py'))\n"
+        "try:\n"
+        "    with child.signals():\n"
+        "        child.run(Path('fig07.yaml'))\n"
+        "except typer.Exit as end:\n"
+        "    sys.exit(end.exit_code)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    ended = subprocess.run([sys.executable, "-c", parent], cwd=tmp_path, env=env, timeout=50, check=False)
+    assert ended.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_a_signal_ends_the_run_that_is_under_way(tmp_path: Path) -> None:

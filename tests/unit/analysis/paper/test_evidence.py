@@ -1,0 +1,97 @@
+"""Figures 7(c), 8(b), 12 and 13: what all of PerfDB says of them, and the paper's own submissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inferbench_tasks.analysis.devices.costs import offers
+from inferbench_tasks.analysis.devices.speedup import speedups
+from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
+from inferbench_tasks.analysis.paper.compose import make_page
+from inferbench_tasks.analysis.paper.evidence import Evidence
+from inferbench_tasks.analysis.report.runs import RunView
+from tests.report_page import charts_of
+from tests.unit.analysis.builders import named, records, view
+from tests.unit.analysis.devices.builders import CPU, T4, run
+
+
+def _claim(figure: str, words: str = "") -> Claim:
+    return next(claim for claim in CLAIMS if claim.figure == figure and words in claim.paper)
+
+
+def test_a_gpu_is_faster_than_the_cpu_by_its_interval() -> None:
+    """Four times is more than once: agrees; a third: differs; just as much: undecided; no GPU: not measured."""
+    claim = _claim("7(c)")
+    for per_s, kind in ((400.0, "agrees"), (33.0, "differs"), (101.0, "undecided")):
+        found = speedups([run("cpu", CPU, 10.0, 100.0), run("gpu", T4, 5.0, per_s)])
+        assert judged(claim, {}, Evidence(found)).kind == kind
+    text = judged(
+        claim, {}, Evidence(speedups([run("cpu", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0)]))
+    ).text
+    assert "m on Tesla T4, 4 cores: 4 times (3.36 to 4.76)" in text
+    other = {**CPU, "cores": 8.0}
+    only_cpus = speedups([run("a", CPU, 10.0, 100.0), run("b", other, 5.0, 300.0)], "AMD EPYC 7R32, 2 cores")
+    assert judged(claim, {}, Evidence(only_cpus)).kind == "unmeasured"
+
+
+def test_providers_rates_are_those_of_a_measured_device() -> None:
+    """A T4 has two providers in the catalogue; a CPU one."""
+    claim = _claim("8(b)", "hourly rates")
+    found = judged(claim, {}, Evidence(offers=offers([run("gpu", T4, 5.0, 100.0)])))
+    assert found.kind == "agrees" and "AWS 0.526 USD/h, Google Cloud 0.54 USD/h" in found.text
+    assert judged(claim, {}, Evidence(offers=offers([run("cpu", CPU, 5.0, 9.0)]))).kind == "unmeasured"
+
+
+def test_both_servers_of_figure_12_are_asked_each_its_own_sentence() -> None:
+    """One user gets half with batching from our server; 8 users twice as much from Triton."""
+
+    def batched(users: int, plain: float, merged: float, backend: str) -> list[RunView]:
+        batching = {"max_batch_size": 16, "max_delay_ms": 1.0}
+        job = {"load__arrivals": {"kind": "closed_loop", "concurrency": users}, "serve__backend": backend}
+        return named(
+            view(records(5.0, rate_rps=plain), "plain", job=job),
+            view(records(5.0, rate_rps=merged), "merged", job={**job, "serve__batching": batching}),
+        )
+
+    ours = {"fig12-dynamic-batching": batched(1, 400.0, 200.0, "onnxruntime")}
+    assert judged(_claim("12(a)"), ours).kind == "agrees"
+    triton = {"fig12-triton": batched(8, 200.0, 400.0, "triton")}
+    assert judged(_claim("12(b)", "8 users"), triton).kind == "agrees"
+    assert judged(_claim("12(b)", "32 users"), triton).kind == "unmeasured"
+    missing = judged(_claim("12(b)", "8 users"), {}, unavailable={"fig12-triton": "triton does not run here"})
+    assert (missing.kind, missing.text) == ("unmeasured", "triton does not run here")
+
+
+def test_a_service_leaves_its_device_idle_on_both_servers() -> None:
+    """0.2 and 0.4 of two cores are 10 and 20%: agrees; 1.6 are 80%: differs; one server alone: not measured."""
+
+    def service(*used: tuple[str, float]) -> dict[str, list[RunView]]:
+        model = {"kind": "canonical", "family": "transformer", "layers": 4, "hidden_size": 64}
+        return {
+            "fig13-services": named(
+                *(
+                    view(
+                        records(5.0), backend, cpu_cores=cores, device=CPU,
+                        job={"serve__backend": backend, "model": model},
+                    )
+                    for backend, cores in used
+                )
+            )
+        }  # fmt: skip
+
+    claim = _claim("13(a)")
+    found = judged(claim, service(("onnxruntime", 0.2), ("triton", 0.4)))
+    assert found.kind == "agrees" and "triton: 20 % of the device is used" in found.text
+    assert judged(claim, service(("onnxruntime", 0.2), ("triton", 1.6))).kind == "differs"
+    assert judged(claim, service(("onnxruntime", 0.2))).kind == "unmeasured"
+
+
+def test_the_page_draws_speed_ups_and_costs(tmp_path: Path) -> None:
+    """Figure 7 has the bar of 4 times, Figure 8 the T4's instances."""
+    documents = [run("cpu", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0)]
+    path = tmp_path / "paper.html"
+    words = make_page(path, {}, {}, Evidence(speedups(documents), offers(documents)))
+    assert "2 agrees" in words
+    drawn = charts_of(path.read_text())
+    assert any(trace["x"] == [4.0] for chart in drawn.values() for trace in chart["data"])
+    assert any("g4dn.xlarge" in str(trace["y"]) for chart in drawn.values() for trace in chart["data"])
