@@ -51,7 +51,7 @@ class Thing:
         return f"{self.model}, {self.precision} ({self.digest[:8]})"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Device:
     """Where it ran: ``cores`` are the CPU's logical cores that the job had."""
 
@@ -108,6 +108,11 @@ def device_of(document: Document) -> Device:
     return Device(kind, str(device.get("name") or kind), device.get("cores"))
 
 
+def in_order(devices: Iterable[Device]) -> list[Device]:
+    """Each once, CPUs first, by their names; results from before cores were stored have none."""
+    return sorted(set(devices), key=lambda device: (device.kind, device.words))
+
+
 def alike(documents: Iterable[Document]) -> dict[Thing, dict[Device, list[Candidate]]]:
     """Of each thing the configurations on each device, from results with the newest first."""
     runs: dict[Thing, dict[Device, dict[str, list[Any]]]] = {}
@@ -122,7 +127,8 @@ def alike(documents: Iterable[Document]) -> dict[Thing, dict[Device, list[Candid
     return {
         thing: {
             device: [Candidate(key, own) for key, own in _newest(by_key).items()]
-            for device, by_key in sorted(devices.items(), key=lambda item: (item[0].kind, item[0].words))
+            for device in in_order(devices)
+            for by_key in [devices[device]]
         }
         for thing, devices in sorted(runs.items())
     }

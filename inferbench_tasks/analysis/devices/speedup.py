@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import SETTLED, Change
-from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike, stored
+from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike, in_order, stored
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.systems.found import one_at_a_time
@@ -104,7 +104,7 @@ def speedups(
     result is of such a device, with those that there are.
     """
     grouped = alike(documents)
-    every = sorted({device for devices in grouped.values() for device in devices})
+    every = in_order(device for devices in grouped.values() for device in devices)
     if every and not matching(every, reference):
         raise InputError(
             f"no valid run of a user who waits is of a device that matches {reference[:100]!r}; there are: "

@@ -7,7 +7,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.charts import devices as drawn
 from inferbench_tasks.analysis.charts.style import Chart
-from inferbench_tasks.analysis.devices.alike import device_of
+from inferbench_tasks.analysis.devices.alike import device_of, in_order
 from inferbench_tasks.analysis.devices.speedup import Speedups, speedups
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
@@ -19,7 +19,7 @@ def speedups_of(views: Sequence[RunView]) -> Speedups:
         (view.result for view in views if view.result), key=lambda result: result.created_at, reverse=True
     )
     documents = [result.model_dump() for result in results]
-    devices = sorted({device_of(document) for document in documents})
+    devices = in_order(device_of(document) for document in documents)
     return speedups(documents, devices[0].words) if len(devices) > 1 else Speedups([])
 
 

@@ -138,6 +138,18 @@ def test_unlike_things_never_stand_beside_each_other(change: dict[str, Any]) -> 
     assert by_device(speedups(documents))["Tesla T4"]["speedup"] == 4.0
 
 
+def test_results_from_before_cores_were_stored_are_of_a_device_of_their_own() -> None:
+    """Without cores and with 2 they are two devices that can be told apart, by the whole name."""
+    older = {**CPU, "cores": None}
+    documents = [run("a", CPU, 10.0, 100.0), run("b", older, 5.0, 300.0)]
+    assert "more than one device" in speedups(documents).notes[0]
+    rows = speedups(documents, "AMD EPYC 7R32, 2 cores").rows
+    assert [(row["device"], row["speedup"]) for row in rows] == [
+        ("AMD EPYC 7R32, 2 cores", 1.0),
+        ("AMD EPYC 7R32", 3.0),
+    ]
+
+
 def test_files_of_one_source_are_one_model() -> None:
     """The GPU's file has another digest: it was made of the same model."""
     documents = [run("alone", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0, model={"digest": "bb" * 32})]
