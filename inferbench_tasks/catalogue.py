@@ -20,6 +20,16 @@ CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
 _SHIPPED = Path(__file__).resolve().parents[1] / "configs"
 #: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
 _VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
+#: Architectures without tensor cores for a type: runtimes take ways there that no peak of the table tells.
+_WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
+#: Precision -> where the datasheet has its peak.
+_PEAKS = {
+    "fp32": "fp32_tflops",
+    "tf32": "tf32_tflops",
+    "fp16": "fp16_tflops",
+    "bf16": "fp16_tflops",
+    "int8": "int8_tops",
+}
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -61,6 +71,13 @@ class Hardware(Row):
             return self.tdp_per_core_w
         return self.tdp_w / self.cores if self.tdp_w and self.cores else None
 
+    def peak(self, precision: str) -> float | None:
+        """10^12 operations/s; None where the table has none, or the architecture does not compute it that way."""
+        if precision not in _PEAKS or self.architecture in _WITHOUT_TENSOR_CORES.get(precision, ()):
+            return None
+        value: float | None = getattr(self, _PEAKS[precision])
+        return value
+
 
 class Price(Row):
     """An instance's on-demand rate. ``match``: as in Hardware, on the device's name.
@@ -77,6 +94,8 @@ class Price(Row):
     match: str
     devices: Annotated[int, Field(ge=1)] = 1
     vcpus: Annotated[int, Field(ge=1)] | None = None
+    #: Of one GPU of the instance, where that product is made with several sizes.
+    memory_gb: Positive | None = None
     usd_per_hour: Positive
     approximate: bool = False
     unverified: bool = False

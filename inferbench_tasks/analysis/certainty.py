@@ -58,9 +58,9 @@ class Estimate:
         """Standard error of the mean."""
         return math.hypot(self.sd / math.sqrt(self.runs), self.stated.systematic)
 
-    def interval95(self) -> list[float]:
-        """The 95% interval of the mean, by Student's t."""
-        half = _quantile(0.975, self.freedom) * self.error
+    def interval95(self, comparisons: int = 1) -> list[float]:
+        """The 95% interval of the mean, by Student's t; of one of so many that hold together (Bonferroni)."""
+        half = _quantile(1 - 0.025 / comparisons, self.freedom) * self.error
         return [self.mean - half, self.mean + half]
 
 

@@ -52,6 +52,7 @@ def answer(
         "precision": cut.precision,
         "device": results.setting.processor,
         "runtime": results.setting.runtime,
+        "cores": results.setting.cores,
         "threads": results.setting.threads,
         "constructor": constructor,
         "bricks": len(cut.parts),

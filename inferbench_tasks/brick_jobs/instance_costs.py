@@ -1,9 +1,10 @@
 """Costs by provider and instance (``analysis.devices.costs``), with processors that were not measured, by their bricks.
 
 A device that has timed a model's bricks is foretold the model's time (``stored.by_device``), and so its cost under the
-load of one user: USD/h of as many vCPUs as the prediction has threads / 3,600 s/h x seconds of a request / its samples
-x 1,000. It is of the model alone: what a server adds is not in it, which each row says. A prediction of which less than
-``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its interval would not have all errors in it.
+load of one user: USD/h of as many vCPUs as that device had cores, which is how what was measured is priced / 3,600 s/h
+x seconds of a request / its samples x 1,000. It is of the model alone: what a server adds is not in it, which each row
+says. A prediction of which less than ``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its
+interval would not have all errors in it.
 The bricks have to be those of the very file that was served, by its digest.
 """
 
@@ -57,8 +58,8 @@ def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
     for row in rows:
         if row["device"] in measured:
             continue
-        where = f"{row['device']}, {row['threads']} thread(s)"
-        prices = [price for price in prices_for("cpu", row["device"]) if (price.vcpus or 0) >= row["threads"]]
+        where = f"{row['device']}, {row['cores']} cores, {row['threads']} thread(s)"
+        prices = prices_for("cpu", row["device"])
         if why := _why_not(row, served, bool(prices)):
             offer.notes.append(f"not predicted: {where}: {why}")
             continue
@@ -67,7 +68,7 @@ def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
         for price in prices:
             offer.rows.append(
                 row_of(
-                    offer, price, hourly_rate(price, row["threads"]), where, BY_BRICKS,
+                    offer, price, hourly_rate(price, row["cores"]), where, BY_BRICKS,
                     size * 1e3 / row["predicted_ms"], (size * 1e3 / high_ms, size * 1e3 / low_ms),
                     rests_on=f"{row['coverage_ratio']:.0%} of its time measured, calibrated by "
                     f"{', '.join(row['calibrated_by'])}; {WITHOUT_A_SERVER}",
@@ -87,7 +88,9 @@ def _why_not(row: Mapping[str, Any], served: set[Any], priced: bool) -> str | No
         return "nothing calibrates it, so its interval leaves out what cutting changes"
     if row["predicted_interval_ms"][0] <= 0:
         return "its interval reaches down to nothing"
-    return None if priced else "configs/prices.yaml has no instance with it and as many vCPUs"
+    if not row["cores"]:
+        return "how many cores it had is not known, and so not its share of an instance"
+    return None if priced else "configs/prices.yaml has no instance with it"
 
 
 def _one_user(offer: Offer) -> bool:

@@ -30,7 +30,6 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.eventlog import LOG, read_log
 from inferbench_tasks.scheduling.model import QueuedJob
-from inferbench_tasks.scheduling.outcome import JobOutcome, Outcome
 from inferbench_tasks.scheduling.trace import Trace, TraceJob
 
 #: Of a file, and of what it is in memory before its rows are made into jobs.
@@ -78,35 +77,6 @@ def read_trace(path: Path, nodes: tuple[ev.NodeUp, ...]) -> Trace:
         except (InputError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path}, row {number}: {error!s}") from error
     return _trace(path.name, jobs, nodes)
-
-
-def as_it_was(path: Path) -> Outcome:
-    """What became of the jobs of an event log that ended well, in the order of their ends; the policy is that of the
-    log. Raises InputError for a file that is none, or can't be read.
-    """
-    specs: dict[str, QueuedJob] = {}
-    started: dict[str, tuple[float, str]] = {}
-    runs: dict[str, int] = {}
-    jobs: list[JobOutcome] = []
-    try:
-        log = read_log(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} can't be read: {error}") from error
-    for event in log.events:
-        if isinstance(event, ev.Submitted):
-            specs[event.job.job_id] = event.job
-        elif isinstance(event, ev.LeaseGranted):
-            started[event.job_id] = event.at_s, event.node_id
-            runs[event.job_id] = runs.get(event.job_id, 0) + 1
-        elif isinstance(event, ev.Finished) and event.ok and event.job_id in started:
-            spec, (start_s, node_id) = specs[event.job_id], started[event.job_id]
-            jobs.append(
-                JobOutcome(
-                    event.job_id, spec.tenant, spec.submit_s, start_s, event.at_s, "finished", runs[event.job_id],
-                    spec.n_devices, spec.deadline_s, node_id,
-                )
-            )  # fmt: skip
-    return Outcome(log.policy, path.name, tuple(jobs), ())
 
 
 def _is_log(path: Path) -> bool:

@@ -24,8 +24,6 @@ from inferbench_tasks.training.stored_job import fields_of
 DEVICE = ("forward", "loss", "backward", "optimiser")
 #: How a step is computed, and what that is unless a job says otherwise.
 COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
-#: Without tensor cores for the type: autocast takes ways there that no peak of the table tells.
-_WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
 _SPEEDS = TypeAdapter(list[expected.ExpectedSpeed])
 
 
@@ -164,6 +162,4 @@ def _bandwidth(sheet: Hardware) -> str:
 
 def _peak(sheet: Hardware, precision: str) -> float | None:
     """TFLOP/s; None where the table has none as torch computes it."""
-    if precision in _WITHOUT_TENSOR_CORES:
-        return None if sheet.architecture in _WITHOUT_TENSOR_CORES[precision] else sheet.fp16_tflops
-    return {"fp32": sheet.fp32_tflops, "tf32": sheet.tf32_tflops}.get(precision)
+    return sheet.peak(precision) if precision in ("fp32", "tf32", "fp16", "bf16") else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.charts.style import Chart, axis, by_run, chart, colour, rows_height, text
+from inferbench_tasks.analysis.devices.costs import doubts
 from inferbench_tasks.analysis.report.page import number
 
 #: More bars than this are no picture.
@@ -13,13 +14,17 @@ MOST_BARS = 32
 
 
 def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
-    """A bar for each model and device that keeps the reference's latency, with its interval; None without any."""
-    shown = [row for row in rows if row["ci95"] is not None][:MOST_BARS]
-    if not shown:
+    """A bar for each model and device beside the reference, with its interval, and a place without one for what does
+    not keep the reference's latency, or only possibly; None without any bar.
+    """
+    shown = [row for row in rows if row["device"] != row["reference"]][:MOST_BARS]
+    if all(row["ci95"] is None for row in shown):
         return None
     devices = list(dict.fromkeys(row["device"] for row in shown))
-    labels = [f"{row['model']}, {row['precision']}: {row['device']}" for row in shown]
-    values = [row["speedup"] for row in shown]
+    references = sorted({row["reference"] for row in shown})
+    labels = _labels(shown, several=len(references) > 1)
+    values = [row["speedup"] or 0.0 for row in shown]
+    over = references[0] if len(references) == 1 else "each reference"
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -27,13 +32,13 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
         "x": values,
         "marker": {"color": [colour(devices.index(row["device"])) for row in shown]},
         "error_x": _errors(shown, "speedup"),
-        "text": [f"{number(value)}x" for value in values],
+        "text": [_said(row) for row in shown],
         "textposition": "inside",
         "hovertemplate": "%{y}: %{x:.4g} times<extra></extra>",
     }
     return chart(
         [trace],
-        title=f"Speed-up over {shown[0]['reference']} within its latency (bars: 95% intervals)",
+        title=f"Speed-up over {over} within its latency (bars: 95% intervals)",
         xaxis=axis("samples/s over the reference's", rangemode="tozero"),
         yaxis=by_run(labels),
         showlegend=False,
@@ -41,13 +46,18 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
     )
 
 
-def costs(rows: Sequence[dict[str, Any]]) -> Chart | None:
-    """A bar for each instance, the cheapest first, what is predicted hatched; None for fewer than two."""
+def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
+    """A bar for each instance, the cheapest first, what is predicted hatched; None for fewer than two. ``words``: what
+    the costs are of.
+    """
     shown = list(rows)[:MOST_BARS]
     if len(shown) < 2:
         return None
     providers = sorted({row["provider"] for row in shown})
-    labels = [f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}" for row in shown]
+    labels = [
+        ", ".join([f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}", *doubts(row)])
+        for row in shown
+    ]
     values = [row["usd_per_1k_samples"] for row in shown]
     trace = {
         "type": "bar",
@@ -66,7 +76,7 @@ def costs(rows: Sequence[dict[str, Any]]) -> Chart | None:
     hatched = " (hatched: predicted)" if any(row["basis"] != "measured" for row in shown) else ""
     return chart(
         [trace],
-        title=f"Cost of 1,000 samples{hatched}",
+        title=f"Cost of 1,000 samples: {words}{hatched}",
         xaxis=axis("USD/1,000 samples", rangemode="tozero"),
         yaxis=by_run(labels),
         showlegend=False,
@@ -74,12 +84,33 @@ def costs(rows: Sequence[dict[str, Any]]) -> Chart | None:
     )
 
 
+def _labels(rows: Sequence[dict[str, Any]], *, several: bool) -> list[str]:
+    """``several``: references, each told. Models of one name and precision are told apart by their digests."""
+    digests: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        digests.setdefault((row["model"], row["precision"]), set()).add(row["model_digest"])
+    return [
+        f"{row['model']}, {row['precision']}"
+        + (f" ({row['model_digest'][:8]})" if len(digests[row["model"], row["precision"]]) > 1 else "")
+        + f": {row['device']}"
+        + (f" over {row['reference']}" if several else "")
+        for row in rows
+    ]
+
+
+def _said(row: dict[str, Any]) -> str:
+    if row["speedup"] is not None:
+        return f"{number(row['speedup'])}x"
+    return "possibly" if row["ci95"] is not None else "none"
+
+
 def _errors(rows: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
     """From each value to the ends of its interval."""
-    bounds = [row["ci95"] or [row[figure], row[figure]] for row in rows]
+    values = [row[figure] or 0.0 for row in rows]
+    bounds = [row["ci95"] or [value, value] for row, value in zip(rows, values, strict=True)]
     return {
         "type": "data",
         "symmetric": False,
-        "array": [high - row[figure] for row, (_, high) in zip(rows, bounds, strict=True)],
-        "arrayminus": [row[figure] - low for row, (low, _) in zip(rows, bounds, strict=True)],
+        "array": [high - value for value, (_, high) in zip(values, bounds, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, bounds, strict=True)],
     }

@@ -110,7 +110,7 @@ def device_of(document: Document) -> Device:
 
 def in_order(devices: Iterable[Device]) -> list[Device]:
     """Each once, CPUs first, by their names; results from before cores were stored have none."""
-    return sorted(set(devices), key=lambda device: (device.kind, device.words))
+    return sorted(set(devices), key=lambda device: (device.kind, device.name, device.cores or 0))
 
 
 def alike(documents: Iterable[Document]) -> dict[Thing, dict[Device, list[Candidate]]]:

@@ -19,6 +19,7 @@ from inferbench_tasks.analysis.devices.roofline import Measured, foretold
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
 from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.store import PerfDB
@@ -29,7 +30,8 @@ MEASURED, BY_ROOFLINE, BY_BRICKS = "measured", "predicted: roofline", "predicted
 MEANINGS = {
     "basis": "measured, or predicted and from what",
     "usd_per_1k_samples": "USD/h of the device's share of the instance / 3,600 s/h / samples/s x 1,000",
-    "ci95": "its 95% interval, of the throughput alone: a price is what the catalogue says",
+    "ci95": "its 95% interval, of the throughput alone, of the best of so many configurations: a price is what the "
+    "catalogue says",
     "usd_per_hour": "of one device of the instance, or of as many vCPUs as the run had",
     "price": "the date of the rate, and whether it is approximate or nobody looked it up",
 }
@@ -46,6 +48,10 @@ class Offer:
     load: str
     batch_size: int
     best: dict[Device, Candidate]
+    #: The best of those whose server merges no requests: of the others nobody knows the batch that the device ran.
+    unmerged: dict[Device, Candidate] = field(default_factory=dict)
+    #: Of how many configurations each is the best.
+    compared: dict[Device, int] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -78,7 +84,12 @@ def offers(documents: Iterable[Document]) -> list[Offer]:
                     by_load.setdefault(_load_of(one), {}).setdefault(device, []).append(one)
         for (load, size), on_devices in sorted(by_load.items(), key=lambda item: (item[0][1], item[0][0])):
             best = {device: max(group, key=_throughput) for device, group in on_devices.items()}
-            made.append(_offer(Offer(thing, load, size, best), judge))
+            apart = {
+                device: [one for one in group if not _merges(one)] for device, group in on_devices.items()
+            }
+            unmerged = {device: max(group, key=_throughput) for device, group in apart.items() if group}
+            compared = {device: len(group) for device, group in on_devices.items()}
+            made.append(_offer(Offer(thing, load, size, best, unmerged, compared), judge))
     return made
 
 
@@ -86,6 +97,11 @@ def in_order(offer: Offer) -> Offer:
     """Its rows sorted again, the cheapest first."""
     offer.rows.sort(key=lambda row: (row["usd_per_1k_samples"], row["provider"], row["instance"]))
     return offer
+
+
+def doubts(row: Row) -> list[str]:
+    """The words of its price beside the date: ``approximate``, ``unverified``."""
+    return str(row["price"]).split(", ")[1:]
 
 
 def row_of(
@@ -137,11 +153,16 @@ def _offer(offer: Offer, judge: Judge) -> Offer:
             )
             continue
         matching = prices_for(device.kind, device.name)
+        if matching and device.kind == "cpu" and not device.cores:
+            offer.notes.append(
+                f"{device.words}: its results are from before cores were stored: its share of an instance is not known"
+            )
+            continue
         if not matching:
             offer.notes.append(f"{device.words}: configs/prices.yaml has no instance with it")
         for price in matching:
             rate = hourly_rate(price, device.cores if device.kind == "cpu" else None)
-            interval = judge.interval95(one, THROUGHPUT)
+            interval = judge.interval95(one, THROUGHPUT, offer.compared[device])
             offer.rows.append(
                 row_of(
                     offer, price, rate, device.words, MEASURED, _throughput(one), interval,
@@ -157,14 +178,17 @@ def _predict(offer: Offer) -> None:
     priced = {(row["provider"], row["instance"], row["region"]) for row in offer.rows}
     measured = [
         Measured(device.name, _throughput(one), one.documents[0]["model"])
-        for device, one in offer.best.items()
+        for device, one in offer.unmerged.items()
         if device.kind == "gpu" and not SLICE.search(device.name)
     ]
+    for device in offer.best:
+        if device.kind == "gpu" and device not in offer.unmerged:
+            offer.notes.append(f"{device.words}: its server merges requests, so no roofline rests on it")
     refused: dict[str, list[str]] = {}
     for price in price_rows():
         if price.kind != "gpu" or (price.provider, price.instance, price.region) in priced:
             continue
-        found = foretold(price.device, measured, offer.thing.precision, offer.batch_size)
+        found = foretold(price.device, measured, offer.thing.precision, offer.batch_size, price.memory_gb)
         if isinstance(found, str):
             refused.setdefault(found, []).append(f"{price.provider} {price.instance}")
             continue
@@ -181,6 +205,10 @@ def _load_of(one: Candidate) -> tuple[str, int]:
     load = one.documents[0].get("load") or {}
     size = int(load.get("batch_size") or 1)
     return of_requests(offered(load), size), size
+
+
+def _merges(one: Candidate) -> bool:
+    return value_at(one.documents[0], "provenance.job.serve.batching") is not None
 
 
 def _throughput(one: Candidate) -> float:

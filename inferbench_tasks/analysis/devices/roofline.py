@@ -25,8 +25,6 @@ from inferbench_tasks.catalogue import Hardware, find_hardware, other_variant
 
 #: GPUs with a datasheet on which the same has to be measured.
 LEAST = 3
-#: Precision -> where the datasheet has its peak, 10^12 operations/s.
-_PEAKS = {"fp32": "fp32_tflops", "fp16": "fp16_tflops", "bf16": "fp16_tflops", "int8": "int8_tops"}
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,18 @@ class _Roof:
     bound: str
 
 
-def foretold(device: str, measured: Sequence[Measured], precision: str, batch_size: int) -> Foretold | str:
-    """Of a device by its name in the catalogue; why nothing can be said."""
+def foretold(
+    device: str,
+    measured: Sequence[Measured],
+    precision: str,
+    batch_size: int,
+    memory_gb: float | None = None,
+) -> Foretold | str:
+    """Of a device by its name in the catalogue; why nothing can be said. ``memory_gb``: of that very one, else its
+    datasheet's.
+    """
     sheet = _sheet(device)
-    if sheet is None or precision not in _PEAKS or not _peak(sheet, precision) or not sheet.bandwidth_gb_s:
+    if sheet is None or not _peak(sheet, precision) or not sheet.bandwidth_gb_s:
         return f"configs/hardware.yaml has no bandwidth and {precision} peak of it"
     reached: dict[str, tuple[float, str]] = {}
     for one in measured:
@@ -64,6 +70,11 @@ def foretold(device: str, measured: Sequence[Measured], precision: str, batch_si
         roof = _roof(own, one.model, precision, batch_size) if own else None
         if own is not None and roof is not None:
             share = one.per_s / roof.per_s
+            if share > 1:
+                return (
+                    f"{own.name} reached {share:.0%} of its roof: the FLOPs, the bytes or the datasheet are not of "
+                    "what ran there"
+                )
             reached[own.name] = max(reached.get(own.name, (0.0, roof.bound)), (share, roof.bound))
     if len(reached) < LEAST:
         return (
@@ -76,11 +87,9 @@ def foretold(device: str, measured: Sequence[Measured], precision: str, batch_si
         return "the model's FLOPs and bytes are not known"
     if roof.bound not in {bound for _, bound in reached.values()}:
         return f"there it would be bound by {roof.bound}, which it is on no GPU that was measured"
-    if (
-        sheet.memory_gb
-        and (model.get("parameters") or 0) * BYTES_PER_WEIGHT[precision] > sheet.memory_gb * 1e9
-    ):
-        return f"the model's weights do not fit into its {sheet.memory_gb:g} GB"
+    memory_gb = memory_gb or sheet.memory_gb
+    if memory_gb and (model.get("parameters") or 0) * BYTES_PER_WEIGHT[precision] > memory_gb * 1e9:
+        return f"the model's weights do not fit into its {memory_gb:g} GB"
     return _by(reached, roof, sheet)
 
 
@@ -109,12 +118,12 @@ def _sheet(device: str) -> Hardware | None:
 
 def _peak(sheet: Hardware, precision: str) -> float | None:
     """FLOP/s, or operations/s of int8."""
-    value = getattr(sheet, _PEAKS[precision])
+    value = sheet.peak(precision)
     return value * 1e12 if value else None
 
 
 def _roof(sheet: Hardware, model: Mapping[str, Any], precision: str, batch_size: int) -> _Roof | None:
-    peak = _peak(sheet, precision) if precision in _PEAKS else None
+    peak = _peak(sheet, precision)
     of_model = intensity(
         model.get("flops"), model.get("bytes"), model.get("parameters"), precision, batch_size
     )

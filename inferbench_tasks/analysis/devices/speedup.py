@@ -4,25 +4,27 @@ The objective is the latency of one user who asks the reference device one sampl
 configurations: L. Of each device, the reference too, the configuration with the largest throughput among those whose
 latency is at most L counts: speed-up = its samples/s / the reference's.
 
-Latencies have errors, so a configuration close to L keeps it with a probability: surely from ``certainty.SETTLED``
-on, possibly down to 1 - ``SETTLED``. With the 95% interval [l, h] of the ratio of two throughputs (``certainty``) the
-interval of a speed-up is
-
-    [max over sure i of min over possible j of l(i, j),  max over possible i of min over sure j of h(i, j)]
-
-over the device's configurations i and the reference's j: what stands on a configuration that may break the objective
-widens it. It begins at 0 where no configuration surely keeps it.
+How sure it is that a configuration keeps L, and what follows for the interval of a speed-up: ``places``. A device that
+keeps L only perhaps has no speed-up but an interval from 0, with the probability.
 """
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import SETTLED, Change
 from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike, in_order, stored
+from inferbench_tasks.analysis.devices.places import (
+    THROUGHPUT,
+    Place,
+    best_of,
+    interval,
+    places_of,
+    possibly_best,
+    throughput_of,
+)
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.systems.found import one_at_a_time
@@ -30,15 +32,17 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 
-THROUGHPUT = "throughput_samples_per_s"
 #: By which latency the objective can be.
 STATISTICS = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms")
 USUAL_STATISTIC, USUAL_REFERENCE = "p99_ms", "cpu"
+#: A part of a reference that tells the number of cores.
+_CORES = re.compile(r"(\d+(?:\.\d+)?) cores?")
 #: Column -> what it is, for people.
 MEANINGS = {
     "speedup": "samples/s of the device over those of the reference, each at the best of its configurations whose "
     "latency is at most bound_ms",
-    "ci95": "its 95% interval; it is wider where a configuration keeps the bound only perhaps",
+    "ci95": "its 95% interval; it is wider where a configuration keeps the bound only perhaps, and begins at 0 "
+    "without a speed-up where none is measured within it but one possibly is",
     "bound_ms": "the reference's latency, one user with one sample at a time: the objective for all",
     "keeps_slo_probability": "that the device's configuration really keeps the bound",
     "configuration": "the device's best one within the bound",
@@ -51,24 +55,6 @@ class Speedups:
 
     rows: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A configuration: its samples/s, its latency, and the probability that it keeps the objective."""
-
-    candidate: Candidate
-    throughput: float
-    latency_ms: float
-    keeps: float
-
-    @property
-    def sure(self) -> bool:
-        return self.keeps >= SETTLED
-
-    @property
-    def possible(self) -> bool:
-        return self.keeps >= 1 - SETTLED
 
 
 def of_stored(
@@ -124,12 +110,22 @@ def speedups(
 
 
 def matching(devices: Iterable[Device], reference: str) -> list[Device]:
-    """Those of that kind or name; the one with exactly that name where there is one."""
+    """Those of that kind, or whose name has each part between the commas; ``2 cores`` is their number and no part of
+    ``12 cores``. The one with exactly that name where there is one.
+    """
+    every = list(devices)
     wanted = reference.strip().casefold()
-    whole = [one for one in devices if wanted in (one.words.casefold(), one.name.casefold())]
-    if whole:
-        return whole
-    return [one for one in devices if wanted == one.kind or (wanted and wanted in one.words.casefold())]
+    for exact in ("words", "name"):
+        if whole := [one for one in every if wanted == getattr(one, exact).casefold()]:
+            return whole
+    parts = [part.strip() for part in wanted.split(",") if part.strip()]
+    return [one for one in every if wanted == one.kind or (parts and all(_has(one, part) for part in parts))]
+
+
+def _has(device: Device, part: str) -> bool:
+    if cores := _CORES.fullmatch(part):
+        return device.cores == float(cores[1])
+    return part in device.name.casefold()
 
 
 def _of_one(
@@ -148,15 +144,15 @@ def _of_one(
     alone = [
         one
         for one in devices[base]
-        if one_at_a_time(one.documents[0]) and one.mean(statistic) is not None and _throughput(one)
+        if one_at_a_time(one.documents[0]) and one.mean(statistic) is not None and throughput_of(one)
     ]
     if not alone:
         return f"no run of one user with one sample at a time on {base.words} has a {word}: there is no objective"
     quickest = min(alone, key=lambda one: (one.mean(statistic), one.key))
     bound_ms = quickest.mean(statistic)
     assert bound_ms is not None
-    places = {device: _places(group, quickest, statistic, judge) for device, group in devices.items()}
-    best = {device: _best(group, bound_ms) for device, group in places.items()}
+    places = {device: places_of(group, quickest, statistic, judge) for device, group in devices.items()}
+    best = {device: best_of(group, bound_ms) for device, group in places.items()}
     names = describe([one.candidate for one in best.values() if one is not None])
     rows = []
     for device in (base, *(each for each in devices if each != base)):
@@ -183,11 +179,12 @@ def _of_one(
             "reason": None,
         }
         if own is None:
-            row["reason"] = _why(places[device], word)
+            row |= _perhaps(places[device], places[base], judge, bound_ms)
+            row["reason"] = row["reason"] or _why(places[device], word)
         else:
             row |= {
                 "speedup": own.throughput / against.throughput,
-                "ci95": None if device == base else _interval(places[device], places[base], judge),
+                "ci95": None if device == base else interval(places[device], places[base], judge),
                 THROUGHPUT: own.throughput,
                 "latency_ms": own.latency_ms,
                 "keeps_slo_probability": own.keeps,
@@ -199,46 +196,22 @@ def _of_one(
     return rows
 
 
-def _places(group: Sequence[Candidate], base: Candidate, statistic: str, judge: Judge) -> list[_Place]:
-    objective = judge.estimate(base, statistic)
-    places = []
-    for one in group:
-        latency, throughput = one.mean(statistic), _throughput(one)
-        if latency is None or not throughput:
-            continue
-        # The objective is its own latency: no error of that counts against it.
-        keeps = 1.0 if one is base else Change.between(judge.estimate(one, statistic), objective).rises
-        places.append(_Place(one, throughput, latency, keeps))
-    return places
+def _perhaps(own: Sequence[Place], base: Sequence[Place], judge: Judge, bound_ms: float) -> dict[str, Any]:
+    """Of a device that was measured beyond the bound, but possibly keeps it: no figure, and how large it can be."""
+    one = possibly_best(own)
+    if one is None:
+        return {"latency_ms": min((place.latency_ms for place in own), default=None)}
+    return {
+        "ci95": [0.0, interval(own, base, judge)[1]],
+        "keeps_slo_probability": one.keeps,
+        "latency_ms": one.latency_ms,
+        THROUGHPUT: one.throughput,
+        "reason": f"possibly: {one.latency_ms:.4g} ms keep the bound of {bound_ms:.4g} ms with a probability of "
+        f"{one.keeps:.0%}",
+    }
 
 
-def _throughput(one: Candidate) -> float:
-    """Samples per second; 0 where a run lacks them."""
-    return one.mean(THROUGHPUT) or 0.0
-
-
-def _best(places: Sequence[_Place], bound_ms: float) -> _Place | None:
-    """The largest throughput within the bound; of equal ones the quickest."""
-    within = [one for one in places if one.latency_ms <= bound_ms]
-    return max(within, key=lambda one: (one.throughput, -one.latency_ms, one.candidate.key), default=None)
-
-
-def _interval(own: Sequence[_Place], base: Sequence[_Place], judge: Judge) -> list[float]:
-    """The module says how."""
-
-    def ratios(one: _Place, others: Iterable[_Place], end: int) -> float:
-        estimate = judge.estimate(one.candidate, THROUGHPUT)
-        return min(
-            math.exp(Change.between(judge.estimate(other.candidate, THROUGHPUT), estimate).interval()[end])
-            for other in others
-        )
-
-    sure, possible = [[one for one in base if one.sure], [one for one in base if one.possible]]
-    low = max((ratios(one, possible, 0) for one in own if one.sure), default=0.0)
-    return [low, max(ratios(one, sure, 1) for one in own if one.possible)]
-
-
-def _why(places: Sequence[_Place], word: str) -> str:
+def _why(places: Sequence[Place], word: str) -> str:
     if not places:
         return f"none of its runs has both a {word} and a throughput"
     quickest = min(places, key=lambda one: one.latency_ms)

@@ -115,7 +115,7 @@ def _more_charts(figure: str, evidence: Evidence) -> list[Chart]:
     if figure == "7":
         drawn = [devices.speedups(evidence.speedups.rows)]
     elif figure == "8":
-        drawn = [devices.costs(offer.rows) for offer in evidence.offers[:MOST_OFFERS]]
+        drawn = [devices.costs(offer.rows, offer.words) for offer in evidence.offers[:MOST_OFFERS]]
     return [chart for chart in drawn if chart is not None]
 
 

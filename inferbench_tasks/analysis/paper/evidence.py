@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from inferbench_tasks.analysis.devices.costs import MEASURED, Offer
+from inferbench_tasks.analysis.devices.costs import MEASURED, Offer, Row, doubts
 from inferbench_tasks.analysis.devices.speedup import Speedups
 from inferbench_tasks.analysis.paper.finding import Finding, both
 from inferbench_tasks.analysis.paper.scheduler import NO_LOG, Replayed
@@ -21,33 +21,67 @@ class Evidence:
 
 
 def faster_than_the_cpu(evidence: Evidence) -> Finding:
-    """Of each GPU and model: agrees where the interval of its speed-up is above 1, differs where it is below."""
-    rows = [row for row in evidence.speedups.rows if row["ci95"] and row["device_kind"] == "gpu"]
+    """Of each GPU and model: agrees where the interval of its speed-up is above 1, differs where it is below, or where
+    the GPU keeps the CPU's latency with no configuration; one that possibly keeps it decides nothing.
+    """
+    rows = [row for row in evidence.speedups.rows if row["device_kind"] == "gpu"]
+    rows = [row for row in rows if row["device"] != row["reference"]]
     if not rows:
-        return Finding("unmeasured", "no model was measured on a CPU, one user with one sample, and on a GPU")
-    findings = []
-    for row in rows:
-        low, high = row["ci95"]
-        text = f"{row['model']} on {row['device']}: {row['speedup']:.3g} times ({low:.3g} to {high:.3g})"
-        findings.append(Finding("agrees" if low > 1 else "differs" if high < 1 else "undecided", text))
-    return both(*findings)
+        none = "no model was measured on a CPU, one user with one sample, and on a GPU"
+        return Finding("unmeasured", "; ".join([none, *evidence.speedups.notes]))
+    return both(*(_faster(row) for row in rows))
+
+
+def _faster(row: Row) -> Finding:
+    text = f"{row['model']} on {row['device']}"
+    if row["ci95"] is None:
+        # Without figures it was not measured, which says nothing of the device.
+        return Finding(
+            "differs" if row["latency_ms"] is not None else "unmeasured", f"{text}: {row['reason']}"
+        )
+    low, high = row["ci95"]
+    if row["speedup"] is None:
+        return Finding("undecided", f"{text}: {row['reason']} (0 to {high:.3g} times)")
+    text += f": {row['speedup']:.3g} times ({low:.3g} to {high:.3g})"
+    return Finding("agrees" if low > 1 else "differs" if high < 1 else "undecided", text)
 
 
 def rates_differ(evidence: Evidence) -> Finding:
-    """Of each measured device that several providers have: whether an hour of it costs the same."""
-    rates: dict[str, dict[str, float]] = {}
+    """Of each measured device that several providers have: whether an hour of it costs the same, at each provider's
+    cheapest instance. Rates that nobody looked up, or of another product of the family, decide nothing.
+    """
+    of_devices: dict[str, list[Row]] = {}
     for offer in evidence.offers:
         for row in offer.rows:
             if row["basis"] == MEASURED:
-                rates.setdefault(row["device"], {})[row["provider"]] = row["usd_per_hour"]
-    findings = []
-    for device, of_providers in sorted(rates.items()):
-        if len(of_providers) > 1:
-            said = ", ".join(f"{name} {rate:.3g} USD/h" for name, rate in sorted(of_providers.items()))
-            same = len(set(of_providers.values())) == 1
-            findings.append(Finding("differs" if same else "agrees", f"{device}: {said}"))
-    if not findings:
+                of_devices.setdefault(row["device"], []).append(row)
+    findings = [_rates(device, rows) for device, rows in sorted(of_devices.items())]
+    if not (known := [finding for finding in findings if finding is not None]):
         return Finding(
             "unmeasured", "configs/prices.yaml has no second provider of a device that was measured here"
         )
-    return both(*findings)
+    return both(*known)
+
+
+def _rates(device: str, rows: Sequence[Row]) -> Finding | None:
+    """None where one provider has it."""
+    sure = _cheapest(row for row in rows if not doubts(row))
+    shown = sure if len(sure) > 1 else _cheapest(rows)
+    if len(shown) < 2:
+        return None
+    said = ", ".join(
+        " ".join([f"{name} {row['usd_per_hour']:.3g} USD/h", *(f"({word})" for word in doubts(row))])
+        for name, row in sorted(shown.items())
+    )
+    if len(sure) < 2:
+        return Finding("undecided", f"{device}: {said}")
+    same = len({row["usd_per_hour"] for row in sure.values()}) == 1
+    return Finding("differs" if same else "agrees", f"{device}: {said}")
+
+
+def _cheapest(rows: Iterable[Row]) -> dict[str, Row]:
+    """Provider -> its row."""
+    found: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row["usd_per_hour"]):
+        found.setdefault(row["provider"], row)
+    return found

@@ -1,9 +1,11 @@
 """Figure 15 from a scheduler's own log: what its jobs really took, and what they would have under the paper's policies.
 
 The log of one life of the real system's scheduler (``scheduling/*.jsonl`` in the data directory) has each job's
-submission, start and end. Its jobs are replayed with the lengths that they really had, the estimates that the scheduler
-had, and the cluster as it was; the policy that was really at work is replayed as well, to tell how well a replay agrees
-with what happened. Job completion time (JCT) = end - submission.
+submission, lease and end. All that held devices is replayed (``scheduling.life``) with the lengths that it really had,
+the estimates that the scheduler had, and the cluster as it was; compared are the completion times of the jobs that
+ended well. The policy that was really at work is replayed as well, to tell how well a replay agrees with what happened.
+Job completion time (JCT) = end - submission. Where runs were lost, what happened was under another load than any
+replay: it is left out.
 """
 
 from __future__ import annotations
@@ -15,11 +17,10 @@ from pathlib import Path
 from inferbench_tasks.analysis.charts.style import Chart, axis, chart, line
 from inferbench_tasks.analysis.paper.finding import Finding, shares
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.scheduling.life import Life, lived
 from inferbench_tasks.scheduling.outcome import Outcome
 from inferbench_tasks.scheduling.policies import POLICIES
-from inferbench_tasks.scheduling.recorded import as_it_was, read_trace
 from inferbench_tasks.scheduling.simulator import Simulator
-from inferbench_tasks.scheduling.trace import Trace
 
 #: The paper's two baselines and its scheduler.
 BASELINE, PAPER = "rr_fcfs", ("rr_fcfs", "rr_sjf", "qa_sjf")
@@ -30,67 +31,110 @@ NO_LOG = "no scheduler has run here: `inferbench up` keeps a log of each job, an
 
 @dataclass(frozen=True)
 class Replayed:
-    """``real``: what happened, under ``real.policy``; ``outcomes``: policy -> its replay."""
+    """``life``: what happened; ``outcomes``: policy -> its replay."""
 
     log: str
-    devices: int
-    real: Outcome
+    life: Life
     outcomes: dict[str, Outcome]
+
+    @property
+    def real(self) -> Outcome:
+        """What became of the jobs that are compared, under ``real.policy``."""
+        return self.life.real
+
+    @property
+    def devices(self) -> int:
+        """Of the cluster."""
+        return self.life.trace.devices
+
+    def jct_s(self, outcome: Outcome) -> list[float]:
+        """The completion times of the jobs that are compared."""
+        compared = self.life.compared
+        return outcome.jct_s(lambda job: job.job_id in compared)
+
+    def mean_jct_s(self, outcome: Outcome) -> float:
+        """Their mean."""
+        times = self.jct_s(outcome)
+        return sum(times) / len(times)
 
 
 def replayed(folder: Path) -> Replayed | str:
-    """Of the log with most jobs in the folder; why there is none."""
-    logs: list[tuple[int, str, Path, Trace]] = []
+    """Of the log with most jobs among those that can be replayed; why there is none."""
+    usable: list[tuple[int, str, Life]] = []
+    refused: list[tuple[int, str]] = []
     for path in sorted(folder.glob("*.jsonl")):
         try:
-            trace = read_trace(path, ())
+            life = lived(path)
         except InputError:  # nothing ended well in that life, or it ended before its first line did
             continue
-        logs.append((len(trace.jobs), path.name, path, trace))
-    if not logs:
-        return NO_LOG
-    jobs, name, path, trace = max(logs, key=lambda log: log[:2])
-    if not LEAST_JOBS <= jobs <= MOST_JOBS:
-        return (
-            f"the largest log of a scheduler here, {name}, has {jobs:,} jobs that ended well; replayed are "
-            f"{LEAST_JOBS} to {MOST_JOBS:,}"
-        )
-    if trace.devices < 2:
-        return f"the scheduler of {name} had one device: there was nothing to place"
-    real = as_it_was(path)
-    names = [*PAPER, *([real.policy] if real.policy in POLICIES and real.policy not in PAPER else [])]
-    outcomes = {policy: Simulator(trace, POLICIES.load(policy)()).run() for policy in names}
-    short = [policy for policy, outcome in outcomes.items() if len(outcome.jct_s()) < jobs]
+        jobs = len(life.compared)
+        if why := _why_not(path.name, life):
+            refused.append((jobs, why))
+        else:
+            usable.append((jobs, path.name, life))
+    if not usable:
+        return max(refused)[1] if refused else NO_LOG
+    jobs, name, life = max(usable, key=lambda log: log[:2])
+    policy = life.real.policy
+    names = [*PAPER, *([policy] if policy in POLICIES and policy not in PAPER else [])]
+    found = Replayed(name, life, {each: Simulator(life.trace, POLICIES.load(each)()).run() for each in names})
+    short = [each for each, outcome in found.outcomes.items() if len(found.jct_s(outcome)) < jobs]
     if short:
         return f"not every job of {name} ends when it is replayed under {', '.join(short)}: means would be of others"
-    return Replayed(name, trace.devices, real, outcomes)
+    return found
+
+
+def _why_not(name: str, life: Life) -> str | None:
+    jobs = len(life.compared)
+    if jobs < LEAST_JOBS or len(life.trace.jobs) > MOST_JOBS:
+        return (
+            f"the log of a scheduler here, {name}, has {jobs:,} jobs that ended well, of {len(life.trace.jobs):,} that "
+            f"ran; replayed are {LEAST_JOBS} to {MOST_JOBS:,}"
+        )
+    if life.trace.devices < 2:
+        return f"the scheduler of {name} had one device: there was nothing to place"
+    return None
 
 
 def judged(found: Replayed | str) -> Finding:
     """Whether the paper's scheduler completes these jobs sooner than its first baseline, by a tenth at least."""
     if isinstance(found, str):
         return Finding("unmeasured", found)
-    base, paper = (found.outcomes[name].mean_jct_s() for name in (BASELINE, "qa_sjf"))
+    base, paper = (found.mean_jct_s(found.outcomes[name]) for name in (BASELINE, "qa_sjf"))
     text = (
         f"{len(found.real.jobs):,} jobs on {found.devices} devices ({found.log}), mean completion time: replayed "
-        f"under RR+FCFS {{}} s, under QA+SJF {{}} s ({base / paper:.2f} times shorter); really "
-        f"{found.real.mean_jct_s():,.3g} s under {found.real.policy}"
+        f"under RR+FCFS {{}} s, under QA+SJF {{}} s ({base / paper:.2f} times shorter)"
     )
-    if (own := found.outcomes.get(found.real.policy)) is not None:
-        text += f", {own.mean_jct_s():,.3g} s when that is replayed"
-    return shares(base, paper, "lower", text)
+    return shares(base, paper, "lower", f"{text}; {_really(found)}{_beside(found.life)}")
+
+
+def _really(found: Replayed) -> str:
+    life, policy = found.life, found.real.policy
+    if life.lost:
+        return f"{life.lost:,} run(s) were lost, so what really happened, under {policy}, is not comparable"
+    said = f"really {found.real.mean_jct_s():,.3g} s under {policy}"
+    if (own := found.outcomes.get(policy)) is not None:
+        said += f", {found.mean_jct_s(own):,.3g} s when that is replayed"
+    return said
+
+
+def _beside(life: Life) -> str:
+    """What is load and not compared."""
+    counts = ((life.failed, "that failed or did not end"), (life.earlier, "from before the log"))
+    said = " and ".join(f"{count:,} {what}" for count, what in counts if count)
+    return f"; replayed as load, not in the means: {said}" if said else ""
 
 
 def charts(found: Replayed | str) -> list[Chart]:
-    """(a) the speed-up of the mean over RR+FCFS, (b) the CDF of the completion times; what happened is among them."""
+    """(a) the speed-up of the mean over RR+FCFS, (b) the CDF of the completion times, with what happened."""
     if isinstance(found, str):
         return []
     shown = [
         *((f"{name}, replayed", outcome) for name, outcome in found.outcomes.items()),
-        (f"{found.real.policy}, as it was", found.real),
+        *([] if found.life.lost else [(f"{found.real.policy}, as it was", found.real)]),
     ]
-    base = found.outcomes[BASELINE].mean_jct_s()
-    ratios = [base / outcome.mean_jct_s() for _, outcome in shown]
+    base = found.mean_jct_s(found.outcomes[BASELINE])
+    ratios = [base / found.mean_jct_s(outcome) for _, outcome in shown]
     bars = {
         "type": "bar",
         "x": [name for name, _ in shown],
@@ -112,7 +156,7 @@ def charts(found: Replayed | str) -> list[Chart]:
                     "mode": "lines",
                     "name": name,
                     "line": line(index),
-                    **_cdf(outcome.jct_s()),
+                    **_cdf(found.jct_s(outcome)),
                 }
                 for index, (name, outcome) in enumerate(shown)
             ],

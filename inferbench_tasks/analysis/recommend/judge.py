@@ -35,12 +35,14 @@ class Judge:
             self._pooled[figure] = pooled_ratio(samples)
         return estimate(candidate.values(figure), self._pooled[figure], _error_stated(candidate, figure))
 
-    def interval95(self, candidate: Candidate, figure: str) -> list[float]:
-        """Of the estimate; a share's within 0 and 1. One run's measure of answers has the interval that it states."""
+    def interval95(self, candidate: Candidate, figure: str, comparisons: int = 1) -> list[float]:
+        """Of the estimate, by so many comparisons; a share's within 0 and 1. One run's measure of answers has the
+        interval that it states.
+        """
         of = FIGURES.named(figure)
         if of.evaluated and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
             return list(own)
-        low, high = self.estimate(candidate, figure).interval95()
+        low, high = self.estimate(candidate, figure).interval95(comparisons)
         return [max(0.0, low), min(1.0, high)] if of.share and of.evaluated else [low, high]
 
     def beats(self, a: Candidate, b: Candidate, figure: str) -> float:

@@ -52,7 +52,9 @@ def devices(
         speedups=found,
         chart=charts.speedups(found.rows),
         speedup_meanings=of_devices.MEANINGS,
-        offers=[{"of": offer, "chart": charts.costs(offer.rows)} for offer in offers[:MOST_OFFERS]],
+        offers=[
+            {"of": offer, "chart": charts.costs(offer.rows, offer.words)} for offer in offers[:MOST_OFFERS]
+        ],
         more=max(0, len(offers) - MOST_OFFERS),
         cost_meanings=of_instances.MEANINGS,
         speedup_csv="/inferbench/api/speedup" + query(**asked, reference=reference, by=by),

@@ -36,9 +36,9 @@ def offer(users: int = 1) -> Offer:
 
 
 def predicted(**changes: Any) -> dict[str, Any]:
-    """40 ms for a request of four samples on two threads, from 20 to 80."""
+    """40 ms for a request of four samples on two threads of two cores, from 20 to 80."""
     return {
-        "model": "m", "digest": MODEL["digest"], "device": "New CPU", "threads": 2, "batch_size": 4,
+        "model": "m", "digest": MODEL["digest"], "device": "New CPU", "cores": 2, "threads": 2, "batch_size": 4,
         "coverage_ratio": 0.95, "predicted_ms": 40.0, "predicted_interval_ms": [20.0, 80.0],
         "calibrated_by": ["x", "y", "z"], "missing": 1, "unique": 9, **changes,
     }  # fmt: skip
@@ -46,15 +46,21 @@ def predicted(**changes: Any) -> dict[str, Any]:
 
 def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
     """100 samples/s on two of four vCPUs of 1.44 USD/h: 0.72 / 3,600 / 100 x 1,000 = 0.002, from 0.001 to 0.004. The
-    measured one's 0.36 makes 0.001. An instance with fewer vCPUs than threads is none.
+    measured one's 0.36 makes 0.001. Two cores of an instance of one vCPU are two of them, as where it was measured:
+    0.2 / 3,600 / 100 x 1,000 = 0.000556.
     """
     rows = with_predictions(offer(), [predicted()]).rows
-    assert [(row["instance"], row["basis"]) for row in rows] == [("i-old", MEASURED), ("i-new", BY_BRICKS)]
-    assert rows[0]["usd_per_1k_samples"] == pytest.approx(0.001)
-    new = rows[1]
+    assert [(row["instance"], row["basis"]) for row in rows] == [
+        ("i-small", BY_BRICKS),
+        ("i-old", MEASURED),
+        ("i-new", BY_BRICKS),
+    ]
+    assert rows[0]["usd_per_1k_samples"] == pytest.approx(0.2 / 360)
+    assert rows[1]["usd_per_1k_samples"] == pytest.approx(0.001)
+    new = rows[2]
     assert (new["usd_per_1k_samples"], new["throughput_samples_per_s"]) == (pytest.approx(0.002), 100.0)
     assert new["ci95"] == pytest.approx([0.001, 0.004])
-    assert new["device"] == "New CPU, 2 thread(s)" and new["price"] == "2025, unverified"
+    assert new["device"] == "New CPU, 2 cores, 2 thread(s)" and new["price"] == "2025, unverified"
     assert (
         "95% of its time measured" in new["rests_on"] and "what a server adds is not in it" in new["rests_on"]
     )
@@ -70,7 +76,7 @@ def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
         ({"calibrated_by": []}, "nothing calibrates it"),
         ({"predicted_interval_ms": [0.0, 80.0]}, "reaches down to nothing"),
         ({"device": "Unpriced"}, "no instance with it"),
-        ({"threads": 8}, "no instance with it and as many vCPUs"),
+        ({"cores": 0}, "how many cores it had is not known"),
     ],
 )
 def test_what_is_not_covered_has_no_row_and_says_why(changes: dict[str, Any], why: str) -> None:
@@ -78,6 +84,13 @@ def test_what_is_not_covered_has_no_row_and_says_why(changes: dict[str, Any], wh
     found = with_predictions(offer(), [predicted(**changes)])
     assert [row["basis"] for row in found.rows] == [MEASURED]
     assert why in found.notes[-1] and found.notes[-1].startswith("not predicted: ")
+
+
+def test_all_cores_are_paid_measured_or_predicted() -> None:
+    """One thread of four cores costs four vCPUs, 1.44 USD/h: 0.004; the measured one pays its two cores too."""
+    rows = with_predictions(offer(), [predicted(threads=1, cores=4)]).rows
+    costs = {row["instance"]: row["usd_per_1k_samples"] for row in rows}
+    assert costs["i-new"] == pytest.approx(0.004) and costs["i-old"] == pytest.approx(0.001)
 
 
 def test_a_measured_processor_is_not_predicted_too() -> None:

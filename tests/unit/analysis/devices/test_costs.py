@@ -10,7 +10,7 @@ import pytest
 
 from inferbench_tasks.analysis.devices.costs import BY_ROOFLINE, MEASURED, Offer, offers
 from inferbench_tasks.analysis.devices.roofline import Foretold, Measured, foretold
-from inferbench_tasks.catalogue import CONFIG_DIR
+from inferbench_tasks.catalogue import CONFIG_DIR, prices_for
 from tests.unit.analysis.devices.builders import CPU, T4, run
 
 HARDWARE = """rows:
@@ -172,3 +172,63 @@ def test_refusals_are_said_with_their_instances_and_invalid_runs_count_for_nothi
     assert "i-d" not in {row["instance"] for row in offer.rows}
     assert any(note.startswith("not predicted: P i-d: ") and "there are 2" in note for note in offer.notes)
     assert offers([run("C", gpu("C"), 5.0, 500.0, verdict="failed: load, died")]) == []
+
+
+def test_the_price_of_the_best_of_two_has_a_wider_interval() -> None:
+    """Two comparisons at 3 degrees: t = 4.176535: 500 +- 104.41 samples/s, at 1.8 USD/h."""
+    documents = [run("slow", gpu("A"), 5.0, 100.0) | {"submission": {"name": "s", "digest": "x"}}, *on("A")]
+    row = one(documents).rows[0]
+    assert row["run"] == "A"
+    assert row["ci95"] == pytest.approx([0.5 / 604.41, 0.5 / 395.59], rel=1e-4)
+
+
+def test_no_roofline_rests_on_a_server_that_merges_requests() -> None:
+    """A merged run of A is priced at its 900/s; predicted is by the 500/s without, or by nothing."""
+    merging = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
+    merged = run("merged", gpu("A"), 5.0, 900.0, model=COSTS, **merging) | {
+        "submission": {"name": "s", "digest": "x"}
+    }
+    others = [*on("B", per_s=1000.0), *on("C", per_s=2000.0)]
+    rows = {(row["instance"], row["provider"]): row for row in one([merged, *on("A"), *others]).rows}
+    assert rows["i-a", "Q"]["run"] == "merged"
+    assert rows["i-d", "P"]["throughput_samples_per_s"] == pytest.approx(4000.0)
+    offer = one([merged, *others])
+    assert "i-d" not in {row["instance"] for row in offer.rows}
+    assert any("A, 4 cores: its server merges requests" in note for note in offer.notes)
+
+
+def test_more_than_the_roof_is_refused() -> None:
+    """4,000/s on A, whose roof is 1,000: what ran is not what was counted."""
+    measured = [Measured("A", 4000.0, COSTS), Measured("B", 500.0, COSTS), Measured("C", 500.0, COSTS)]
+    assert "A reached 400% of its roof" in str(foretold("D", measured, "fp32", 1))
+
+
+def test_gpus_without_tensor_cores_for_a_type_have_no_roof_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the shipped table: bf16 neither on V100, T4 nor P4, fp16 not on P4; fp32 everywhere."""
+    monkeypatch.delenv(CONFIG_DIR)
+    for device, refused in (("Tesla V100", ["bf16"]), ("Tesla T4", ["bf16"]), ("Tesla P4", ["fp16", "bf16"])):
+        for precision in ("fp32", "fp16", "bf16"):
+            said = foretold(device, [], precision, 1)
+            assert ("no bandwidth and" in str(said)) == (precision in refused), (device, precision, said)
+
+
+def test_weights_have_to_fit_into_the_instances_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 thousand million weights are 20 GB: too much for the 16 GB of a p3.2xlarge, though there is a V100 of 32; a
+    PCIe card or one of 32 GB is none of its.
+    """
+    monkeypatch.delenv(CONFIG_DIR)
+    large = {"flops": 4 * 10**12, "bytes": 24 * 10**9, "parameters": 5 * 10**9}
+    measured = [
+        Measured(name, 2.0, large) for name in ("NVIDIA A10G", "NVIDIA H100 80GB HBM3", "A100-SXM4-80GB")
+    ]
+    (price,) = [row for row in prices_for("gpu", "Tesla V100-SXM2-16GB") if row.provider == "AWS"]
+    said = foretold(price.device, measured, "fp32", 8, price.memory_gb)
+    assert "do not fit into its 16 GB" in str(said)
+    for name in ("Tesla V100-PCIE-32GB", "Tesla V100-PCIE-16GB", "Tesla V100-SXM2-32GB"):
+        assert prices_for("gpu", name) == []
+
+
+def test_a_processor_of_unknown_cores_has_no_price() -> None:
+    """Its share of the instance is not known: a note instead of the whole instance's price."""
+    offer = one([run("old", {**CPU, "cores": None}, 5.0, 100.0)])
+    assert offer.rows == [] and any("from before cores were stored" in note for note in offer.notes)

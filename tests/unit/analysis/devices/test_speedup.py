@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.devices.speedup import Speedups, known_statistic, speedups
+from inferbench_tasks.analysis.devices.alike import Device, in_order
+from inferbench_tasks.analysis.devices.speedup import Speedups, known_statistic, matching, speedups
 from inferbench_tasks.errors import InputError
 from tests.unit.analysis.devices.builders import CPU, T4, run
 
@@ -79,6 +80,42 @@ def test_of_equal_throughputs_the_quicker_counts() -> None:
         run("slow", T4, 5.0, 400.0, batch=8), run("quick", T4, 4.0, 400.0, batch=4),
     ]  # fmt: skip
     assert by_device(speedups(documents))["Tesla T4"]["run"] == "quick"
+
+
+def test_one_that_possibly_keeps_the_objective_has_no_figure_but_an_interval() -> None:
+    """4,000/s in 10.01 of 10 ms is kept with 49%: no speed-up, and at most 40 times exp(0.173) = 47.556."""
+    gpu = by_device(speedups([run("alone", CPU, 10.0, 100.0), run("late", T4, 10.01, 4000.0, batch=8)]))[
+        "Tesla T4"
+    ]
+    assert gpu["speedup"] is None and gpu["run"] is None
+    assert gpu["ci95"] == [0.0, pytest.approx(47.556, rel=1e-4)]
+    assert gpu["keeps_slo_probability"] == pytest.approx(0.495, abs=0.001)
+    assert gpu["reason"] == "possibly: 10.01 ms keep the bound of 10 ms with a probability of 49%"
+
+
+def test_the_best_of_many_has_a_wider_interval() -> None:
+    """Three that surely keep 10 ms with 110/s each: t(1 - 0.025/3, 6) = 3.287456, so 1.1 x exp(-0.232458) = 0.8718.
+    One alone has 1.1 x exp(-0.173024) = 0.9252.
+    """
+    many = [run(f"g{batch}", T4, 5.0, 110.0, batch=batch) for batch in (2, 4, 8)]
+    for own, low in ((many, 0.8718), (many[:1], 0.9252)):
+        gpu = by_device(speedups([run("alone", CPU, 10.0, 100.0), *own]))["Tesla T4"]
+        assert gpu["ci95"][0] == pytest.approx(low, abs=1e-4)
+        assert gpu["ci95"][1] == pytest.approx(1.1 * math.exp(HALF), rel=1e-5)
+
+
+def test_cores_of_a_reference_are_matched_exactly_and_each_part_by_itself() -> None:
+    """``EPYC, 2 cores`` is the one with 2, not with 12 or with as many as nobody knows."""
+    devices = [Device("cpu", "AMD EPYC 7R32", cores) for cores in (2.0, 12.0, None)]
+    assert matching(devices, "EPYC, 2 cores") == [devices[0]]
+    assert matching(devices, "12 cores") == [devices[1]]
+    assert matching(devices, "epyc") == devices and matching(devices, " , ") == []
+
+
+def test_devices_without_cores_and_with_are_in_order() -> None:
+    """Of one name: unknown first, then 2 before 10."""
+    devices = [Device("cpu", "c", 10.0), Device("cpu", "c", 2.0), Device("cpu", "c", None)]
+    assert [one.cores for one in in_order(devices)] == [None, 2.0, 10.0]
 
 
 def test_a_device_that_keeps_no_bound_says_so() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from inferbench_tasks.analysis.devices.costs import offers
 from inferbench_tasks.analysis.devices.speedup import speedups
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
 from inferbench_tasks.analysis.paper.compose import make_page
 from inferbench_tasks.analysis.paper.evidence import Evidence
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.catalogue import CONFIG_DIR
 from tests.report_page import charts_of
 from tests.unit.analysis.builders import named, records, view
 from tests.unit.analysis.devices.builders import CPU, T4, run
@@ -34,12 +37,47 @@ def test_a_gpu_is_faster_than_the_cpu_by_its_interval() -> None:
     assert judged(claim, {}, Evidence(only_cpus)).kind == "unmeasured"
 
 
+def test_a_gpu_that_does_not_keep_the_latency_counts() -> None:
+    """Beyond it: differs, though another is faster; possibly within: undecided; without rows the notes say why."""
+    claim = _claim("7(c)")
+    base, late = run("cpu", CPU, 10.0, 100.0), {**T4, "name": "late"}
+    quick = run("gpu", T4, 5.0, 400.0)
+    for latency_ms, kind in ((12.0, "differs"), (10.01, "undecided")):
+        found = judged(claim, {}, Evidence(speedups([base, quick, run("late", late, latency_ms, 400.0)])))
+        assert found.kind == kind and "late, 4 cores: " in found.text
+    alone = judged(claim, {}, Evidence(speedups([run("cpu", CPU, 10.0, 100.0, users=8), quick])))
+    assert alone.kind == "unmeasured" and "no run of one user with one sample" in alone.text
+
+
 def test_providers_rates_are_those_of_a_measured_device() -> None:
-    """A T4 has two providers in the catalogue; a CPU one."""
+    """A T4 has two providers in the catalogue, but nobody looked their rates up: undecided. A CPU has one."""
     claim = _claim("8(b)", "hourly rates")
     found = judged(claim, {}, Evidence(offers=offers([run("gpu", T4, 5.0, 100.0)])))
-    assert found.kind == "agrees" and "AWS 0.526 USD/h, Google Cloud 0.54 USD/h" in found.text
+    assert found.kind == "undecided"
+    assert "AWS 0.526 USD/h (unverified), Google Cloud 0.54 USD/h (unverified)" in found.text
     assert judged(claim, {}, Evidence(offers=offers([run("cpu", CPU, 5.0, 9.0)]))).kind == "unmeasured"
+
+
+@pytest.mark.parametrize(("rate", "kind"), [(2.0, "agrees"), (1.0, "differs")])
+def test_each_providers_cheapest_instance_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, kind: str
+) -> None:
+    """P has the T4 at 1 and at 3 USD/h: 1 counts against Q's; a rate of 0.1 that nobody looked up does not."""
+    row = (
+        "  - {provider: %s, instance: i%d, region: r, kind: gpu, device: T4, match: T4, usd_per_hour: %s, %s}"
+    )
+    dated = 'source: s, date: "2025"'
+    rates = (
+        ("P", 1.0, dated),
+        ("P", 3.0, dated),
+        ("Q", rate, dated),
+        ("Q", 0.1, f"unverified: true, {dated}"),
+    )
+    lines = [row % (name, at, usd, more) for at, (name, usd, more) in enumerate(rates)]
+    (tmp_path / "prices.yaml").write_text("\n".join(["rows:", *lines]))
+    monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
+    found = judged(_claim("8(b)", "hourly rates"), {}, Evidence(offers=offers([run("gpu", T4, 5.0, 100.0)])))
+    assert found.kind == kind and f"P 1 USD/h, Q {rate:g} USD/h" in found.text
 
 
 def test_both_servers_of_figure_12_are_asked_each_its_own_sentence() -> None:
@@ -91,7 +129,7 @@ def test_the_page_draws_speed_ups_and_costs(tmp_path: Path) -> None:
     documents = [run("cpu", CPU, 10.0, 100.0), run("gpu", T4, 5.0, 400.0)]
     path = tmp_path / "paper.html"
     words = make_page(path, {}, {}, Evidence(speedups(documents), offers(documents)))
-    assert "2 agrees" in words
+    assert "1 agrees, 1 undecided" in words
     drawn = charts_of(path.read_text())
     assert any(trace["x"] == [4.0] for chart in drawn.values() for trace in chart["data"])
     assert any("g4dn.xlarge" in str(trace["y"]) for chart in drawn.values() for trace in chart["data"])

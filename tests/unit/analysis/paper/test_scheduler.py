@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.analysis.paper.scheduler import NO_LOG, Replayed, charts, judged, replayed
+from inferbench_tasks.scheduling.decisions import Place
 from inferbench_tasks.scheduling.eventlog import EventLog
-from inferbench_tasks.scheduling.events import Finished, LeaseGranted, NodeUp, Submitted
+from inferbench_tasks.scheduling.events import Event, Finished, InfraFailed, LeaseGranted, NodeUp, Submitted
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
-from inferbench_tasks.scheduling.recorded import as_it_was
 from inferbench_tasks.scheduling.simulator import Simulator
 from inferbench_tasks.scheduling.trace import Trace, TraceJob, cluster
 
@@ -66,22 +66,60 @@ def test_what_no_policy_can_show_is_not_measured(tmp_path: Path, count: int, dev
     assert judged(found).kind == "unmeasured" and charts(found) == []
 
 
-def test_what_happened_is_read_as_it_was(tmp_path: Path) -> None:
-    """By hand: a waits 2 s and runs 3, b is lost once and ends 9 s after its submission; c failed and is no part."""
-    path, policy = tmp_path / "log.jsonl", POLICIES.load("qa_sjf")()
+def test_what_cannot_be_replayed_hides_no_smaller_log(tmp_path: Path) -> None:
+    """The larger log is of one device: the smaller one is replayed."""
+    logged(tmp_path / "few.jsonl", 20)
+    logged(tmp_path / "many.jsonl", 40, "1")
+    found = replayed(tmp_path)
+    assert isinstance(found, Replayed) and found.log == "few.jsonl"
+
+
+def by_hand(path: Path, *more: Event) -> None:
+    """Two jobs that fail hold both devices for 1,000 s; then ten pairs of 10 s, all submitted at 0."""
+    policy = POLICIES.load("qa_sjf")()
+    names = [("f0", "n", 0.0, 1000.0), ("f1", "m", 0.0, 1000.0)]
+    names += [
+        (f"j{at:02d}", "nm"[at % 2], start, start + 10.0)
+        for at in range(20)
+        for start in [1000.0 + at // 2 * 10]
+    ]
+    submitted = [Submitted(0.0, job(name, end - start)) for name, _, start, end in names]
+    happened: list[Event] = []
+    for name, node, start, end in names:
+        happened += [LeaseGranted(start, name, node, (0,)), Finished(end, name, name.startswith("j"))]
+    order = sorted([*happened, *more], key=lambda event: (event.at_s, isinstance(event, LeaseGranted)))
     with path.open("w") as file:
         log = EventLog(file, policy.name, policy.params)
-        for event in (
-            NodeUp(0.0, "n", "any", 1),
-            Submitted(1.0, job("a", 3.0, 1.0)), Submitted(1.0, job("b", 3.0, 1.0)),
-            Submitted(1.0, job("c", 1.0, 1.0)),
-            LeaseGranted(3.0, "a", "n", (0,), 1), Finished(6.0, "a", True, 1),
-            LeaseGranted(6.0, "b", "n", (0,), 2), LeaseGranted(7.0, "b", "n", (0,), 3),
-            Finished(10.0, "b", True, 3),
-            LeaseGranted(10.0, "c", "n", (0,), 4), Finished(11.0, "c", False, 4),
-        ):  # fmt: skip
+        for event in (NodeUp(0.0, "n", "any", 1), NodeUp(0.0, "m", "any", 1), *submitted):
             log.event(event)
-    outcome = as_it_was(path)
-    assert outcome.policy == "qa_sjf"
-    jobs = [(one.job_id, one.jct_s, one.wait_s, one.runs) for one in outcome.jobs]
-    assert jobs == [("a", 5.0, 2.0, 1), ("b", 9.0, 6.0, 2)]
+        log.decided(0.0, [Place(name, node, (0,), end, "") for name, node, _, end in names])
+        for event in order:
+            log.event(event)
+
+
+def test_failed_jobs_are_load_and_in_no_mean(tmp_path: Path) -> None:
+    """What held the devices for 1,000 s is replayed: under RR+FCFS pair k ends at 1,000 + 10 k, as it did: 1,055 s
+    on average. The shortest first end at 10 to 100 s, 55 on average.
+    """
+    by_hand(tmp_path / "log.jsonl")
+    found = replayed(tmp_path)
+    assert isinstance(found, Replayed)
+    assert found.real.mean_jct_s() == pytest.approx(1055.0)
+    assert found.mean_jct_s(found.outcomes["rr_fcfs"]) == pytest.approx(1055.0)
+    assert found.mean_jct_s(found.outcomes["qa_sjf"]) == pytest.approx(55.0)
+    assert "really 1.06e+03 s" in judged(found).text and "2 that failed or did not end" in judged(found).text
+    assert len(charts(found)[1]["data"]) == 4
+
+
+def test_lost_runs_leave_no_picture_of_what_happened(tmp_path: Path) -> None:
+    """A run that was lost held its device for longer than any replay knows."""
+    by_hand(
+        tmp_path / "log.jsonl", Submitted(1100.0, job("x", 10.0, 1100.0)), LeaseGranted(1100.5, "x", "n", (0,)),
+        InfraFailed(1105.0, "x"), LeaseGranted(1106.0, "x", "n", (0,)), Finished(1116.0, "x"),
+    )  # fmt: skip
+    found = replayed(tmp_path)
+    assert isinstance(found, Replayed) and found.life.lost == 1
+    assert "is not comparable" in judged(found).text
+    assert [trace["name"] for trace in charts(found)[1]["data"]] == [
+        f"{name}, replayed" for name in found.outcomes
+    ]

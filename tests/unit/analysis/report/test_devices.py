@@ -37,3 +37,20 @@ def test_one_device_has_no_section() -> None:
     runs = [one("a", CPU, 10.0, 100.0), one("b", CPU, 5.0, 100.0, 8)]
     assert devices.speedups_of(runs).rows == []
     assert "Devices" not in [section.title for section in sections(runs)]
+
+
+def test_what_cannot_stand_beside_others_is_no_reference() -> None:
+    """A CPU's run that is not valid, or with requests that come by themselves, and a GPU's: a report without a section,
+    and with a second GPU one over the first that has one user.
+    """
+    open_loop = view(
+        records(10.0),
+        "cpu",
+        job={"load__arrivals": {"kind": "poisson", "rate_rps": 50.0}},
+        device=CPU,
+        model=MODEL,
+    )
+    other = {**T4, "name": "Tesla V100"}
+    assert devices.speedups_of([open_loop, one("gpu", T4, 5.0, 100.0)]).rows == []
+    found = devices.speedups_of([open_loop, one("gpu", T4, 5.0, 100.0), one("v100", other, 4.0, 100.0)])
+    assert [row["device"] for row in found.rows] == ["Tesla T4, 4 cores", "Tesla V100, 4 cores"]

@@ -1,0 +1,47 @@
+"""The bars of devices side by side: what is said of each, and that no two say the same of different things."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.charts import devices
+from inferbench_tasks.analysis.devices.costs import offers
+from inferbench_tasks.analysis.devices.speedup import speedups
+from tests.unit.analysis.devices.builders import CPU, T4, run
+
+XEON = {"kind": "cpu", "name": "Xeon", "cores": 2.0}
+
+
+def test_each_bar_names_its_reference_and_content_where_they_differ() -> None:
+    """One name and precision, two contents, each over another CPU: four different labels would else be two."""
+    other = {"source_digest": "77" * 32}
+    documents = [
+        run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0),
+        run("c", XEON, 10.0, 50.0, model=other), run("d", T4, 5.0, 400.0, model=other),
+    ]  # fmt: skip
+    drawn = devices.speedups(speedups(documents).rows)
+    assert drawn is not None
+    assert drawn["data"][0]["y"] == [
+        "m, fp32 (5c5c5c5c): Tesla T4, 4 cores over AMD EPYC 7R32, 2 cores",
+        "m, fp32 (77777777): Tesla T4, 4 cores over Xeon, 2 cores",
+    ]
+    assert "Speed-up over each reference" in str(drawn["layout"]["title"])
+
+
+def test_what_keeps_the_bound_not_or_possibly_has_its_place() -> None:
+    """400/s are 4 times; in 10.01 of 10 ms possibly, from 0; in 12 ms not."""
+    late, never = {**T4, "name": "late"}, {**T4, "name": "never"}
+    documents = [run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0), run("c", late, 10.01, 400.0),
+                 run("d", never, 12.0, 400.0)]  # fmt: skip
+    drawn = devices.speedups(speedups(documents).rows)
+    assert drawn is not None
+    (trace,) = drawn["data"]
+    assert (trace["x"], trace["text"]) == ([4.0, 0.0, 0.0], ["4x", "possibly", "none"])
+    assert trace["error_x"]["array"][1] > 4 and trace["error_x"]["array"][2] == 0
+
+
+def test_costs_say_of_what_they_are_and_what_nobody_looked_up() -> None:
+    """Two loads have two titles; the T4's rates were not looked up."""
+    documents = [run("a", T4, 5.0, 400.0), run("b", T4, 5.0, 800.0, users=8)]
+    drawn = [devices.costs(offer.rows, offer.words) for offer in offers(documents)]
+    titles = {str(chart["layout"]["title"]) for chart in drawn if chart}
+    assert len(titles) == 2 and all("m, fp32 (5c5c5c5c)" in title for title in titles)
+    assert drawn[0] is not None and all(label.endswith(", unverified") for label in drawn[0]["data"][0]["y"])
