@@ -71,6 +71,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     levels: list[Level] = list(LEVELS[: depth + 1])
     # Layers' times are those without instruments below them (XSP's leveled profiling).
     kept: list[Level] = ["layer", "library"] if deepest == "library" else [levels[-1]]
+    reached = ceilings(ctx) if deepest == "library" else None
     rounds: list[dict[Level, float]] = []
     deep: list[tuple[int, Level, Traced]] = []
     for number in range(spec.rounds):
@@ -97,7 +98,8 @@ def traced(inp: Input, ctx: Context) -> Output:
     clocks = [each.clock for each in assembled if each.clock]
     document = {
         "levels": levels,
-        "requests": sum(len(found.asked) for _, _, found in deep),
+        # With several levels kept each request was asked with the instruments of each.
+        "requests": sum(len(found.asked) for _, level, found in deep if level == kept[0]),
         "rounds": spec.rounds,
         "spans": len(spans),
         "defects": defects,
@@ -110,8 +112,8 @@ def traced(inp: Input, ctx: Context) -> Output:
         "layers": layers.as_dict() if layers else None,
         "checks": checks(spans, layers, defects),
     }
-    if deepest == "library":
-        document["ceilings"] = ceilings(ctx)
+    if reached is not None:
+        document["ceilings"] = reached
     return Output(document=document, spans_path=str(path))
 
 
@@ -120,9 +122,9 @@ def ceilings(ctx: Context) -> dict[str, Any]:
     from dataclasses import asdict
 
     from inferbench_tasks.analysis.report.ceilings import measured_ceilings
-    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.monitors.environment import hardware
 
     try:
-        return asdict(measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"]))
-    except InferBenchError as error:
+        return asdict(measured_ceilings(ctx.cache_dir("roofline"), hardware()["cpu"]))
+    except (InferBenchError, OSError) as error:
         return {"problem": str(error)}

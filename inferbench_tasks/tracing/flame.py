@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.tracing.columns import Columns, depths
+from inferbench_tasks.tracing.own_times import own_times, unnumbered
 
 #: So many frames are told, the longest; and of so many spans within each other the outer ones.
 MOST_FRAMES, MOST_DEEP = 5_000, 200
@@ -18,7 +19,7 @@ MOST_FRAMES, MOST_DEEP = 5_000, 200
 
 def flame_graph(columns: Columns, levels: Collection[str] | None = None, trace: str = "") -> dict[str, Any]:
     """``frames``, outer ones before those in them: ``parent`` (a frame's place, -1 of none), ``spans`` (how many),
-    ``total_ns``, and ``self_ns``, which is the total less what lies in it: below 0 where that overlaps.
+    ``total_ns``, and ``self_ns``: the part of it in which nothing ran that lies in it, see ``own_times``.
 
     ``levels``: only spans of these, None: of all. ``trace``: of this request alone. ``spans``: of how many;
     ``left_out``: of how many not, for ``MOST_DEEP`` and ``MOST_FRAMES``.
@@ -26,12 +27,11 @@ def flame_graph(columns: Columns, levels: Collection[str] | None = None, trace: 
     kept, above = columns.within(levels)
     if trace:
         kept = kept & (columns.trace == (columns.traces.index(trace) if trace in columns.traces else -1))
-    own_ns = columns.duration_ns.copy()
-    inner = kept & (above >= 0)
-    np.subtract.at(own_ns, above[inner], columns.duration_ns[inner])
+    own_ns = own_times(columns.start_ns, columns.duration_ns, np.where(kept, above, -1))
     frames: list[dict[str, Any]] = []
-    what = (columns.level * len(columns.types) + columns.type) * len(columns.names) + columns.name
-    alike = len(columns.levels) * len(columns.types) * len(columns.names)
+    names, name = unnumbered(columns)
+    what = (columns.level * len(columns.types) + columns.type) * len(names) + name
+    alike = len(columns.levels) * len(columns.types) * len(names)
     #: The row of a span -> its frame.
     frame_of = np.full(len(columns), -1)
     chosen = np.flatnonzero(kept)
@@ -61,7 +61,7 @@ def flame_graph(columns: Columns, levels: Collection[str] | None = None, trace: 
                     "parent": int(outer[first[at]]),
                     "depth": depth,
                     "level": columns.levels[columns.level[row]],
-                    "name": columns.names[columns.name[row]],
+                    "name": names[name[row]],
                     "type": columns.types[columns.type[row]],
                     "spans": int(counts[at]),
                     "total_ns": int(totals[at]),

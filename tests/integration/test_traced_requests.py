@@ -127,6 +127,7 @@ def test_kernels_are_seen_where_they_are_asked_for(tmp_path: Path) -> None:
     spans = list(spans_of(pq.read_table(output.spans_path)))
     asked = [span.attributes["instrumented"] for span in spans if span.parent < 0]
     assert sorted(asked) == ["layer"] * REQUESTS + ["library"] * REQUESTS
+    assert output.document["requests"] == REQUESTS
     assert not any(span.level == "library" for span in without_deeper(spans))
     plain = [span for span in without_deeper(spans) if span.level == "layer"]
     # OpenVINO tells means of all runs: one request of each level has the layers.

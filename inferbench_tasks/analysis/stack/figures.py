@@ -46,12 +46,12 @@ def bars(
 
 def roofline(rows: Sequence[Mapping[str, Any]], name: str, kernels: Kernels, title: str) -> Chart:
     """A point for each row with both rates; it takes ceilings. ``name``: the column that calls it."""
-    ceilings, threads = kernels.ceilings, kernels.threads
+    ceilings = kernels.ceilings
     assert ceilings is not None, "asked only where nothing is missing"
-    points = [row for row in rows if row["flop_per_byte"] and row["gflop_per_s"]]
+    points = [row for row in rows if row["of_roof_ratio"]]  # others are not of this roof, or took no time
     xs = [row["flop_per_byte"] for row in points]
     x = np.geomspace(min([*xs, 0.1]) / 2, max([*xs, 100]) * 2, 100)
-    roof = ceiling(x, ceilings.gflops * threads, ceilings.gb_s * threads, origin(ceilings, threads), "solid")
+    roof = ceiling(x, ceilings.gflops, ceilings.gb_s, origin(ceilings, 1), "solid")
     dots = {
         "type": "scatter",
         "mode": "markers",

@@ -32,6 +32,14 @@ class KernelAnalysis(Analysis):
             return "FLOPs and bytes of kernels, which oneDNN tells of its primitives: none of these ran in a layer"
         if self.needs_ceilings and kernels.ceilings is None:
             return f"the ceilings of the machine that was traced: {kernels.no_ceilings}"
+        if self.needs_ceilings and not any(
+            each.flops and each.work.bound(kernels.ceilings) for each in kernels.kernels
+        ):
+            types = sorted({each.data_type or "not known" for each in kernels.kernels if each.flops})
+            return (
+                "kernels that multiply matrices in fp32, which the machine's FLOP/s are of: the types of those that "
+                f"ran: {', '.join(types)}"
+            )
         return None
 
     def rows(self, subject: Subject) -> Rows:
@@ -57,10 +65,11 @@ def _there(subject: Subject) -> Kernels:
 
 
 def counted(works: Sequence[Work]) -> tuple[Work, float]:
-    """Those together whose FLOPs and bytes are both known, and their share of the time of all."""
+    """Those together whose FLOPs and bytes are both known, and their share of the time of all; of none nothing is
+    known."""
     known = [each for each in works if each.flops is not None and each.bytes is not None]
     whole = sum(each.ms for each in works)
-    part = total(known)
+    part = total(known) if known else Work(0.0, None, None)
     return part, part.ms / whole if whole else 0.0
 
 

@@ -26,7 +26,6 @@ class KernelMetrics(KernelAnalysis):
         rows: Rows = []
         for layer in kernels.layers:
             work, ratio = counted([each.work for each in kernels.of_layer(layer)])
-            figures = work.columns(kernels.ceilings)
             rows.append(
                 {
                     "place": layer.order,
@@ -34,7 +33,7 @@ class KernelMetrics(KernelAnalysis):
                     "type": layer.type,
                     "ms": work.ms,
                     "counted_ratio": ratio,
-                    **(figures if work.ms else dict.fromkeys(figures)),
+                    **work.columns(kernels.ceilings),
                 }
             )
         return rows
@@ -45,9 +44,11 @@ class KernelMetrics(KernelAnalysis):
         most = max(rows, key=lambda row: int(row["flops"]))
         whole = sum(row["flops"] for row in rows)
         _, ratio = counted([each.work for each in kernels.kernels])
+        # A mean of 0 ns has no rate: so short a time can't be told from none.
+        rate = "" if most["gflop_per_s"] is None else f", at {most['gflop_per_s']:.3g} GFLOP/s"
         return (
-            f"{most['layer']} calculates most, {most['flops'] / whole:.0%} of {whole / 1e9:.4g} GFLOP, at "
-            f"{most['gflop_per_s'] or 0:.3g} GFLOP/s; FLOPs and bytes are known of {ratio:.0%} of the kernels' time."
+            f"{most['layer']} calculates most, {most['flops'] / whole:.0%} of {whole / 1e9:.4g} GFLOP{rate}; FLOPs "
+            f"and bytes are known of {ratio:.0%} of the kernels' time."
         )
 
     def figure(self, subject: Subject) -> Chart:

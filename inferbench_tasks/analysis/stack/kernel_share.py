@@ -9,6 +9,8 @@ from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
 from inferbench_tasks.analysis.stack.kernels import Kernels
 
 _ONEDNN = "oneDNN"
+#: Sums of means differ by less, from rounding alone.
+_ROUNDING_MS = 1e-9
 
 
 class KernelShare(KernelAnalysis):
@@ -19,7 +21,8 @@ class KernelShare(KernelAnalysis):
     title = "Kernels against other time by layer"
     formula = (
         "of layers with primitives of oneDNN: primitives_ms, their time; operators_ms, the runtime's own operators in "
-        "none of which these lie; other_ms: the layer's time less both; primitives_ratio: of the layer's time"
+        "none of which these lie; other_ms: the layer's time less both; primitives_ratio: of the layer's time; neither "
+        "where both together exceed the layer, whose time was told too coarsely"
     )
 
     def missing(self, subject: Subject) -> str | None:
@@ -42,6 +45,8 @@ class KernelShare(KernelAnalysis):
                 continue
             primitives = sum(each.ms for each in inside if each.library == _ONEDNN)
             operators = sum(each.ms for each in inside if each.library != _ONEDNN)
+            other = layer.ms - primitives - operators
+            fits = other >= -_ROUNDING_MS
             rows.append(
                 {
                     "place": layer.order,
@@ -50,8 +55,8 @@ class KernelShare(KernelAnalysis):
                     "ms": layer.ms,
                     "primitives_ms": primitives,
                     "operators_ms": operators,
-                    "other_ms": layer.ms - primitives - operators,
-                    "primitives_ratio": share(primitives, layer.ms),
+                    "other_ms": max(0.0, other) if fits else None,
+                    "primitives_ratio": share(primitives, layer.ms) if fits else None,
                 }
             )
         return rows
@@ -59,12 +64,24 @@ class KernelShare(KernelAnalysis):
     def words(self, kernels: Kernels) -> str:
         """All of them together, and the one with most around its primitives."""
         rows = self.of(kernels)
-        whole, primitives = (sum(row[name] for row in rows) for name in ("ms", "primitives_ms"))
-        most = max(rows, key=lambda row: float(row["other_ms"]))
+        told = _told(rows)
+        exceeded = (
+            f" {len(rows) - len(told)} of {len(rows)} layers with such primitives are left out: their parts exceed "
+            "them, as times of so short layers are too coarse."
+            if len(told) < len(rows)
+            else ""
+        )
+        whole, primitives = (sum(row[name] for row in told) for name in ("ms", "primitives_ms"))
+        if not whole:
+            return (
+                exceeded.strip()
+                or "The layers with oneDNN's primitives took too short a time to be told from none."
+            )
+        most = max(told, key=lambda row: float(row["other_ms"]))
         return (
-            f"In {len(rows)} of {len(kernels.layers)} layers oneDNN's primitives take {primitives / whole:.1%} of the "
+            f"In {len(told)} of {len(kernels.layers)} layers oneDNN's primitives take {primitives / whole:.1%} of the "
             f"layers' time; most of what is around them is in {most['layer']}, {most['other_ms']:.4g} ms of "
-            f"{most['ms']:.4g} ms."
+            f"{most['ms']:.4g} ms.{exceeded}"
         )
 
     def figure(self, subject: Subject) -> Chart:
@@ -74,4 +91,11 @@ class KernelShare(KernelAnalysis):
             "operators_ms": "other operators",
             "other_ms": "around primitives",
         }
-        return bars(longest(self.rows(subject)), ("layer",), "Kernels against other time by layer", parts)
+        return bars(
+            longest(_told(self.rows(subject))), ("layer",), "Kernels against other time by layer", parts
+        )
+
+
+def _told(rows: Rows) -> Rows:
+    """The rows whose parts are no more than the layer."""
+    return [row for row in rows if row["other_ms"] is not None]

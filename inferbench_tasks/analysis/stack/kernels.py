@@ -41,7 +41,8 @@ _ALSO_WITHOUT = frozenset(
 
 @dataclass(frozen=True)
 class Kernel:
-    """``layer``: the place of its layer. ``ms_by_round``: its own time; ``flops``, ``bytes``: None where not known."""
+    """``layer``: the place of its layer. ``ms_by_round``: its own time; ``flops``, ``bytes``, ``data_type`` (what it
+    multiplies in): None where not known."""
 
     order: int
     layer: int
@@ -51,6 +52,7 @@ class Kernel:
     ms_by_round: tuple[float, ...]
     flops: int | None
     bytes: int | None
+    data_type: str | None = None
 
     @property
     def ms(self) -> float:
@@ -60,7 +62,7 @@ class Kernel:
     @property
     def work(self) -> Work:
         """What it does in that time."""
-        return Work(self.ms, self.flops, self.bytes)
+        return Work(self.ms, self.flops, self.bytes, self.data_type)
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,13 @@ class RunLayer:
 
 @dataclass(frozen=True)
 class Kernels:
-    """``framework_ms``: a run with these instruments on. ``ceilings``: of one core of the machine that ran it;
-    ``no_ceilings``: why there are none."""
+    """``framework_ms``: a run with these instruments on. ``ceilings``: of one core of the machine that ran it, None of
+    models that ran on several: how far memory's bytes/s grow with cores was not measured. ``no_ceilings``: why there
+    are none."""
 
     kernels: tuple[Kernel, ...]
     layers: tuple[RunLayer, ...]
     framework_ms: float
-    threads: int = 1
     ceilings: Ceilings | None = None
     no_ceilings: str = ""
 
@@ -96,9 +98,10 @@ class Kernels:
 
 
 def kernels_of(
-    spans: Iterable[Span], ceilings: Mapping[str, Any] | None = None, threads: int = 1
+    spans: Iterable[Span], ceilings: Mapping[str, Any] | None = None, threads: int | None = 1
 ) -> Kernels | None:
-    """The kernels that spans of the library level make; None where they have none. ``ceilings``: as a trace has them.
+    """The kernels that spans of the library level make; None where they have none. ``ceilings``: as a trace has them;
+    ``threads``: of the model, None where that is not known.
 
     Times are means over the middle half of each round's runs, as those of layers are (``profile``).
     """
@@ -129,16 +132,20 @@ def kernels_of(
             str(primitive.span.attributes.get("library", "")),
             tuple(kernel_ms[layer_key, key]),
             *_work(primitive),
+            primitive.span.attributes.get("data_type"),
         )
         for order, ((layer_key, key), primitive) in enumerate(firsts.items())
     )
     known = dict(ceilings or {})
     problem = known.pop("problem", "" if known else "it was not measured")
+    if threads != 1 and known:
+        known = {}
+        ran = "a number of threads that is not known" if threads is None else f"{threads} threads"
+        problem = f"they are of one core, and the model ran on {ran}, whose bytes/s together nobody measured"
     return Kernels(
         kernels,
         tuple(RunLayer(places[key], s.name, s.type, fmean(layer_ms[key])) for key, s in layers.items()),
         fmean(fmean(run.length_ns for run in runs) / 1e6 for runs in middles),
-        threads,
         Ceilings(**known) if known else None,
         problem,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
 from inferbench_tasks.analysis.stack.figures import bars
@@ -30,7 +33,6 @@ class KernelsByModel(KernelAnalysis):
             works = [each.work for each in kernels.kernels if library in ("all", each.library)]
             work, ratio = counted(works)
             ms = total(works).ms
-            figures = work.columns(kernels.ceilings)
             rows.append(
                 {
                     "library": library,
@@ -38,7 +40,7 @@ class KernelsByModel(KernelAnalysis):
                     "ms": ms,
                     "share_ratio": share(ms, kernels.framework_ms),
                     "counted_ratio": ratio,
-                    **(figures if work.ms else dict.fromkeys(figures)),
+                    **work.columns(kernels.ceilings),
                 }
             )
         return rows
@@ -46,18 +48,23 @@ class KernelsByModel(KernelAnalysis):
     def words(self, kernels: Kernels) -> str:
         """What they take, and what bounds them."""
         first = self.of(kernels)[0]
-        bound = (
-            f"those of which FLOPs and bytes are known ({first['counted_ratio']:.0%} of their time) do "
-            f"{first['flops'] / 1e9:.4g} GFLOP at {first['gflop_per_s']:.3g} GFLOP/s"
-            + (f" and are bound by {first['bound']} together" if first["bound"] else "")
-            if first["flops"]
-            else "FLOPs are known of none of them"
-        )
         return (
             f"{first['kernels']} kernels take {first['share_ratio'] or 0:.1%} of a run's {kernels.framework_ms:.4g} "
-            f"ms; {bound}."
+            f"ms; {_work(first)}."
         )
 
     def figure(self, subject: Subject) -> Chart:
         """By library."""
         return bars(self.rows(subject)[1:], ("library",), "Kernels' time by library", {"ms": "own time"})
+
+
+def _work(row: Mapping[str, Any]) -> str:
+    """What the kernels of a row do together, as far as that is known."""
+    if row["flops"] is None:
+        return "FLOPs and bytes are known of none of them"
+    known = f"those of which FLOPs and bytes are known ({row['counted_ratio']:.0%} of their time)"
+    if not row["flops"]:
+        return f"{known} multiply no matrices"
+    rate = "" if row["gflop_per_s"] is None else f" at {row['gflop_per_s']:.3g} GFLOP/s"
+    bound = f" and are bound by {row['bound']} together" if row["bound"] else ""
+    return f"{known} do {row['flops'] / 1e9:.4g} GFLOP{rate}{bound}"

@@ -42,7 +42,8 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
             "`inferbench trace sources`",
             field="RUN",
         )
-    kernels = kernels_of(with_library(spans), trace.get("ceilings"), int(about["threads"] or 1))
+    threads = int(about["threads"]) if about["threads"] else None
+    kernels = kernels_of(with_library(spans), trace.get("ceilings"), threads)
     return Subject(profile, _points(db, result) if batches else (), kernels)
 
 

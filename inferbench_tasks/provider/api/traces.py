@@ -20,6 +20,7 @@ from inferbench_tasks.provider.api.runs import Limit, Offset
 from inferbench_tasks.tracing.columns import columns_of
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.flame import flame_graph
+from inferbench_tasks.tracing.profiled import OneLevel, one_level
 from inferbench_tasks.tracing.queries import spans_like
 from inferbench_tasks.tracing.spans import AnyLevel
 from inferbench_tasks.tracing.stored import find_imported
@@ -29,6 +30,10 @@ router = APIRouter(tags=["traces"])
 By = Literal["stack", "version", "system"]
 #: Names of ``tracing.export.FORMS``.
 Form = Literal["perfetto", "otlp", "otlp_protobuf", "jaeger", "parquet"]
+Deepest = Annotated[
+    Literal["layer", "library"],
+    Query(description="library: the requests with that level's instruments, in place of those without."),
+]
 Trace = Annotated[str, Query(max_length=64, description="One request's, by its trace id; all if empty.")]
 
 
@@ -111,17 +116,24 @@ def flamegraph(
     trace: Trace = "",
     format: Format = None,
 ) -> Response:
-    """``frames``, outer ones first: ``parent`` (place of the one around it, else -1), spans, total and own ns."""
-    found = flame_graph(columns_of(_found(db, run).table()), level or None, trace)
+    """``frames``, outer ones first: ``parent`` (place of the one around it, else -1), spans, total and own ns.
+
+    Requests with the instruments of the library level are added up only with each other, and only if it is among
+    ``level``: ``instrumented`` says which these are, ``others`` how many spans are of other requests.
+    """
+    alike = one_level(_found(db, run).table(), "library" in level)
+    found = flame_graph(columns_of(alike.table), level or None, trace) | _instruments(alike)
     return table(request, format, found["frames"], found, name="flamegraph")
 
 
 @router.get("/traces/{run}/timeline", summary="A trace's spans as columns, to be drawn")
-def timeline(run: str, db: Store, trace: Trace = "") -> Response:
-    """At most 200,000 spans, of whole requests; ``left_out`` says how many more there are."""
-    content = orjson.dumps(
-        drawn(columns_of(_found(db, run).table()), trace), option=orjson.OPT_SERIALIZE_NUMPY
-    )
+def timeline(run: str, db: Store, level: Deepest = "layer", trace: Trace = "") -> Response:
+    """At most 200,000 spans, of whole requests; ``left_out`` says how many more there are. ``instrumented`` says with
+    which instruments these requests were asked, ``others`` how many spans are of requests with other ones.
+    """
+    alike = one_level(_found(db, run).table(), level == "library")
+    found = drawn(columns_of(alike.table), trace) | _instruments(alike)
+    content = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(content, media_type="application/json")
 
 
@@ -133,6 +145,10 @@ def stack(
     with blame("model"):
         document = stacks(labelled(newest(db, model, by)))
     return table(request, "json", [], plain(document))
+
+
+def _instruments(alike: OneLevel) -> dict[str, Any]:
+    return {"instrumented": alike.instrumented, "others": alike.others}
 
 
 def _document(db: PerfDB, run: str) -> dict[str, Any]:

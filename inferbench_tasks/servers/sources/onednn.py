@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +11,22 @@ from typing import Any
 
 from inferbench_tasks.servers.sources.onednn_work import work_of
 
+log = logging.getLogger(__name__)
 _MARK = b"onednn_verbose,"
 #: Its lines have so many parts: mark, version, moment, "primitive", "exec", engine, kind, implementation, direction,
 #: memory, attributes, algorithm, problem, duration; with the moment since oneDNN 3.0.
 _PARTS = 14
+
+#: How far off a duration may be: both its ends are whole us.
+ERROR_US = 1.0
 
 
 @dataclass(frozen=True)
 class Primitive:
     """``name``: the implementation; ``results``: how many values it gives, None where that is not known.
 
-    Unix time; oneDNN tells it in ms as a 64-bit float, so in steps of 244 ns.
+    Unix time; oneDNN reads a clock of whole us, so durations are off by up to ``ERROR_US``. (That its moments, ms as a
+    64-bit float, stand in steps of 244 ns is rounding alone.)
     """
 
     name: str
@@ -85,9 +91,20 @@ def primitives_of(lines: Sequence[str]) -> list[Primitive]:
         if len(parts) != _PARTS or parts[3:5] != ["primitive", "exec"]:
             continue
         kind, implementation, direction, memory, attributes, _, problem = parts[6:13]
-        start_ns = round(float(parts[2]) * 1e6)
+        try:
+            start_ns = round(float(parts[2]) * 1e6)
+            end_ns = start_ns + round(float(parts[13]) * 1e6)
+        except (ValueError, OverflowError):  # two threads' lines in one: no time, no primitive
+            log.warning("oneDNN's line is not understood: %.200s", line)
+            continue
         work = work_of(kind, direction, memory, attributes, problem)
-        about = {"library": "oneDNN", "problem": problem, "flops": work.flops, "bytes": work.bytes}
-        end_ns = start_ns + round(float(parts[13]) * 1e6)
+        about = {
+            "library": "oneDNN",
+            "problem": problem,
+            "flops": work.flops,
+            "bytes": work.bytes,
+            "data_type": work.data_type,
+            "error_us": ERROR_US,
+        }
         found.append(Primitive(implementation, kind, start_ns, end_ns, about, work.results))
     return found

@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _SIZES = {"f64": 8, "f32": 4, "s32": 4, "f16": 2, "bf16": 2, "s8": 1, "u8": 1, "f8_e5m2": 1, "f8_e4m3": 1}
 _NAMED = re.compile(r"([a-z]+)(\d+)")
 #: What is done to the result before it is written: ``attr-post-ops:sum+eltwise_relu``.
 _FUSED = re.compile(r"post-ops:(\S+)")
+#: Between two of these; the plus of a number (``eltwise_clip:0:1e+06``) is none.
+_NEXT = re.compile(r"\+(?=[a-z])")
+#: The type that is calculated in where that may be less than the weights': ``attr-fpmath:bf16``.
+_LOWERED = re.compile(r"fpmath:(?!strict)(\w+)")
 #: Kinds that move data and multiply no matrices.
 _WITHOUT = frozenset(
     ("batch_normalization", "binary", "concat", "eltwise", "group_normalization", "layer_normalization", "lrn",
@@ -26,35 +30,55 @@ _ALIKE = frozenset(("eltwise", "reorder", "softmax"))
 
 @dataclass(frozen=True)
 class Work:
-    """None: not known. ``results``: how many values it gives."""
+    """None: not known. ``results``: how many values it gives. ``data_type``: of the weights that are multiplied, or
+    what these are calculated as (``fpmath``)."""
 
     flops: int | None
     bytes: int | None
     results: int | None
+    data_type: str | None = None
 
 
 def work_of(kind: str, direction: str, memory: str, attributes: str, problem: str) -> Work:
     """What a primitive does; the texts are those of its line."""
-    types = {name: type_ for name, type_, *_ in (each.split(":") for each in memory.split())}
     try:
+        types = _types(memory)
         flops, values = _counted(kind, types, problem)
-    except (KeyError, ValueError):  # a form of the problem that is not known here
+    except (KeyError, ValueError, IndexError, ZeroDivisionError):  # a form that is not known here
         return Work(0 if kind in _WITHOUT else None, None, None)
+    lowered = _LOWERED.search(attributes)
+    work = _moved(
+        Work(flops, None, None, lowered[1] if lowered else types.get("wei")), types, values, attributes
+    )
+    return replace(work, bytes=None) if direction.startswith("backward") else work
+
+
+def _types(memory: str) -> dict[str, str]:
+    """The data type of each operand; kinds of one tensor have ``data`` for what is read and what is written."""
+    types = {name: type_ for name, type_, *_ in (each.split(":") for each in memory.split())}
+    if "data" in types:
+        types = {"src": types["data"], "dst": types["data"], **types}
+    return types
+
+
+def _moved(work: Work, types: dict[str, str], values: dict[str, int] | None, attributes: str) -> Work:
+    """The work with its bytes and results, where these are sure."""
     results = values["dst"] if values is not None else None
     fused = _FUSED.search(attributes)
-    after = [each.partition(":")[0] for each in fused[1].split("+")] if fused else []
+    after = [each.partition(":")[0] for each in _NEXT.split(fused[1])] if fused else []
     if not all(each == "sum" or each.startswith("eltwise") for each in after):
-        return Work(None if flops else flops, None, None)  # another operand, or a convolution of its own
-    if values is None or "ws" in types or direction.startswith("backward"):
-        return Work(flops, None, results)
+        # another operand, or a convolution of its own
+        return replace(work, flops=None if work.flops else work.flops)
+    if values is None or "ws" in types:
+        return replace(work, results=results)
     if "sum" in after:  # added to what is there already, which is read for it
         values = {**values, "sum": values["dst"]}
         types = {**types, "sum": types.get("dst", "")}
     try:
         moved = sum(count * _SIZES[types[name]] for name, count in values.items())
     except KeyError:  # a type of half a byte, or an operand that the line does not describe
-        return Work(flops, None, results)
-    return Work(flops, moved, results)
+        return replace(work, results=results)
+    return replace(work, bytes=moved, results=results)
 
 
 def _counted(kind: str, types: Mapping[str, str], problem: str) -> tuple[int | None, dict[str, int] | None]:

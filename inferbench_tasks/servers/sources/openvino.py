@@ -33,7 +33,7 @@ class OpenVinoCounters:
         "run's times and no starts: one request of each round has the layers, one behind the other"
     )
     primitives: ClassVar[str] = (
-        "each node's kernel, and where it is one of oneDNN's primitives its mean (0.24 us), implementation, FLOPs and "
+        "each node's kernel, and where it is one of oneDNN's primitives its mean (1 us), implementation, FLOPs and "
         "bytes of its problem; which node ran which is told by order, kind and size, or not at all"
     )
 

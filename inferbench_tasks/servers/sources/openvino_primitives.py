@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -47,6 +47,8 @@ def add_kernels(layers: Sequence[dict[str, Any]], primitives: Sequence[Primitive
     """
     nodes = [Node(layer["type"], _shape(layer)) for layer in layers]
     places = matched(nodes, primitives)
+    if places is not None and not _fit(layers, primitives, places):
+        places = None
     if places is None:
         log.warning("oneDNN's primitives do not fit OpenVINO's nodes: kernels are told by their names alone")
     for at, layer in enumerate(layers):
@@ -88,19 +90,46 @@ def _shape(layer: dict[str, Any]) -> tuple[int, ...] | None:
 def matched(nodes: Sequence[Node], primitives: Sequence[Primitive]) -> dict[int, int] | None:
     """Place among ``nodes`` -> place among ``primitives``, both in the order in which they ran; None if not all fit.
 
-    Each primitive is that of the next node of its kind that gives as many values.
+    A primitive may be that of any node of its kind that gives as many values, in this order. Laid to the first nodes
+    that they may be of and then to the last ones, those that come to the same node can be of no other: only these are
+    told.
     """
-    found: dict[int, int] = {}
+    first = _laid(nodes, primitives)
+    last = _laid(nodes[::-1], primitives[::-1])
+    if first is None or last is None:
+        return None
+    backwards = [len(nodes) - 1 - at for at in reversed(last)]
+    found = {
+        at: number for number, (at, other) in enumerate(zip(first, backwards, strict=True)) if at == other
+    }
+    lacking = any(node.type in _ALWAYS and place not in found for place, node in enumerate(nodes))
+    return None if lacking else found
+
+
+def _laid(nodes: Sequence[Node], primitives: Sequence[Primitive]) -> list[int] | None:
+    """The place of each primitive's node, the first that it may be of behind the one before; None if not all fit."""
+    places: list[int] = []
     at = 0
-    for number, primitive in enumerate(primitives):
+    for primitive in primitives:
         while at < len(nodes) and not _may_be(nodes[at], primitive):
             at += 1
         if at == len(nodes):
             return None
-        found[at] = number
+        places.append(at)
         at += 1
-    lacking = any(node.type in _ALWAYS and place not in found for place, node in enumerate(nodes))
-    return None if lacking else found
+    return places
+
+
+def _fit(
+    layers: Sequence[dict[str, Any]], primitives: Sequence[Primitive], places: Mapping[int, int]
+) -> bool:
+    """Whether no primitive takes longer than its node, whose mean may be off by ``error_us``: else order and size
+    misled."""
+    return all(
+        primitives[number].end_ns - primitives[number].start_ns
+        <= layers[at]["end_ns"] - layers[at]["start_ns"] + 1000 * layers[at]["attributes"].get("error_us", 0)
+        for at, number in places.items()
+    )
 
 
 def _may_be(node: Node, primitive: Primitive) -> bool:

@@ -11,7 +11,11 @@ from inferbench_tasks.servers.sources.onednn import Primitive
 
 #: A span of the library level: name, type, start_ns and end_ns in Unix time, attributes, and those ``inside`` it.
 Node = dict[str, Any]
-_SIZES = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2, "signed char": 1, "unsigned char": 1}
+#: PyTorch's name of a type -> oneDNN's, and its bytes.
+_TYPES = {
+    "float": ("f32", 4), "double": ("f64", 8), "c10::Half": ("f16", 2), "c10::BFloat16": ("bf16", 2),
+    "signed char": ("s8", 1), "unsigned char": ("u8", 1),
+}  # fmt: skip
 #: Products of matrices: which of the operands are multiplied, from which one on.
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 
@@ -52,7 +56,7 @@ def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> int:
             nowhere += 1
             continue
         if each.attributes["flops"] != 0:
-            for name in ("flops", "bytes"):
+            for name in ("flops", "bytes", "data_type"):
                 holder["attributes"].pop(name, None)
         holder["inside"].append(
             {
@@ -80,15 +84,16 @@ def _holder(moment_ns: int, nodes: Sequence[Node]) -> Node | None:
     return holder
 
 
-def _product(type_: str, args: dict[str, Any]) -> dict[str, int]:
-    """FLOP (two for a multiply-add) and bytes of a product of matrices whose operands' sizes are known; else {}."""
+def _product(type_: str, args: dict[str, Any]) -> dict[str, Any]:
+    """FLOP (two for a multiply-add), bytes and data type of a product of matrices of known sizes; else {}."""
     dims, types = args.get("Input Dims"), args.get("Input type")
     if type_ not in _PRODUCTS or not dims or not types:
         return {}
     first = _PRODUCTS[type_]
-    left, right, size = dims[first], dims[first + 1], _SIZES.get(types[first])
-    if len(left) < 2 or len(right) != len(left) or left[-1] != right[-2] or size is None:
+    left, right, known = dims[first], dims[first + 1], _TYPES.get(types[first])
+    if len(left) < 2 or len(right) != len(left) or left[-1] != right[-2] or known is None:
         return {}
+    data_type, size = known
     given = math.prod(left[:-1]) * right[-1]
     operands = [math.prod(each) for each in dims[: first + 2]]
-    return {"flops": 2 * given * left[-1], "bytes": size * (sum(operands) + given)}
+    return {"flops": 2 * given * left[-1], "bytes": size * (sum(operands) + given), "data_type": data_type}

@@ -39,7 +39,7 @@ class TorchProfiler:
         "programs; nothing within code of AOTInductor; no bytes"
     )
     primitives: ClassVar[str] = (
-        "operators of ATen within each other, and oneDNN's primitives: start, duration (0.24 us), implementation, "
+        "operators of ATen within each other, and oneDNN's primitives: start, duration (1 us), implementation, "
         "FLOPs and bytes of its problem; of ATen's products of matrices FLOPs and bytes"
     )
 

@@ -12,9 +12,9 @@ _DIGITS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 #: What a generic writer of protobuf as JSON makes of ids: base64, of 16 and 8 bytes.
 _BASE64 = {24, 12}
-#: OTLP's number of a kind, and in words; ``_STATUS``: of a status.
+#: OTLP's number of a kind, and in words; ``ERROR``: of a status.
 KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
-_ERROR = 2
+ERROR = 2
 
 
 def require_id(value: object, name: str, where: str) -> str:
@@ -67,7 +67,7 @@ def about_span(
         "service": service,
         "scope": scope,
         "kind": KINDS.get(kind, ""),
-        "status": "error" if status == _ERROR else "",
+        "status": "error" if status == ERROR else "",
         "message": message,
         "events": events,
         "links": links,

@@ -29,7 +29,8 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     """
     first_ns = min((span.start_ns for span in spans), default=0)
     rows: dict[tuple[str, int], int] = {}
-    names: dict[int, str] = dict(enumerate(LEVELS, 1))
+    #: A row's number -> its name and its place: levels in their order, each with all of its rows.
+    named = {row: (str(level), row * MOST) for row, level in enumerate(LEVELS, 1)}
     following = 1 + len(LEVELS)
     for row, level in enumerate((*LEVELS, "foreign"), 1):
         own = level != "foreign"
@@ -37,14 +38,11 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
         # A level's first row has the level's own number; others' numbers follow behind all of these.
         numbers = [row] if own else []
         for lane in range(len(numbers), 1 + max(lanes.values(), default=-1)):
-            names[following] = f"{level} {lane + 1}"
+            named[following] = f"{level} {lane + 1}", row * MOST + lane
             numbers.append(following)
             following += 1
         rows |= {span: numbers[lane] for span, lane in lanes.items()}
-    order = [*LEVELS, "foreign"]
-    for row, name in names.items():
-        level = name.partition(" ")[0]
-        place = order.index(level) * (MOST + 1) + (0 if name == level else row)
+    for row, (name, place) in named.items():
         yield {"ph": "M", "pid": _PID, "tid": row, "name": "thread_name", "args": {"name": name}}
         yield {"ph": "M", "pid": _PID, "tid": row, "name": "thread_sort_index", "args": {"sort_index": place}}
     for span in spans:

@@ -12,10 +12,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, text_of
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, text_of
 from inferbench_tasks.tracing.spans import Span, spans_of
 
-_PROCESS = "p1"
 _INT64 = 2**63
 
 
@@ -24,21 +23,26 @@ def content(table: pa.Table, about: dict[str, str]) -> bytes:
     traces: dict[str, list[Span]] = defaultdict(list)
     for span in spans_of(table):
         traces[span.trace_id].append(span)
-    name = about.get("service.name", "inferbench")
-    tags = [_tag(key, value) for key, value in about.items() if key != "service.name"]
-    processes = {_PROCESS: {"serviceName": name, "tags": tags}}
-    return orjson.dumps({"data": [_trace(trace, own, processes) for trace, own in traces.items()]})
+    return orjson.dumps({"data": [_trace(trace, own, about) for trace, own in traces.items()]})
 
 
-def _trace(trace_id: str, spans: Sequence[Span], processes: dict[str, Any]) -> dict[str, Any]:
+def _trace(trace_id: str, spans: Sequence[Span], about: dict[str, str]) -> dict[str, Any]:
     ids = {span.number: span.span_id for span in spans}
-    rows = [_span(span, ids) for span in spans]
+    processes: dict[str, Any] = {}
+    process_of: dict[int, str] = {}
+    for place, (attributes, own) in enumerate(by_service(spans, about), 1):
+        tags = [_tag(key, value) for key, value in attributes.items() if key != "service.name"]
+        processes[f"p{place}"] = {"serviceName": attributes["service.name"], "tags": tags}
+        process_of |= {span.number: f"p{place}" for span in own}
+    rows = [_span(span, ids, process_of[span.number]) for span in spans]
     return {"traceID": trace_id, "spans": rows, "processes": processes, "warnings": None}
 
 
-def _span(span: Span, ids: dict[int, str]) -> dict[str, Any]:
+def _span(span: Span, ids: dict[int, str], process: str) -> dict[str, Any]:
     parent = {"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": ids.get(span.parent)}
-    exact = {"start_ns": span.start_ns, "duration_ns": span.duration_ns}
+    exact: dict[str, Any] = {"start_ns": span.start_ns, "duration_ns": span.duration_ns}
+    if (failure := failure_of(span)) is not None:
+        exact |= {"error": True, **({"otel.status_description": failure} if failure else {})}
     return {
         "traceID": span.trace_id,
         "spanID": span.span_id,
@@ -49,7 +53,7 @@ def _span(span: Span, ids: dict[int, str]) -> dict[str, Any]:
         "duration": span.duration_ns // 1000,
         "tags": [_tag(name, value) for name, value in {**attributes_of(span), **exact}.items()],
         "logs": [],
-        "processID": _PROCESS,
+        "processID": process,
         "warnings": None,
     }
 

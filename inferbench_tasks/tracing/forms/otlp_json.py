@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from inferbench_tasks.tracing.foreign.otlp import KINDS
+from inferbench_tasks.tracing.foreign.otlp import ERROR, KINDS
 from inferbench_tasks.tracing.spans import Span, spans_of
 
 _KINDS = {name: number for number, name in KINDS.items()}
@@ -28,23 +29,47 @@ def otlp(spans: Sequence[Span], about: dict[str, str]) -> dict[str, Any]:
     See OpenTelemetry protocol specification 1.9, "JSON Protobuf Encoding".
     """
     ids = {(span.trace_id, span.number): span.span_id for span in spans}
-    resource = {"service.name": "inferbench", **about}
     return {
         "resourceSpans": [
             {
                 "resource": {"attributes": [_attribute(name, value) for name, value in resource.items()]},
                 "scopeSpans": [
-                    {"scope": {"name": "inferbench"}, "spans": [_otlp_span(span, ids) for span in spans]}
+                    {"scope": {"name": "inferbench"}, "spans": [_otlp_span(span, ids) for span in own]}
                 ],
             }
+            for resource, own in by_service(spans, about)
         ]
     }
+
+
+def by_service(
+    spans: Sequence[Span], about: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], list[Span]]]:
+    """The attributes of each service, and its spans: of another tool's trace those that its file told, else ours."""
+    groups: dict[str, list[Span]] = defaultdict(list)
+    ours = about.get("service.name", "inferbench")
+    for span in spans:
+        groups[str(_told(span).get("service") or ours)].append(span)
+    for name, own in (groups or {ours: []}).items():
+        yield {**about, "service.name": name}, own
+
+
+def failure_of(span: Span) -> str | None:
+    """What an imported span that failed says of it, perhaps nothing; None of one that did not fail."""
+    told = _told(span)
+    return str(told.get("message", "")) if told.get("status") == "error" else None
+
+
+def _told(span: Span) -> Mapping[str, Any]:
+    """What an OTLP file said of a span besides its attributes (``foreign.otlp``)."""
+    told = span.attributes.get("otlp")
+    return told if isinstance(told, dict) else {}
 
 
 def kind_of(span: Span) -> int:
     """OTLP's number of a span's kind; another tool's keeps what it was."""
     if span.level == "foreign":
-        return _KINDS.get(str((span.attributes.get("otlp") or {}).get("kind")), _INTERNAL)
+        return _KINDS.get(str(_told(span).get("kind")), _INTERNAL)
     return _CLIENT if span.parent < 0 else _SERVER if span.name == "server" else _INTERNAL
 
 
@@ -55,6 +80,7 @@ def attributes_of(span: Span) -> dict[str, Any]:
 
 
 def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
+    failure = failure_of(span)
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
@@ -64,6 +90,7 @@ def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
         "startTimeUnixNano": str(span.start_ns),
         "endTimeUnixNano": str(span.end_ns),
         "attributes": [_attribute(name, value) for name, value in attributes_of(span).items()],
+        **({} if failure is None else {"status": {"code": ERROR, "message": failure}}),
     }
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.protocols import otlp_proto
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, kind_of, text_of
+from inferbench_tasks.tracing.foreign.otlp import ERROR
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of, text_of
 from inferbench_tasks.tracing.spans import Span, spans_of
 
 _INT64 = 2**63
@@ -19,13 +20,16 @@ def content(table: pa.Table, about: dict[str, str]) -> bytes:
     """The file; ``about``: attributes of its resource. InputError for times of before 1970."""
     spans = list(spans_of(table))
     ids = {(span.trace_id, span.number): bytes.fromhex(span.span_id) for span in spans}
-    resource = otlp_proto.message("Resource")(attributes=_values({"service.name": "inferbench", **about}))
     scope = otlp_proto.message("Scope")(name="inferbench")
-    of_scope = _field(otlp_proto.SCOPE, scope.SerializeToString())
-    of_scope += b"".join(_field(otlp_proto.SPANS, _span(span, ids)) for span in spans)
-    of_resource = _field(otlp_proto.RESOURCE, resource.SerializeToString())
-    of_resource += _field(otlp_proto.SCOPE_SPANS, of_scope)
-    return _field(otlp_proto.RESOURCE_SPANS, of_resource)
+    written = b""
+    for attributes, own in by_service(spans, about):
+        of_scope = _field(otlp_proto.SCOPE, scope.SerializeToString())
+        of_scope += b"".join(_field(otlp_proto.SPANS, _span(span, ids)) for span in own)
+        resource = otlp_proto.message("Resource")(attributes=_values(attributes))
+        of_resource = _field(otlp_proto.RESOURCE, resource.SerializeToString())
+        of_resource += _field(otlp_proto.SCOPE_SPANS, of_scope)
+        written += _field(otlp_proto.RESOURCE_SPANS, of_resource)
+    return written
 
 
 def _span(span: Span, ids: dict[tuple[str, int], bytes]) -> bytes:
@@ -43,6 +47,9 @@ def _span(span: Span, ids: dict[tuple[str, int], bytes]) -> bytes:
         end_time_unix_nano=span.end_ns,
         attributes=_values(attributes_of(span)),
     )
+    if (failure := failure_of(span)) is not None:
+        made.status.code = ERROR
+        made.status.message = failure
     return bytes(made.SerializeToString())
 
 

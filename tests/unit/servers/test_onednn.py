@@ -57,6 +57,16 @@ def test_a_line_is_a_primitive_with_its_moments() -> None:
         ("pooling", "src:f32::blocked:acdb::f0 dst:f32::blocked:acdb::f0 ws:u8::blocked:acdb::f0", "",
          "mb1ic1_ih2oh1_iw2ow1", 0, None),
         ("layer_normalization", F32, "", "8x768", 0, None),
+        # one tensor for both, as oneDNN prints it; read once, written once
+        ("eltwise", "data:bf16::blocked:abcd::f0 diff:undef::undef:::", "", "8x64x7x7", 0, 2 * 2 * 8 * 64 * 7 * 7),
+        # the plus of a number is none between what is fused
+        ("convolution", F32, "attr-post-ops:eltwise_clip:0:1e+06+sum", "mb1_ic4oc2_ih3oh3kh1_iw3ow3kw1",
+         2 * 18 * 4, 4 * (36 + 8 + 18 + 18)),
+        # forms that are not known
+        ("matmul", F32, "", "8:16", None, None),
+        ("matmul", "src", "", "2x8:8x16", None, None),
+        ("convolution", F32, "", "g0mb1_ic4oc0_ih3oh3kh1_iw3ow3kw1", None, None),
+        ("reorder", "src", "", "3x5", 0, None),
         ("matmul", F32.replace("f32", "s4"), "", "2x8:8x16", 2 * 2 * 16 * 8, None),
         ("rnn", F32, "", "l1t5mb1sic8slc8dhc8dic8", None, None),
         ("a kind of tomorrow", F32, "", "1x2", None, None),
@@ -68,6 +78,32 @@ def test_work_is_counted_or_not_known(
     """By hand; what is not sure is None."""
     work = work_of(kind, "forward_inference", memory, attributes, problem)
     assert (work.flops, work.bytes) == (flops, moved)
+
+
+def test_the_type_that_is_calculated_in() -> None:
+    """That of the weights, unless a line says that less is enough; what multiplies nothing has none."""
+
+    def told(kind: str, memory: str, attributes: str, problem: str) -> str | None:
+        return work_of(kind, "forward_inference", memory, attributes, problem).data_type
+
+    quantised = "src:u8::blocked:ab::f0 wei:s8::blocked:ab::f0 dst:f32::blocked:ab::f0"
+    assert told("matmul", quantised, "", "2x8:8x16") == "s8"
+    assert told("matmul", F32, "", "2x8:8x16") == "f32"
+    assert told("matmul", F32, "attr-scratchpad:user attr-fpmath:bf16", "2x8:8x16") == "bf16"
+    assert told("matmul", F32, "attr-fpmath:strict", "2x8:8x16") == "f32"
+    assert told("reorder", "src:f32::blocked:ab::f0 dst:u8::blocked:ab::f0", "", "3x5") is None
+
+
+def test_lines_that_are_not_understood_end_nothing() -> None:
+    """Without a time it is no primitive; without a problem that is known its work is not. Times are off by 1 us."""
+    broken = [
+        LINE.replace(",2.5", ",2.5onednn"),
+        LINE.replace("1795697832804.387939", "x"),
+        LINE.replace("wei:f32:a:blocked:Acdb16a::f0", "wei"),
+    ]
+    (found,) = primitives_of(broken)
+    assert (found.attributes["flops"], found.attributes["bytes"], found.results) == (None, None, None)
+    assert found.attributes["error_us"] == 1.0 and found.attributes["data_type"] is None
 
 
 def test_what_others_print_meanwhile_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

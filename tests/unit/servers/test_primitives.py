@@ -55,7 +55,9 @@ def test_products_of_matrices_have_their_work() -> None:
         return attributes
 
     addmm = product("aten::addmm", [10], [2, 4], [4, 10])
-    assert known(addmm) == {"library": "ATen", "flops": 2 * 2 * 10 * 4, "bytes": 4 * (10 + 8 + 40 + 20)}
+    assert known(addmm) == {
+        "library": "ATen", "flops": 2 * 2 * 10 * 4, "bytes": 4 * (10 + 8 + 40 + 20), "data_type": "f32",
+    }  # fmt: skip
     assert known(product("aten::bmm", [3, 2, 4], [3, 4, 5]))["flops"] == 2 * 3 * 2 * 5 * 4
     assert known(addmm, primitive("matmul", 1_000, 2_000, 160)) == {"library": "ATen"}
     assert "flops" in known(addmm, primitive("reorder", 1_000, 2_000, 0))
@@ -77,6 +79,37 @@ def test_nodes_have_the_primitives_that_fit() -> None:
     assert matched(nodes, [convolution, reorder]) is None  # not in this order
     assert matched(nodes, [reorder]) is None  # a convolution that ran as nothing
     assert matched(nodes, [reorder, convolution, primitive("matmul", 2, 3, 9, 11)]) is None
+
+
+def test_a_primitive_that_may_be_of_two_nodes_is_of_none() -> None:
+    """Of three products alike two ran as primitives: the middle one's may be of either, the convolution's is sure."""
+    nodes = [
+        Node("MatMul", (2, 4)),
+        Node("Convolution", (8,)),
+        Node("MatMul", (2, 4)),
+        Node("MatMul", (2, 4)),
+    ]
+    product, convolution = primitive("matmul", 0, 1, 9, 8), primitive("convolution", 1, 2, 9, 8)
+    assert matched(nodes, [product, convolution, product]) == {0: 0, 1: 1}
+    assert matched(nodes, [product, convolution, product, product]) == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_primitive_that_takes_longer_than_its_node_fits_nowhere() -> None:
+    """95 us in a node of 2 us, whose mean may be off by 2: none is told; 4 us may be."""
+
+    def told(primitive_ns: int) -> list[Any]:
+        layers: list[dict[str, Any]] = [
+            {"name": name, "type": "MatMul", "start_ns": 0, "end_ns": end_ns,
+             "attributes": {"kernel": "gemm", "mean_of_runs": 1, "error_us": 2.0, "output_shapes": [shape]}}
+            for name, end_ns, shape in (("attn0", 2_000, [2, 4]), ("fc", 100_000, [2, 5]))
+        ]  # fmt: skip
+        add_kernels(
+            layers, [primitive("matmul", 0, primitive_ns, 9, 8), primitive("matmul", 0, 90_000, 9, 10)]
+        )
+        return [len(layer["inside"][0]["inside"]) for layer in layers]
+
+    assert told(95_000) == [0, 0]
+    assert told(4_000) == [1, 1] and told(4_001) == [0, 0]
 
 
 def test_a_node_is_its_kernel_and_the_mean_of_its_primitive_is_in_it() -> None:

@@ -139,3 +139,63 @@ def test_requests_that_overlap_have_rows_of_their_own() -> None:
     rows = [event["tid"] for event in events if event["ph"] == "X"]
     names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
     assert [names[row] for row in rows] == ["application", "application 2", "application"]
+
+
+def test_rows_of_a_level_stand_together() -> None:
+    """Requests and servers that overlap: each level's rows are in their order, before the next one's."""
+    spans = [
+        Span(f"{at:032x}", number, number - 1, level, "x", at, 10)
+        for at in range(3)
+        for number, level in enumerate(("application", "model"))
+    ]
+    events = list(chrome_events(spans))
+    names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
+    places = {of["tid"]: of["args"]["sort_index"] for of in events if of["name"] == "thread_sort_index"}
+    assert [names[row] for row in sorted(names, key=lambda row: places[row])][:6] == [
+        "application", "application 2", "application 3", "model", "model 2", "model 3",
+    ]  # fmt: skip
+
+
+#: Of another tool: a shop that failed to reach its bank.
+FOREIGN = [
+    Span("c" * 32, 0, -1, "foreign", "buy", 1_000, 9_000,
+         attributes={"otlp": {"service": "shop", "status": "error", "message": "no bank"}}),
+    Span("c" * 32, 1, 0, "foreign", "pay", 2_000, 3_000, attributes={"otlp": {"service": "bank"}}),
+]  # fmt: skip
+
+
+def test_another_tool_s_failures_and_services_go_out_again(tmp_path: Path) -> None:
+    """Status 2 with its message, a resource or process for each service; Jaeger's tag ``error`` is a boolean."""
+    for ending in ("x.otlp.json", "x.jaeger.json"):
+        write(table_of(FOREIGN), tmp_path / ending, {"inferbench.note": "n"})
+    resources = orjson.loads((tmp_path / "x.otlp.json").read_bytes())["resourceSpans"]
+    services = [
+        [
+            each["value"]["stringValue"]
+            for each in of["resource"]["attributes"]
+            if each["key"] == "service.name"
+        ]
+        for of in resources
+    ]
+    assert services == [["shop"], ["bank"]]
+    (buy,), (pay,) = (of["scopeSpans"][0]["spans"] for of in resources)
+    assert buy["status"] == {"code": 2, "message": "no bank"} and "status" not in pay
+    assert pay["parentSpanId"] == buy["spanId"]
+    (trace,) = orjson.loads((tmp_path / "x.jaeger.json").read_bytes())["data"]
+    assert [trace["processes"][of["processID"]]["serviceName"] for of in trace["spans"]] == ["shop", "bank"]
+    tags = [{tag["key"]: (tag["type"], tag["value"]) for tag in of["tags"]} for of in trace["spans"]]
+    assert tags[0]["error"] == ("bool", True) and "error" not in tags[1]
+    assert tags[0]["otel.status_description"] == ("string", "no bank")
+
+
+@pytest.mark.parametrize("ending", ["x.otlp.json", "x.otlp.pb"])
+def test_what_otlp_told_is_told_again(ending: str, tmp_path: Path) -> None:
+    """An exported trace that is imported again has the same services, status and message."""
+    write(table_of(FOREIGN), tmp_path / ending, {})
+    foreign = read(load(tmp_path / ending))
+    told = [span.attributes["otlp"] for span in arranged(foreign.spans, foreign.findings)]
+    assert [(of["service"], of.get("status"), of.get("message")) for of in told] == [
+        ("shop", "error", "no bank"),
+        ("bank", None, None),
+    ]
+    assert foreign.services == {"shop", "bank"}

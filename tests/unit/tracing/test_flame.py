@@ -12,6 +12,7 @@ from inferbench_tasks.tracing import flame
 from inferbench_tasks.tracing import timeline as timelines
 from inferbench_tasks.tracing.columns import columns_of, depths
 from inferbench_tasks.tracing.flame import flame_graph
+from inferbench_tasks.tracing.own_times import own_times
 from inferbench_tasks.tracing.spans import Span, table_of
 from inferbench_tasks.tracing.timeline import timeline
 
@@ -23,7 +24,7 @@ def request(number: int, *layers_ns: int) -> Iterator[Span]:
     yield Span(trace, 1, 0, "model", "server", start_ns + 10, 900)
     yield Span(trace, 2, 1, "framework", "session.run", start_ns + 20, 800)
     for at, ns in enumerate(layers_ns):
-        yield Span(trace, 3 + at, 2, "layer", f"layer {at}", start_ns + 20, ns, "Conv")
+        yield Span(trace, 3 + at, 2, "layer", f"layer {at}", start_ns + 20 + sum(layers_ns[:at]), ns, "Conv")
 
 
 def rows(found: dict[str, object]) -> list[tuple[object, ...]]:
@@ -59,7 +60,7 @@ def test_one_request_and_some_levels() -> None:
 
 
 def test_own_times_of_a_random_tree_add_up_to_its_roots() -> None:
-    """Whatever the tree: every span is counted once, and all own times are those of what lies in nothing."""
+    """Whatever the tree: every span is counted once, and a span's own ns are those in which none in it runs."""
     draw = random.Random(7)
     spans = [
         Span("a" * 32, at, draw.randrange(-1, at) if at else -1, "foreign", f"op {at % 9}", at, draw.randrange(99))
@@ -68,13 +69,52 @@ def test_own_times_of_a_random_tree_add_up_to_its_roots() -> None:
     columns = columns_of(table_of(spans))
     found = flame_graph(columns)
     assert sum(frame["spans"] for frame in found["frames"]) == 500
-    assert sum(frame["self_ns"] for frame in found["frames"]) == sum(
-        span.duration_ns for span in spans if span.parent < 0
-    )
+    own = [
+        sum(
+            not any(each.parent == span.number and each.start_ns <= ns < each.end_ns for each in spans)
+            for ns in range(span.start_ns, span.end_ns)
+        )
+        for span in spans
+    ]
+    assert own_times(columns.start_ns, columns.duration_ns, columns.parent).tolist() == own
+    assert sum(frame["self_ns"] for frame in found["frames"]) == sum(own)
     around = [0] * 500
     for span in spans:
         around[span.number] = around[span.parent] + 1 if span.parent >= 0 else 0
     assert depths(columns.parent).tolist() == around
+
+
+def training(steps: int) -> Iterator[Span]:
+    """Steps of two ranks at a time, 100 ns and 80 from 10 on, the first with a phase of 60."""
+    for step in range(steps):
+        trace, start_ns = f"{step:032x}", 1_000 * step
+        yield Span(trace, 0, -1, "application", f"step {step}", start_ns, 100)
+        yield Span(trace, 1, 0, "model", "rank 0", start_ns, 100)
+        yield Span(trace, 2, 1, "framework", "forward", start_ns, 60)
+        yield Span(trace, 3, 0, "model", "rank 1", start_ns + 10, 80)
+
+
+def test_steps_of_a_training_are_one_frame() -> None:
+    """6,000 steps leave no phase out; ranks that run at a time are taken off the step once: nothing is below 0."""
+    found = flame_graph(columns_of(table_of(training(6_000))))
+    assert rows(found) == [
+        (-1, "step", 6_000, 600_000, 0),
+        (0, "rank 0", 6_000, 600_000, 240_000),
+        (0, "rank 1", 6_000, 480_000, 480_000),
+        (1, "forward", 6_000, 360_000, 360_000),
+    ]
+    assert found["left_out"] == 0
+    foreign = [Span(f"{at:032x}", 0, -1, "foreign", f"step {at}", 0, 5) for at in range(2)]
+    assert [frame["name"] for frame in flame_graph(columns_of(table_of(foreign)))["frames"]] == [
+        "step 0",
+        "step 1",
+    ]
+
+
+def test_what_reaches_beyond_a_span_is_not_taken_off_it() -> None:
+    """Of 10 ns 4 are left: one from 2 to 6 and one from 5 to 8 share one; one from 20 on has none of it."""
+    start, length = np.array([0, 2, 5, 20]), np.array([10, 4, 3, 9])
+    assert own_times(start, length, np.array([-1, 0, 0, 0])).tolist() == [4, 4, 3, 9]
 
 
 def test_more_frames_than_are_told_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,13 @@ function follow(number, [from, to]) {
 }
 
 function begin() {
+  if (sides.some((side) => !side.spans)) return;
   let longest = 0;
   for (const side of sides) {
     const field = side.place.querySelector("input"), at = Math.min(Math.max(Number(field.value) - 1 || 0, 0), side.spans.begins.length - 1);
     field.value = at + 1;
     side.begun = side.picture.data.origin = side.spans.begins[at];
-    side.told("request", `of ${count(side.spans.begins.length)}, ${figure(ms(side.spans.ends[at] - side.begun))} ms`);
+    side.told("request", `of ${count(side.spans.begins.length)}, ${figure(ms(side.spans.ends[at] - side.begun))} ms${side.spans.lacking(side.place.dataset.noun)}`);
     longest = Math.max(longest, side.spans.ends[at] - side.begun);
   }
   for (const side of sides) side.picture.look(side.begun - 0.01 * longest, side.begun + 1.02 * longest, true);
@@ -31,6 +32,9 @@ async function loadSides() {
   const page = document.getElementById("traces");
   try {
     for (const side of sides) side.spans = new Spans(await answered(`${side.place.dataset.api}/timeline`));
+    const empty = sides.filter((side) => !side.spans.length);
+    for (const side of empty) { side.spans = null; side.told("request", "It has no spans."); }
+    if (empty.length) { page.removeAttribute("aria-busy"); return; }
     const same = inked(sides.map((side) => side.spans));
     for (const side of sides) {
       Object.assign(side.spans, same);

@@ -19,13 +19,22 @@ async function answered(path) {
 class Spans {
   constructor(body) {
     const { columns } = body, length = columns.name.length, levels = body.levels, to = new Float64Array(length), own = Float64Array.from(columns.duration_ns);
-    for (let at = 0; at < length; at++) { to[at] = columns.start_ns[at] + columns.duration_ns[at]; if (columns.parent[at] >= 0) own[columns.parent[at]] -= columns.duration_ns[at]; }
+    for (let at = 0; at < length; at++) to[at] = columns.start_ns[at] + columns.duration_ns[at];
+    const order = Uint32Array.from({ length }, (_, at) => at).sort((a, b) => columns.start_ns[a] - columns.start_ns[b] || columns.duration_ns[b] - columns.duration_ns[a]), ended = new Float64Array(length).fill(-Infinity);
+    // A span's own time is what none in it has: what several of these share counts once, what is beyond the span not at all.
+    for (const at of order) { const up = columns.parent[at]; if (up < 0) continue; const begun = Math.max(columns.start_ns[at], columns.start_ns[up], ended[up]), end = Math.min(to[at], to[up]); if (end > begun) own[up] -= end - begun; ended[up] = Math.max(ended[up], end); }
     const begins = new Float64Array(body.requests.length).fill(Infinity), ends = new Float64Array(body.requests.length).fill(-Infinity), roots = new Int32Array(body.requests.length).fill(-1);
     for (let at = 0; at < length; at++) { const request = columns.request[at]; if (columns.start_ns[at] < begins[request]) begins[request] = columns.start_ns[at]; if (to[at] > ends[request]) ends[request] = to[at]; if (columns.parent[at] < 0 && roots[request] < 0) roots[request] = at; }
-    Object.assign(this, { ...columns, body, length, to, own, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
+    Object.assign(this, { ...columns, body, length, to, own, order, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
     this.lanes = this.laid();
     this.times = this.timed();
     Object.assign(this, inked([this]));
+  }
+
+  // What of the stored trace is not in these spans, in words.
+  lacking(noun) {
+    const { left_out, others, instrumented } = this.body;
+    return `${left_out ? `; ${count(left_out)} of later ${noun}s are not drawn` : ""}${others ? `; of the ${noun}s with the instruments of level ${instrumented}: ${count(others)} spans of those with others are apart from these` : ""}`;
   }
 
   levelOf(at) { return this.body.levels[this.level[at]]; }
@@ -35,8 +44,7 @@ class Spans {
 
   // Within a level each span stands on the first row that is free, below those of its level that it lies in.
   laid() {
-    const { start_ns, duration_ns, parent, level, to } = this, lane = new Int32Array(this.length).fill(-1), ends = this.body.levels.map(() => []);
-    const order = Uint32Array.from({ length: this.length }, (_, at) => at).sort((a, b) => start_ns[a] - start_ns[b] || duration_ns[b] - duration_ns[a]);
+    const { start_ns, parent, level, to, order } = this, lane = new Int32Array(this.length).fill(-1), ends = this.body.levels.map(() => []);
     for (const at of order) {
       let around = parent[at];
       while (around >= 0 && level[around] !== level[at]) around = parent[around];

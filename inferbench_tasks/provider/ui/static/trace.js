@@ -31,29 +31,51 @@ function goTo() {
   if (document.getElementById("alone").checked) loadFlame();
 }
 
+// The requests with the instruments of the library level, or those without: times of both are never in one picture.
+async function read(deep) {
+  spans = new Spans(await answered(`${API}/timeline${deep ? "?level=library" : ""}`));
+  const { others } = spans.body, field = document.getElementById("request");
+  told("timeline-told", `${count(spans.length)} spans${spans.lacking(noun)}${others ? `: ${deep ? "without" : "with"} the level library ticked these are shown` : ""}.`);
+  field.max = spans.begins.length;
+  spans.legend(document.getElementById("legend"));
+}
+
+async function changeLevels() {
+  const { others, instrumented } = spans.body, deep = levels().includes("library");
+  if (!others || deep === (instrumented === "library")) { showLevels(); return; }
+  try {
+    await read(deep);
+  } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); return; }
+  timeline.marked = null;
+  showLevels();
+  goTo();
+  showSpan(-1);
+  await search();
+}
+
 function showLevels() {
   const { origin } = timeline.data || { origin: 0 }, shown = levels();
   timeline.chosen = -1;
   timeline.set(spans.boxes(shown));
   timeline.data.origin = origin;
-  remember({ levels: shown.length === spans.present.length ? "" : shown.join(",") });
+  remember({ levels: shown.length === spans.present.length && !(spans.body.others && shown.includes("library")) ? "" : shown.join(",") });
   loadFlame();
 }
 
 async function loadFlame() {
   const alone = document.getElementById("alone").checked, query = new URLSearchParams(), shown = levels(), mine = loadFlame.last = {};
   if (alone) query.set("trace", spans.body.requests[request()]);
-  if (shown.length < spans.present.length) for (const level of shown.length ? shown : ["none"]) query.append("level", level);
+  if (shown.length < spans.present.length || spans.body.others) for (const level of shown.length ? shown : ["none"]) query.append("level", level);
   remember({ alone: alone ? "1" : "" });
   try {
-    const body = shown.length ? await answered(`${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0 };
+    const body = shown.length ? await answered(`${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, others: 0 };
     if (loadFlame.last !== mine) return;
     flame = flameBoxes(body, spans);
     flames.chosen = -1;
     flames.set(flame);
     flames.look(...flame.whole);
     told("frame", "");
-    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}.`);
+    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}${body.others ? `; asked with the instruments of level ${body.instrumented}` : ""}.`);
   } catch (problem) { told("flame-told", `The flame graph can't be shown: ${problem.message}`); }
 }
 
@@ -101,7 +123,7 @@ async function search(more = false) {
     if (!more) { body.replaceChildren(); searched = 0; }
     body.append(...answer.items.map(row));
     searched += answer.items.length;
-    told("found-told", `${count(answer.total)} of ${count(spans.body.spans)} spans match${searched < answer.total ? `; the first ${count(searched)} are listed` : ""}.`);
+    told("found-told", `${count(answer.total)} of ${count(spans.body.spans + spans.body.others)} spans match${searched < answer.total ? `; the first ${count(searched)} are listed` : ""}.`);
     document.getElementById("more").hidden = answer.next_offset === null;
   } catch (problem) { told("found-told", `The search failed: ${problem.message}`); return; }
   const codes = spans.body.names.map((of) => of.includes(name)), wanted = spans.body.levels.indexOf(level);
@@ -110,18 +132,17 @@ async function search(more = false) {
 }
 
 async function loadTrace() {
-  try {
-    spans = new Spans(await answered(`${API}/timeline`));
-  } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
   const given = chosen.get("levels")?.split(",");
+  try {
+    await read(given?.includes("library"));
+  } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
+  if (!spans.length) { told("timeline-told", "It has no spans."); page.removeAttribute("aria-busy"); return; }
+  if (spans.body.others) document.querySelector("input[name=shown][value=library]").checked = false;
   if (given) for (const box of document.querySelectorAll("input[name=shown]")) box.checked = given.includes(box.value);
-  document.getElementById("request").max = spans.begins.length;
   document.getElementById("request").value = chosen.get("request") || 1;
   document.getElementById("alone").checked = chosen.get("alone") === "1";
   document.getElementById("name").value = chosen.get("name") || "";
   document.getElementById("level").value = chosen.get("level") || "";
-  spans.legend(document.getElementById("legend"));
-  told("timeline-told", `${count(spans.length)} spans${spans.body.left_out ? `; ${count(spans.body.left_out)} of later ${noun}s are not drawn, but searched and added up` : ""}.`);
   showLevels();
   goTo();
   showSpan(-1);
@@ -131,7 +152,7 @@ async function loadTrace() {
 
 document.getElementById("request").addEventListener("change", goTo);
 for (const [id, step] of [["earlier", -1], ["later", 1]]) document.getElementById(id).addEventListener("click", () => { document.getElementById("request").value = request() + 1 + step; goTo(); });
-for (const box of document.querySelectorAll("input[name=shown]")) box.addEventListener("change", showLevels);
+for (const box of document.querySelectorAll("input[name=shown]")) box.addEventListener("change", changeLevels);
 document.getElementById("alone").addEventListener("change", loadFlame);
 document.getElementById("search").addEventListener("submit", (event) => { event.preventDefault(); search(); });
 document.getElementById("more").addEventListener("click", () => search(true));

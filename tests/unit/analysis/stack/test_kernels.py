@@ -25,9 +25,9 @@ CEILINGS = {"gflops": 100.0, "gb_s": 10.0, "array_bytes": 0, "cache_bytes": None
 Made = tuple[str, str, float, float, dict[str, Any], Sequence[Any]]
 
 
-def onednn(kind: str, start: float, end: float, flops: int, moved: int | None) -> Made:
+def onednn(kind: str, start: float, end: float, flops: int, moved: int | None, **more: Any) -> Made:
     """A primitive."""
-    about = {"library": "oneDNN", "flops": flops} | ({} if moved is None else {"bytes": moved})
+    about = {"library": "oneDNN", "flops": flops} | ({} if moved is None else {"bytes": moved}) | more
     return "jit", kind, start, end, about, ()
 
 
@@ -47,11 +47,12 @@ LAYERS: list[tuple[str, str, Made]] = [
                 "mkldnn_convolution", 1, 59,
                 onednn("reorder", 2, 12, 0, 50_000),
                 aten("empty", 13, 15),
-                onednn("convolution", 16, 56, 2_000_000, 100_000),
+                onednn("convolution", 16, 56, 2_000_000, 100_000, data_type="f32"),
             ),
         ),
     ),
-    ("fc", "linear", aten("linear", 60, 85, aten("t", 61, 66), aten("addmm", 66, 84, flops=90_000, bytes=90_000))),
+    ("fc", "linear", aten("linear", 60, 85, aten("t", 61, 66),
+                          aten("addmm", 66, 84, flops=90_000, bytes=90_000, data_type="f32"))),
     ("odd", "custom", aten("custom_op", 85, 95)),
 ]  # fmt: skip
 
@@ -79,10 +80,12 @@ def run(trace: str, round_: int, layers: Sequence[tuple[str, str, Made]], us: fl
 
 
 def kernels(
-    layers: Sequence[tuple[str, str, Made]] = LAYERS, ceilings: dict[str, Any] | None = CEILINGS
+    layers: Sequence[tuple[str, str, Made]] = LAYERS,
+    ceilings: dict[str, Any] | None = CEILINGS,
+    threads: int | None = 1,
 ) -> Kernels:
     """Those of one run."""
-    found = kernels_of(run("a", 0, layers), ceilings, threads=2)
+    found = kernels_of(run("a", 0, layers), ceilings, threads)
     assert found is not None
     return found
 
@@ -127,16 +130,16 @@ def test_what_is_not_known_of_a_kernel_is_no_figure() -> None:
 
 
 def test_9_kernels_below_the_roof() -> None:
-    """Of both products one is bound by memory: 18 of 58 us; 50 of 2 x 100 GFLOP/s is a quarter."""
+    """Of both products one is bound by memory: 18 of 58 us; 50 of 100 GFLOP/s is a half, 5 of 1 x 10 too."""
     rows = table("kernel_roofline")
     assert [(row["kernel"], row["bound"]) for row in rows] == [
         ("convolution jit", "arithmetic"),
         ("aten::addmm", "memory"),
     ]
-    assert [row["of_roof_ratio"] for row in rows] == pytest.approx([0.25, 5 / 20])
+    assert [row["of_roof_ratio"] for row in rows] == pytest.approx([0.5, 5 / 10])
     assert words("kernel_roofline") == (
         "1 of 2 kernels that multiply matrices are bound by memory, 31% of their time; the longest, convolution jit, "
-        "is bound by arithmetic and attains 25% of its roof."
+        "is bound by arithmetic and attains 50% of its roof."
     )
 
 
@@ -254,8 +257,94 @@ def test_work_that_is_not_known_of_a_part_is_not_known_of_all() -> None:
     whole = total([Work(1, 5, None), Work(2, None, 3)])
     assert (whole.ms, whole.flops, whole.bytes) == (3, None, None)
     assert Work(0, 5, 5).gflop_per_s is None and Work(1, 5, 0).flop_per_byte is None
-    assert Work(1, 5, 5).bound(None) is None
-    assert Work(1, 5, 5).of_roof_ratio(Ceilings(1, 1), 1) == pytest.approx(5e-6 / 1)
+    assert Work(1, 5, 5, "f32").bound(None) is None
+    assert Work(1, 5, 5, "f32").of_roof_ratio(Ceilings(1, 1)) == pytest.approx(5e-6 / 1)
+    assert total([Work(1, 5, 5, "f32"), Work(1, 5, 5, "s8")]).data_type is None
+    assert total([Work(1, 5, 5, "f32"), Work(1, 0, 5)]).data_type == "f32"
+
+
+def other_type(*, product: str) -> Kernels:
+    """A convolution in fp32 of 40 us, and one of 2 MFLOP in another type, 50 us."""
+    convolution = onednn("convolution", 60, 110, 2_000_000, 100_000, data_type=product)
+    return kernels([LAYERS[0], ("q", "conv2d", aten("conv2d", 60, 110, convolution))])
+
+
+def test_what_is_not_fp32_is_not_judged_by_its_ceilings() -> None:
+    """Of two kernels the longer one is of int8: no bound, no ratio, no point, and the sentence says so."""
+    analysis = ANALYSES.load("kernel_roofline")()
+    mixed = replace(SUBJECT, kernels=other_type(product="s8"))
+    rows = analysis.rows(mixed)
+    assert [(row["data_type"], row["bound"], row["of_roof_ratio"]) for row in rows] == [
+        ("s8", None, None), ("f32", "arithmetic", pytest.approx(0.5)),
+    ]  # fmt: skip
+    assert rows[0]["gflop_per_s"] == pytest.approx(40)
+    assert analysis.sentence(mixed) == (
+        "0 of 1 kernels that multiply matrices in fp32 are bound by memory, 0% of their time; the longest, convolution "
+        "jit, is bound by arithmetic and attains 50% of its roof. 1 of 2 kernels that multiply matrices are not "
+        "judged: they calculate in another type than fp32, which the machine's FLOP/s are of, or theirs is not known."
+    )
+    figure = analysis.figure(mixed)
+    assert figure is not None and len(figure["data"][1]["x"]) == 1
+    alone = kernels(
+        [("q", "conv2d", aten("conv2d", 0, 50, onednn("convolution", 0, 50, 9, 9, data_type="bf16")))]
+    )
+    assert "the types of those that ran: bf16" in (analysis.missing(replace(SUBJECT, kernels=alone)) or "")
+
+
+@pytest.mark.parametrize(("threads", "ran"), [(2, "ran on 2 threads"), (None, "that is not known")])
+def test_one_core_s_ceilings_judge_one_thread_alone(threads: int | None, ran: str) -> None:
+    """How far memory's rate grows with cores was not measured: no roof, no bound."""
+    found = kernels(threads=threads)
+    for name in ("kernel_roofline", "layer_roofline"):
+        assert ran in (ANALYSES.load(name)().missing(replace(SUBJECT, kernels=found)) or "")
+    assert {row["bound"] for row in ANALYSES.load("kernels")().of(found)} == {None}
+
+
+def test_kernels_that_took_no_time_have_work_and_no_rate() -> None:
+    """A mean of 0 ns: FLOPs and bytes are told, no rate, no ratio, and no sentence fails."""
+    found = kernels(
+        [("n", "conv2d", aten("conv2d", 0, 5, onednn("convolution", 2, 2, 3_000_000, 10, data_type="f32")))]
+    )
+    subject = replace(SUBJECT, kernels=found)
+    analyses = {name: ANALYSES.load(name)() for name in ("kernel_metrics", "kernels_by_model")}
+    for analysis in analyses.values():
+        row = analysis.rows(subject)[0]
+        assert (row["flops"], row["bytes"], row["gflop_per_s"], row["gb_per_s"]) == (
+            3_000_000,
+            10,
+            None,
+            None,
+        )
+    assert (
+        analyses["kernel_metrics"]
+        .sentence(subject)
+        .startswith("n calculates most, 100% of 0.003 GFLOP; FLOPs")
+    )
+    assert (
+        analyses["kernels_by_model"]
+        .sentence(subject)
+        .endswith("do 0.003 GFLOP and are bound by arithmetic together.")
+    )
+    for name in ("kernel_roofline", "layer_roofline", "kernel_share"):
+        assert ANALYSES.load(name)().sentence(subject) and ANALYSES.load(name)().figure(subject)
+
+
+def test_layers_whose_parts_exceed_them_are_left_out_and_counted() -> None:
+    """A primitive of 9 us in a layer of 5 us, told too coarsely: neither 180% nor a negative rest."""
+    short = (
+        "short",
+        "conv2d",
+        ("k", "conv2d", 60, 65, {"library": "OpenVINO"}, [onednn("convolution", 60, 69, 9, 9)]),
+    )
+    subject = replace(SUBJECT, kernels=kernels([LAYERS[0], short]))
+    analysis = ANALYSES.load("kernel_share")()
+    row = analysis.rows(subject)[1]
+    assert (row["layer"], row["other_ms"], row["primitives_ratio"]) == ("short", None, None)
+    words = analysis.sentence(subject)
+    assert words.startswith("In 1 of 2 layers oneDNN's primitives take 83.3%")
+    assert "1 of 2 layers with such primitives are left out" in words
+    figure = analysis.figure(subject)
+    assert figure is not None and len(figure["data"][0]["y"]) == 1
 
 
 def test_figures_stand_on_one_page(tmp_path: Path) -> None:
