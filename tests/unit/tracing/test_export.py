@@ -14,7 +14,7 @@ from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
 from inferbench_tasks.tracing.forms.chrome import chrome_events
-from inferbench_tasks.tracing.spans import Span, id_of, spans_of, table_of
+from inferbench_tasks.tracing.spans import LEVELS, Span, id_of, spans_of, table_of
 
 SPANS = [
     Span(
@@ -146,7 +146,7 @@ def test_rows_of_a_level_stand_together() -> None:
     spans = [
         Span(f"{at:032x}", number, number - 1, level, "x", at, 10)
         for at in range(3)
-        for number, level in enumerate(("application", "model"))
+        for number, level in enumerate(LEVELS[:2])
     ]
     events = list(chrome_events(spans))
     names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}

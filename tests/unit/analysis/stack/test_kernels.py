@@ -297,7 +297,9 @@ def test_one_core_s_ceilings_judge_one_thread_alone(threads: int | None, ran: st
     found = kernels(threads=threads)
     for name in ("kernel_roofline", "layer_roofline"):
         assert ran in (ANALYSES.load(name)().missing(replace(SUBJECT, kernels=found)) or "")
-    assert {row["bound"] for row in ANALYSES.load("kernels")().of(found)} == {None}
+    assert {row["bound"] for row in ANALYSES.load("kernels")().rows(replace(SUBJECT, kernels=found))} == {
+        None
+    }
 
 
 def test_kernels_that_took_no_time_have_work_and_no_rate() -> None:
