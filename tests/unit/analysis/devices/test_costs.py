@@ -184,7 +184,7 @@ def test_the_price_of_the_best_of_two_has_a_wider_interval() -> None:
 
 def test_no_roofline_rests_on_a_server_that_merges_requests() -> None:
     """A merged run of A is priced at its 900/s; predicted is by the 500/s without, or by nothing."""
-    merging = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
+    merging: Any = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
     merged = run("merged", gpu("A"), 5.0, 900.0, model=COSTS, **merging) | {
         "submission": {"name": "s", "digest": "x"}
     }

@@ -90,7 +90,8 @@ def by_hand(path: Path, *more: Event) -> None:
     order = sorted([*happened, *more], key=lambda event: (event.at_s, isinstance(event, LeaseGranted)))
     with path.open("w") as file:
         log = EventLog(file, policy.name, policy.params)
-        for event in (NodeUp(0.0, "n", "any", 1), NodeUp(0.0, "m", "any", 1), *submitted):
+        before: list[Event] = [NodeUp(0.0, "n", "any", 1), NodeUp(0.0, "m", "any", 1), *submitted]
+        for event in before:
             log.event(event)
         log.decided(0.0, [Place(name, node, (0,), end, "") for name, node, _, end in names])
         for event in order:
