@@ -97,7 +97,7 @@ def test_by_commands(
     run(capsys, "trace", "export", trace, str(out))
     (resource,) = orjson.loads(out.read_bytes())["resourceSpans"]
     about = {each["key"]: each["value"]["stringValue"] for each in resource["resource"]["attributes"]}
-    assert about == {"service.name": "shop.json", "inferbench.note": document["note"]}
+    assert about == {"service.name": "shop", "inferbench.note": document["note"]}
     assert [span["spanId"] for span in resource["scopeSpans"][0]["spans"]] == [f"{1:016x}", f"{2:016x}"]
     bad = tmp_path / "bad.json"
     bad.write_bytes(otlp(otlp_span(1, 1, 5, 9)))
