@@ -92,7 +92,10 @@ def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> N
     embedded.ensure(home)
     port = int(embedded.status(home)["port"])
     text = (Path(__file__).parents[2] / "docker" / "compose" / "perfdb-health.js").read_text()
-    assert '{reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]}' in text
+    assert (
+        '{reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]}'
+        in text
+    )
     assert 'role, db: "inferbench"' in text and 'concat({role: "clusterMonitor", db: "admin"})' in text
     with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
         for user, rights in (("reader", "read"), ("writer", "readWrite")):
