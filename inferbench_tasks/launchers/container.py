@@ -17,6 +17,7 @@ from inferbench_tasks import extras
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import InferBenchError, ServerError
+from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import container_network, images, processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 
@@ -101,34 +102,36 @@ class ContainerLauncher:
             options["nano_cpus"] = int(launch.cpus * 1e9)
         if launch.memory_bytes is not None:
             options["mem_limit"] = options["memswap_limit"] = launch.memory_bytes
-        try:
-            container, address = self._run(launch, options, token, servers_dir.parent)
-        except docker.errors.APIError as error:
-            self._remove(token, None)
-            path.unlink()
-            raise ServerError(
-                f"The container of {launch.image} can't be started: {error.explanation or error}"
-            ) from error
-        except InferBenchError:
-            self._remove(token, None)
-            path.unlink()
-            raise
-        server = ServerHandle(
-            launcher="container",
-            pid=0,
-            started_ns=0,
-            log_path=str(launch.folder / "server.log"),
-            config_path=str(launch.config_path),
-            container_id=container.id,
-            sandbox="container",
-            address=address,
-            image_id=str(container.attrs["Image"]),
-        )
-        pid = int(container.attrs["State"]["Pid"])
-        # If it has ended already, whoever waits for it is told by ``alive``.
-        with contextlib.suppress(psutil.NoSuchProcess):
-            server = server.model_copy(update={"pid": pid, "started_ns": processes.created_ns(pid)})
-        records.write(servers_dir, record.model_copy(update={"server": server}))
+        # A signal waits until the container is known: the engine makes it although nobody waits for its answer.
+        with deferred():
+            try:
+                container, address = self._run(launch, options, token, servers_dir.parent)
+            except docker.errors.APIError as error:
+                self._remove(token, None)
+                path.unlink()
+                raise ServerError(
+                    f"The container of {launch.image} can't be started: {error.explanation or error}"
+                ) from error
+            except InferBenchError:
+                self._remove(token, None)
+                path.unlink()
+                raise
+            server = ServerHandle(
+                launcher="container",
+                pid=0,
+                started_ns=0,
+                log_path=str(launch.folder / "server.log"),
+                config_path=str(launch.config_path),
+                container_id=container.id,
+                sandbox="container",
+                address=address,
+                image_id=str(container.attrs["Image"]),
+            )
+            pid = int(container.attrs["State"]["Pid"])
+            # If it has ended already, whoever waits for it is told by ``alive``.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server = server.model_copy(update={"pid": pid, "started_ns": processes.created_ns(pid)})
+            records.write(servers_dir, record.model_copy(update={"server": server}))
         log.info("container started id=%s image=%s pid=%d", container.short_id, launch.image, pid)
         return server
 

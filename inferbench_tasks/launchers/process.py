@@ -18,6 +18,7 @@ from inferbench_tasks import sandbox
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
+from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
@@ -64,40 +65,42 @@ class ProcessLauncher:
         env = {ORDER: BY_BUS} | env | (_own_places(launch.folder) if confined else {})
         env |= sandbox.names(uid)
         env |= {**launch.env, processes.MARK: token}
-        try:
-            with open(log_path, "ab") as output:
+        # A signal waits until the process is known: it is started in a thread, which goes on when its starter is ended.
+        with deferred():
+            try:
+                with open(log_path, "ab") as output:
 
-                def start() -> subprocess.Popen[bytes]:
-                    return subprocess.Popen(
-                        launch.argv,
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        cwd=launch.cwd or launch.folder,
-                        env=env,
-                        start_new_session=True,
-                    )
+                    def start() -> subprocess.Popen[bytes]:
+                        return subprocess.Popen(
+                            launch.argv,
+                            stdin=subprocess.DEVNULL,
+                            stdout=output,
+                            stderr=subprocess.STDOUT,
+                            cwd=launch.cwd or launch.folder,
+                            env=env,
+                            start_new_session=True,
+                        )
 
-                child = sandbox.started(_reach(launch, env), start, uid) if confined else start()
-        except OSError as error:
-            path.unlink()
-            raise ServerError(
-                f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
-            ) from error
-        _children[child.pid] = child
-        limits.first_to_go(child.pid)
-        if bounds is not None:
-            sandbox.bounded(child.pid, uid, bounds)
-        server = ServerHandle(
-            launcher="process",
-            pid=child.pid,
-            started_ns=processes.created_ns(child.pid),  # our child: it stays until we reap it
-            log_path=str(log_path),
-            config_path=str(launch.config_path),
-            sandbox=sandbox.state(),
-            uid=uid,
-        )
-        records.write(servers_dir, record.model_copy(update={"server": server}))
+                    child = sandbox.started(_reach(launch, env), start, uid) if confined else start()
+            except OSError as error:
+                path.unlink()
+                raise ServerError(
+                    f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
+                ) from error
+            _children[child.pid] = child
+            limits.first_to_go(child.pid)
+            if bounds is not None:
+                sandbox.bounded(child.pid, uid, bounds)
+            server = ServerHandle(
+                launcher="process",
+                pid=child.pid,
+                started_ns=processes.created_ns(child.pid),  # our child: it stays until we reap it
+                log_path=str(log_path),
+                config_path=str(launch.config_path),
+                sandbox=sandbox.state(),
+                uid=uid,
+            )
+            records.write(servers_dir, record.model_copy(update={"server": server}))
         log.info("server started pid=%d log=%s", child.pid, log_path)
         return server
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferbench_tasks import settings
+from inferbench_tasks.interrupt import die_with_parent
 from inferbench_tasks.provider import metadata_db
 from inferbench_tasks.provider.execution_api import drop_old_versions
 from inferbench_tasks.provider.metadata_db import airflow_environment
 from inferbench_tasks.running.child import keeping
-from inferbench_tasks.running.interrupt import die_with_parent
 from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:

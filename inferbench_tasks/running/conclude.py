@@ -79,7 +79,10 @@ def again(
         if invocation.cancelled():
             break
         say(f"{run_id} was disturbed and is run once more: {first.verdict}")
-        run_nodes(invocation, plan.of_job(job.index), attempt=first.attempt + 1)
+        try:
+            run_nodes(invocation, plan.of_job(job.index), attempt=first.attempt + 1)
+        finally:
+            pipeline.end_left_behind(job.spec, Path(invocation.order().data_dir), run_id)
         repeated.append(run_id)
     return repeated
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.located import CARRIER
 from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError, StorageError
+from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.fence import Fence, Holding
-from inferbench_tasks.running.interrupt import deferred
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError
+from inferbench_tasks.interrupt import die_with_parent, interruptible
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.child import keeping
 from inferbench_tasks.running.execute import execute_node
-from inferbench_tasks.running.interrupt import die_with_parent, interruptible
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.stages.base import ENDS_JOB
 

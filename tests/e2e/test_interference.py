@@ -91,7 +91,8 @@ def test_a_disturbed_run_is_quarantined_and_run_once_more(warm_cli: Cli) -> None
 
 
 def test_a_signal_during_the_second_attempt_ends_all_of_it(warm_cli: Cli) -> None:
-    """Two disturbed jobs, SIGTERM while the first is run once more: it is cancelled, the second is not begun again."""
+    """Two disturbed jobs, SIGTERM while the first is run once more: it is cancelled, the second is not begun again,
+    and no server is left."""
     child = disturbed(warm_cli, SUBMISSION + "sweep:\n  load.batch_size: [1, 2]\n")
     assert child.stderr is not None
     said = ""
@@ -104,6 +105,7 @@ def test_a_signal_during_the_second_attempt_ends_all_of_it(warm_cli: Cli) -> Non
     _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 128 + signal.SIGTERM
     assert (said + err).count("is run once more") == 1
+    assert warm_cli.left_over() == []
     with PerfDB.connect(None, warm_cli.data_dir) as db:
         attempts = sorted(result.attempt for result in db.find_results())
     assert attempts.count(1) == 2 and attempts.count(2) <= 1

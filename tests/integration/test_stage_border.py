@@ -11,10 +11,10 @@ import pytest
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import CancelledError
+from inferbench_tasks.interrupt import interruptible
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.running.execute import execute_node
-from inferbench_tasks.running.interrupt import interruptible
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission_text
 

@@ -9,14 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
-from inferbench_tasks.errors import ServerError
-from inferbench_tasks.launchers import processes, records
+from inferbench_tasks.errors import CancelledError, ServerError
+from inferbench_tasks.interrupt import interruptible
+from inferbench_tasks.launchers import process, processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
 from inferbench_tasks.launchers.process import ProcessLauncher
 
@@ -54,6 +56,27 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def written(path: Path) -> list[str]:
     """The lines of a file, none before it exists."""
     return path.read_text().split() if path.exists() else []
+
+
+def test_a_signal_amid_the_start_waits_until_the_server_is_known(
+    start: Start, servers_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes just before the process is there: whoever was started is in the record, and is ended by it."""
+    popen = subprocess.Popen
+
+    def late(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        return popen(*arguments, **options)
+
+    monkeypatch.setattr(process.subprocess, "Popen", late)
+    with pytest.raises(CancelledError), interruptible(True):
+        start("exec sleep 60")
+    monkeypatch.undo()
+    (record,) = records.read_all(servers_dir).values()
+    assert record.server is not None and LAUNCHER.alive(record.server)
+    assert records.end_run(servers_dir, "r")
+    assert not LAUNCHER.alive(record.server)
 
 
 def test_stopping_ends_children_too_even_in_sessions_of_their_own(

@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError
-from inferbench_tasks.running.interrupt import interruptible
+from inferbench_tasks.interrupt import interruptible
 from inferbench_tasks.running.invocation import Invocation, Order
 from tests.unit.plan.test_compile import submission
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ def interruptible(allowed: bool) -> Iterator[None]:
 
 @dataclass
 class _Deferral:
-    """Signals arrive in the main thread only, as do those who defer them."""
+    """Signals arrive in the main thread only: nothing else touches it."""
 
     depth: int = 0
     error: CancelledError | None = None
@@ -58,8 +59,12 @@ _deferral = _Deferral()
 def deferred() -> Iterator[None]:
     """Within it, a signal that ``interruptible`` would raise for waits for the end: for what is recorded as one.
 
-    The signals are not blocked: a process that is started meanwhile would inherit that.
+    The signals are not blocked: a process that is started meanwhile would inherit that. Other threads than the main one
+    get no signals, so there is nothing to wait for in them.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     _deferral.depth += 1
     try:
         yield

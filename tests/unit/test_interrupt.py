@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from inferbench_tasks.errors import CancelledError
-from inferbench_tasks.running.interrupt import deferred, interruptible
+from inferbench_tasks.interrupt import deferred, interruptible
 
 
 @pytest.fixture
