@@ -18,7 +18,7 @@ from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.interrupt import interruptible
-from inferbench_tasks.launchers import process, processes, records
+from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
 from inferbench_tasks.launchers.process import ProcessLauncher
 
@@ -69,7 +69,7 @@ def test_a_signal_amid_the_start_waits_until_the_server_is_known(
         time.sleep(0.2)
         return popen(*arguments, **options)
 
-    monkeypatch.setattr(process.subprocess, "Popen", late)
+    monkeypatch.setattr(subprocess, "Popen", late)
     with pytest.raises(CancelledError), interruptible(True):
         start("exec sleep 60")
     monkeypatch.undo()
