@@ -7,16 +7,13 @@ processor time. ``--jobs 10000`` is the DAG that a sweep would be if it were not
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.cluster.sizes import measure_each
 
 ROUNDS = 7
 
@@ -105,23 +102,5 @@ def timed(work: Any) -> tuple[Any, float]:
     return result, time.process_time() - begin
 
 
-def main() -> None:
-    """A line of JSON for each size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="*", default=[25, 50, 100, 200, 1000])
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(one(options.one, Path(os.environ["AIRFLOW_HOME"]))))
-        return
-    for jobs in options.jobs:
-        with tempfile.TemporaryDirectory() as home:
-            command = [sys.executable, "-m", "benchmarks.cluster.rounds", "--one", str(jobs)]
-            result = subprocess.run(
-                command, env={**os.environ, "AIRFLOW_HOME": home}, check=True, capture_output=True, text=True
-            )
-            print(result.stdout.strip().splitlines()[-1], flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure_each("benchmarks.cluster.rounds", __doc__, (25, 50, 100, 200, 1_000), one)

@@ -7,19 +7,17 @@ the same on a machine that others use, and twice as many jobs should make twice 
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import gc
 import json
 import os
 import pstats
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from benchmarks.cluster.sizes import measure_each
 
 
 def document(jobs: int) -> dict[str, Any]:
@@ -87,23 +85,5 @@ def one(jobs: int, home: Path) -> dict[str, Any]:
     return figures
 
 
-def main() -> None:
-    """A line of JSON for each size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="*", default=[1_000, 2_000, 10_000])
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(one(options.one, Path(os.environ["AIRFLOW_HOME"]))))
-        return
-    for jobs in options.jobs:
-        with tempfile.TemporaryDirectory() as home:
-            command = [sys.executable, "-m", "benchmarks.cluster.sweep", "--one", str(jobs)]
-            done = subprocess.run(
-                command, env={**os.environ, "AIRFLOW_HOME": home}, capture_output=True, text=True, check=True
-            )
-            print(done.stdout.strip().splitlines()[-1], flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure_each("benchmarks.cluster.sweep", __doc__, (1_000, 2_000, 10_000), one)
