@@ -26,24 +26,14 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
     values = [row["speedup"] or 0.0 for row in shown]
     over = references[0] if len(references) == 1 else "each reference"
     trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": [text(label) for label in labels],
         "x": values,
         "marker": {"color": [colour(devices.index(row["device"])) for row in shown]},
         "error_x": _errors(shown, "speedup"),
         "text": [_said(row) for row in shown],
-        "textposition": "inside",
         "hovertemplate": "%{y}: %{x:.4g} times<extra></extra>",
     }
-    return chart(
-        [trace],
-        title=f"Speed-up over {over} within its latency (bars: 95% intervals)",
-        xaxis=axis("samples/s over the reference's", rangemode="tozero"),
-        yaxis=by_run(labels),
-        showlegend=False,
-        height=rows_height(labels, 110),
-    )
+    title = f"Speed-up over {over} within its latency (bars: 95% intervals)"
+    return _bars(labels, trace, title, "samples/s over the reference's")
 
 
 def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
@@ -60,9 +50,6 @@ def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
     ]
     values = [row["usd_per_1k_samples"] for row in shown]
     trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": [text(label) for label in labels],
         "x": values,
         "marker": {
             "color": [colour(providers.index(row["provider"])) for row in shown],
@@ -70,14 +57,24 @@ def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
         },
         "error_x": _errors(shown, "usd_per_1k_samples"),
         "text": [number(value) for value in values],
-        "textposition": "inside",
         "hovertemplate": "%{y}: %{x:.4g} USD<extra></extra>",
     }
     hatched = " (hatched: predicted)" if any(row["basis"] != "measured" for row in shown) else ""
+    return _bars(labels, trace, f"Cost of 1,000 samples: {words}{hatched}", "USD/1,000 samples")
+
+
+def _bars(labels: Sequence[str], trace: dict[str, Any], title: str, unit: str) -> Chart:
+    """One below the other, from zero; what they say stands in them."""
+    common = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [text(label) for label in labels],
+        "textposition": "inside",
+    }
     return chart(
-        [trace],
-        title=f"Cost of 1,000 samples: {words}{hatched}",
-        xaxis=axis("USD/1,000 samples", rangemode="tozero"),
+        [common | trace],
+        title=title,
+        xaxis=axis(unit, rangemode="tozero"),
         yaxis=by_run(labels),
         showlegend=False,
         height=rows_height(labels, 110),

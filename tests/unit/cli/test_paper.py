@@ -22,6 +22,19 @@ from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 
 FILES = sorted(FOLDER.glob("*.yaml"))
+#: A program that runs ``child.py`` as the command runs a submission, and ends as the command does.
+RUNS_CHILD = (
+    "import os, signal, subprocess, sys, typer\n"
+    "from pathlib import Path\n"
+    "from inferbench_tasks.cli.paper_runs import Child\n"
+    "{before}"
+    "child = Child((sys.executable, 'child.py'))\n"
+    "try:\n"
+    "    with child.signals():\n"
+    "        child.run(Path('fig07.yaml'))\n"
+    "except typer.Exit as end:\n"
+    "    sys.exit(end.exit_code)\n"
+)
 
 
 def test_every_figure_of_the_paper_has_its_submission() -> None:
@@ -131,23 +144,14 @@ def test_a_signal_while_a_run_is_being_started_ends_it_too(tmp_path: Path) -> No
     """SIGTERM before the command knows its child: the child gets it as soon as it is there, and nothing stays."""
     child = tmp_path / "child.py"
     child.write_text("import time\ntime.sleep(60)\n")
-    parent = (
-        "import os, signal, subprocess, sys, typer\n"
-        "from pathlib import Path\n"
-        "from inferbench_tasks.cli.paper_runs import Child\n"
-        "real = subprocess.Popen\n"
+    parent = RUNS_CHILD.format(
+        before="real = subprocess.Popen\n"
         "def start(*given, **more):\n"
         "    process = real(*given, **more)\n"
         "    Path('pid').write_text(str(process.pid))\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    return process\n"
         "subprocess.Popen = start\n"
-        "child = Child((sys.executable, 'child.py'))\n"
-        "try:\n"
-        "    with child.signals():\n"
-        "        child.run(Path('fig07.yaml'))\n"
-        "except typer.Exit as end:\n"
-        "    sys.exit(end.exit_code)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     ended = subprocess.run([sys.executable, "-c", parent], cwd=tmp_path, env=env, timeout=50, check=False)
@@ -168,17 +172,7 @@ def test_a_signal_ends_the_run_that_is_under_way(tmp_path: Path) -> None:
         "pathlib.Path('started').touch()\n"
         "time.sleep(60)\n"
     )
-    parent = (
-        "import sys, typer\n"
-        "from pathlib import Path\n"
-        "from inferbench_tasks.cli.paper_runs import Child\n"
-        "child = Child((sys.executable, 'child.py'))\n"
-        "try:\n"
-        "    with child.signals():\n"
-        "        child.run(Path('fig07.yaml'))\n"
-        "except typer.Exit as end:\n"
-        "    sys.exit(end.exit_code)\n"
-    )
+    parent = RUNS_CHILD.format(before="")
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     process = subprocess.Popen([sys.executable, "-c", parent], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
     try:
