@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import os
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,24 +20,21 @@ from inferbench_tasks.perfdb import credentials, embedded, folder, replicaset
 from inferbench_tasks.perfdb.server_state import ServerState
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining import deployed
-from inferbench_tasks.provider.joining.answers import EXECUTION_OFFSET
 from inferbench_tasks.provider.joining.authority import Authority
 from inferbench_tasks.provider.joining.leader import Leader
 from inferbench_tasks.provider.joining.signing import PUBLIC, SigningKey
 from inferbench_tasks.provider.joining.tokens import FOLDER, Secret, Tokens
 from inferbench_tasks.provider.joining.worker_environment import environment
-from inferbench_tasks.provider.system import broker
 from inferbench_tasks.provider.system.config import EXECUTION_URL
-from inferbench_tasks.provider.system.local import free_port
-from tests.integration.test_joining import (
+from tests.gateway_parts import (
     EXECUTION_ANSWER,
-    Answering,
     broker_of,
-    connects,
     execution_of,
     fails,
     free_ports,
+    listens,
     perfdb_of,
+    surroundings,
     until,
 )
 
@@ -83,42 +76,24 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     patch.delenv(settings.PERFDB_URI, raising=False)
     embedded.ensure(databases)
     perfdb = with_gateway_user(databases)
-    broker_port, password, port = free_port(), "of-the-broker", free_ports()
-    execution = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    threading.Thread(target=execution.serve_forever, daemon=True).start()
-    key = SigningKey.of(tmp_path_factory.mktemp("scheduler"))
-    env = os.environ | {
-        settings.DATA_DIR: str(data_dir),
-        settings.PERFDB_URI: perfdb,
-        settings.SUBMISSIONS_DIR: str(data_dir / "dags"),
-        deployed.DAGS: str(data_dir / "dags"),
-        deployed.NAMES: "127.0.0.2, leader.example",
-        deployed.LISTEN: f"127.0.0.2:{port}",
-        deployed.BROKER: f"redis://:{password}@127.0.0.1:{broker_port}/0",
-        EXECUTION_URL: f"http://127.0.0.1:{execution.server_port}/execution/",
-        PUBLIC: key.public,
-    }
+    port, key = free_ports(), SigningKey.of(tmp_path_factory.mktemp("scheduler"))
     command = [sys.executable, "-m", "inferbench_tasks.provider.joining.deployed"]
-    with open(data_dir / "gateway.log", "wb") as output:
-        started = [
-            subprocess.Popen(
-                broker.command(databases, broker_port, password, bounded=True), stdout=output, stderr=output
-            ),
-            subprocess.Popen(command, env=env, stdout=output, stderr=output),
-        ]
     try:
-        until(
-            lambda: connects(port + EXECUTION_OFFSET) and connects(port),
-            "the gateway does not listen",
-        )
-        yield Deployment(data_dir, f"https://127.0.0.2:{port}", perfdb, key)
+        with surroundings() as around:
+            env = os.environ | {
+                settings.DATA_DIR: str(data_dir),
+                settings.PERFDB_URI: perfdb,
+                settings.SUBMISSIONS_DIR: str(data_dir / "dags"),
+                deployed.DAGS: str(data_dir / "dags"),
+                deployed.NAMES: "127.0.0.2, leader.example",
+                deployed.LISTEN: f"127.0.0.2:{port}",
+                deployed.BROKER: around.broker_url,
+                EXECUTION_URL: around.execution_url,
+                PUBLIC: key.public,
+            }
+            with listens(around, command, env, port, home=databases, log=data_dir / "gateway.log"):
+                yield Deployment(data_dir, f"https://127.0.0.2:{port}", perfdb, key)
     finally:
-        for process in started:
-            process.send_signal(signal.SIGTERM)
-        for process in started:
-            process.wait(timeout=30)
-        execution.shutdown()
-        execution.server_close()
         embedded.stop(databases)
         patch.undo()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import http.server
 import os
-import signal
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,6 @@ import httpx
 import psutil
 import pytest
 import redis
-from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks import settings
@@ -32,30 +30,25 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining import leader as joining
 from inferbench_tasks.provider.joining.answers import BROKER_OFFSET, EXECUTION_OFFSET, PERFDB_OFFSET
 from inferbench_tasks.provider.joining.authority import Authority
-from inferbench_tasks.provider.joining.leader import AUTHORITY, CERTIFICATE, Leader
+from inferbench_tasks.provider.joining.leader import CERTIFICATE, Leader
 from inferbench_tasks.provider.joining.listening import listening
 from inferbench_tasks.provider.joining.tokens import FOLDER, Secret, Tokens
 from inferbench_tasks.provider.joining.worker_environment import environment
-from inferbench_tasks.provider.system import broker
 from inferbench_tasks.provider.system.config import EXECUTION_URL
-from inferbench_tasks.provider.system.local import free_port
+from tests.gateway_parts import (
+    EXECUTION_ANSWER,
+    broker_of,
+    execution_of,
+    fails,
+    free_ports,
+    listens,
+    perfdb_of,
+    surroundings,
+    until,
+)
 
 pytestmark = pytest.mark.integration
 DAY = timedelta(days=1)
-EXECUTION_ANSWER = b"the execution API"
-
-
-class Answering(http.server.BaseHTTPRequestHandler):
-    """In the execution API's place."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("content-length", str(len(EXECUTION_ANSWER)))
-        self.end_headers()
-        self.wfile.write(EXECUTION_ANSWER)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -80,16 +73,6 @@ class Site:
         return self.tokens.create(name, lasts, self.fingerprint)[1]
 
 
-def free_ports() -> int:
-    """The first of four free ones of 127.0.0.2."""
-    while True:
-        port = free_port()
-        try:
-            return listening(f"127.0.0.2:{port}").port
-        except InputError:
-            continue
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Broker, PerfDB, a stand-in for the execution API, and the gateway before them."""
@@ -100,78 +83,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (data_dir / "dags").mkdir()
     (data_dir / "dags" / "one.py").write_text("# a DAG file\n")
     embedded.ensure(data_dir)
-    broker_port, password = free_port(), "of-the-broker"
-    execution = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    threading.Thread(target=execution.serve_forever, daemon=True).start()
-    place = listening(f"127.0.0.2:{free_ports()}")
+    place, log = listening(f"127.0.0.2:{free_ports()}"), data_dir / "gateway.log"
     command = place.command(home, data_dir / "dags", data_dir / "dags")
-    env = os.environ | {
-        settings.DATA_DIR: str(data_dir),
-        "AIRFLOW__CELERY__BROKER_URL": f"redis://:{password}@127.0.0.1:{broker_port}/0",
-        EXECUTION_URL: f"http://127.0.0.1:{execution.server_port}/execution/",
-    }
-    log = data_dir / "gateway.log"
-    with open(log, "wb") as output:
-        started = [
-            subprocess.Popen(
-                broker.command(home, broker_port, password, bounded=True), stdout=output, stderr=output
-            ),
-            subprocess.Popen(command, env=env, stdout=output, stderr=output),
-        ]
     try:
-        until(
-            lambda: connects(place.port + EXECUTION_OFFSET) and connects(place.port),
-            "the gateway does not listen",
-        )
-        yield Site(data_dir, place.url, place.port, log, started[1].pid)
+        with surroundings() as around:
+            env = os.environ | {
+                settings.DATA_DIR: str(data_dir),
+                "AIRFLOW__CELERY__BROKER_URL": around.broker_url,
+                EXECUTION_URL: around.execution_url,
+            }
+            with listens(around, command, env, place.port, home=home, log=log) as pid:
+                yield Site(data_dir, place.url, place.port, log, pid)
     finally:
-        for process in started:
-            process.send_signal(signal.SIGTERM)
-        for process in started:
-            process.wait(timeout=30)
-        execution.shutdown()
-        execution.server_close()
         embedded.stop(data_dir)
         patch.undo()
-
-
-def connects(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.2", port), timeout=5).close()
-    except OSError:
-        return False
-    return True
-
-
-def until(check: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
-def broker_of(leader: Leader, **more: Any) -> redis.Redis:
-    files = {
-        "ssl_certfile": str(leader.folder / CERTIFICATE),
-        "ssl_keyfile": str(leader.folder / CERTIFICATE),
-    }
-    return redis.Redis(
-        host=leader.host, port=leader.port + BROKER_OFFSET, username=leader.user, password=leader.password, ssl=True,
-        ssl_ca_certs=str(leader.folder / AUTHORITY), socket_timeout=10, **(files | more),
-    )  # fmt: skip
-
-
-def perfdb_of(leader: Leader, data_dir: Path) -> MongoClient[dict[str, Any]]:
-    uri = environment(leader, data_dir)[settings.PERFDB_URI]
-    return MongoClient(uri, serverSelectionTimeoutMS=5_000)
-
-
-def execution_of(leader: Leader, *, certificate: bool = True) -> httpx.Response:
-    context = ssl.create_default_context(cafile=leader.folder / AUTHORITY)
-    if certificate:
-        context.load_cert_chain(leader.folder / CERTIFICATE)
-    with httpx.Client(verify=context, timeout=10, trust_env=False) as client:
-        return client.get(f"https://{leader.host}:{leader.port + EXECUTION_OFFSET}/execution/health")
 
 
 def test_a_worker_that_joined_reaches_all_that_it_needs_and_no_more(site: Site, tmp_path: Path) -> None:
@@ -230,14 +155,6 @@ def test_a_revoked_worker_loses_all_of_it_at_once_and_others_keep_theirs(site: S
         with pytest.raises(InputError, match="the token 'revoked' is revoked"):
             Leader.join(site.url, secret, tmp_path / "a")
         assert spared.ping() and execution_of(other).content == EXECUTION_ANSWER
-
-
-def fails(action: Callable[[], object], error: type[Exception]) -> bool:
-    try:
-        action()
-    except error:
-        return True
-    return False
 
 
 def test_a_token_that_ends_takes_the_access_with_it(site: Site, tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class Roofline(KernelAnalysis):
         ratio = first["of_roof_ratio"]
         attained = "" if ratio is None else f" and attains {ratio:.0%} of its roof"
         return (
-            f"{len(memory)} of {len(judged)} {self.many} that multiply matrices{' in fp32' if others else ''} are bound "
-            f"by memory{part}; the longest, {first[self.one]}, is bound by {first['bound']}{attained}.{left_out}"
+            f"{len(memory)} of {len(judged)} {self.many} that multiply matrices{' in fp32' if others else ''} are "
+            f"bound by memory{part}; the longest, {first[self.one]}, is bound by {first['bound']}{attained}.{left_out}"
         )
 
     def figure(self, subject: Subject) -> Chart:
