@@ -9,7 +9,7 @@ try {
 }
 if (!db.hello().isWritablePrimary) quit(1);
 const admin = db.getSiblingDB("admin");
-// The gateway makes users of the one database, for workers of other hosts, and reads nothing in it.
+// The gateway makes users of the one database, for workers of other hosts; by such a one its holder reads and writes it.
 const users = {reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]};
 for (const [user, rights] of Object.entries(users)) {
   if (admin.getUser(user)) continue;
