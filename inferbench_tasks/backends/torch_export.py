@@ -22,7 +22,8 @@ class TorchExport(TorchScript):
     @classmethod
     def levels_of(cls, model_format: str) -> tuple[str, ...]:
         """PyTorch's profiler sees nothing within compiled code."""
-        return cls.traced_levels[:-2] if model_format == "aotinductor" else cls.traced_levels
+        levels = cls.traced_levels
+        return levels[: levels.index("layer")] if model_format == "aotinductor" else levels
 
     def engine_of(self, model: ModelArtifact) -> str:
         """One engine per format, with the same name."""

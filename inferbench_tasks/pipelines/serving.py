@@ -32,8 +32,8 @@ AROUND_LOAD_S = 10.0
 USUAL_SAMPLES, ALONE_S = 1_000, 0.005
 #: What a submission's DAG says of blocks beside the load.
 _BLOCKS = {"evaluate": "whether the answers are right", "trace": "where the time of a request goes"}
-#: How many levels a trace has, and what a server's start takes with two short loads, seconds.
-TRACED_LEVELS, SERVER_S = 4, 3.0
+#: What a server's start takes with two short loads, seconds.
+SERVER_S = 3.0
 
 
 class ServingPipeline(Pipeline[JobSpec]):
@@ -210,9 +210,12 @@ def _evaluation_s(spec: JobSpec) -> float:
 
 
 def _trace_s(spec: JobSpec) -> float:
+    """A server of each round and level; the usual levels where none is named."""
+    from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST
+
     if spec.trace is None:
         return 0.0
-    levels = TRACED_LEVELS + (spec.trace.deepest == "library")
+    levels = LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1
     return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
 
 

@@ -10,7 +10,8 @@ from inferbench_tasks.registry import Registry
 class LayerSource(Protocol):
     """An instrument of one engine's runtime; an engine that has one keeps it as ``source``.
 
-    The class attributes are its card in ``inferbench trace sources``.
+    The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
+    too (the level library) says what it tells of them in ``primitives``.
     """
 
     #: Its name for people; the engines that have it; what it can tell, and what not.
@@ -37,7 +38,8 @@ class LayerSource(Protocol):
         """The layers of the runs that began at ``since_ns`` (CLOCK_MONOTONIC) or later; told once, at the end.
 
         Each {name, type, start_ns, end_ns, attributes}, Unix time; ``attributes`` has ``output_shapes``,
-        ``output_bytes`` and others where they are known, None or absent where not.
+        ``output_bytes`` and others where they are known, None or absent where not. With primitives also ``inside``,
+        spans of the same form.
         """
         ...
 

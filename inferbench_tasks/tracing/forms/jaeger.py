@@ -12,10 +12,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, text_of
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of
+from inferbench_tasks.tracing.forms.values import Kind, typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
-_INT64 = 2**63
+_TYPES: dict[Kind, str] = {"bool": "bool", "int": "int64", "double": "float64", "string": "string"}
 
 
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
@@ -59,10 +60,5 @@ def _span(span: Span, ids: dict[int, str], process: str) -> dict[str, Any]:
 
 
 def _tag(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"key": name, "type": "bool", "value": value}
-    if isinstance(value, int) and -_INT64 <= value < _INT64:
-        return {"key": name, "type": "int64", "value": value}
-    if isinstance(value, float):
-        return {"key": name, "type": "float64", "value": value}
-    return {"key": name, "type": "string", "value": text_of(value)}
+    kind, given = typed(value)
+    return {"key": name, "type": _TYPES[kind], "value": given}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import orjson
 import pyarrow as pa
 
 from inferbench_tasks.tracing.foreign.otlp import ERROR, KINDS
+from inferbench_tasks.tracing.forms.values import typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
 _KINDS = {name: number for number, name in KINDS.items()}
@@ -94,16 +94,6 @@ def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
     }
 
 
-def text_of(value: Any) -> str:
-    """A value for which a form has only text: JSON, of numbers beyond 64 bits too, which orjson refuses."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
 def _attribute(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"key": name, "value": {"boolValue": value}}
-    if isinstance(value, int):
-        return {"key": name, "value": {"intValue": str(value)}}
-    if isinstance(value, float):
-        return {"key": name, "value": {"doubleValue": value}}
-    return {"key": name, "value": {"stringValue": text_of(value)}}
+    kind, given = typed(value)  # 64-bit integers are text in JSON
+    return {"key": name, "value": {f"{kind}Value": str(given) if kind == "int" else given}}

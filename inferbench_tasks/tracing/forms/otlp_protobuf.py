@@ -10,10 +10,9 @@ import pyarrow as pa
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.protocols import otlp_proto
 from inferbench_tasks.tracing.foreign.otlp import ERROR
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of, text_of
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of
+from inferbench_tasks.tracing.forms.values import typed
 from inferbench_tasks.tracing.spans import Span, spans_of
-
-_INT64 = 2**63
 
 
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
@@ -59,13 +58,8 @@ def _values(values: dict[str, Any]) -> Iterable[Any]:
 
 
 def _one_of(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"bool_value": value}
-    if isinstance(value, int) and -_INT64 <= value < _INT64:
-        return {"int_value": value}
-    if isinstance(value, float):
-        return {"double_value": value}
-    return {"string_value": text_of(value)}
+    kind, given = typed(value)
+    return {f"{kind}_value": given}
 
 
 def _field(number: int, content: bytes) -> bytes:

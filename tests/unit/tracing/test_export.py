@@ -109,10 +109,12 @@ def test_what_otlp_has_no_number_for_is_said(tmp_path: Path) -> None:
     big = Span("a" * 32, 0, -1, "foreign", "x", 5, 1, attributes={"n": 2**70})
     write(table_of([big]), tmp_path / "x.otlp.pb", {})
     write(table_of([big]), tmp_path / "x.jaeger.json", {})
+    write(table_of([big]), tmp_path / "x.otlp.json", {})
     assert str(2**70).encode() in (tmp_path / "x.otlp.pb").read_bytes()
+    assert f'"stringValue":"{2**70}"'.encode() in (tmp_path / "x.otlp.json").read_bytes()
     with pytest.raises(InputError, match="before 1970"):
         write(table_of([replace(big, start_ns=-5)]), tmp_path / "y.otlp.pb", {})
-    assert {path.name for path in tmp_path.iterdir()} == {"x.otlp.pb", "x.jaeger.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"x.otlp.pb", "x.otlp.json", "x.jaeger.json"}
 
 
 def test_jaeger_s_form(tmp_path: Path) -> None:
