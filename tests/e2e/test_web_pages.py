@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.navigation import PAGES as NAVIGATION
 from inferbench_tasks.provider.submit.request import names
 from tests import browser
 from tests.e2e import made_traces
@@ -436,6 +438,7 @@ def test_pages_fit_every_screen(
     """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation; the
     system's theme is followed; nothing fails in the console.
     """
+    assert {re.split("[/?]", path)[0] for path in PAGES} >= NAVIGATION.keys()
     assert context.browser is not None
     made_traces.seed(perfdb, tmp_path)
     mine = context.browser.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
