@@ -7,6 +7,8 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 from inferbench_tasks.protocols.traceparent import TraceContext
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.servers.engines.base import ENGINES, TellsLayers
@@ -21,7 +23,8 @@ def traced(
 ) -> Assembled:
     """An engine that was warmed up and asked by others before the traced requests, with what its source tells.
 
-    ``library``: of what the layers ran too; oneDNN then prints all that OpenVINO runs in this process.
+    Each traced request's answer is the case's, to 1e-4 of its largest value: else AssertionError. ``library``: of what
+    the layers ran too.
     """
     path = folder / "told.json"
     tracing = Tracing(path=str(path), framework=True, layers=True, library=library)
@@ -44,8 +47,11 @@ def traced(
         execution = Execution(
             row, 1, lambda _: None, enqueued_ns=start_ns, queue_ns=0, input_ns=0, output_ns=0
         )
-        recorded.run(row)
+        answer = recorded.run(row)
         end_ns = time.monotonic_ns()
+        for (name, wanted), given in zip(case.reference.items(), answer.values(), strict=True):
+            allowed = 1e-4 * float(np.abs(wanted).max())
+            np.testing.assert_allclose(given, wanted[:1], rtol=0, atol=allowed, err_msg=f"{engine}: {name}")
         execution.infer_ns = end_ns - start_ns
         recorder.request(context, (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
         asked.append(Asked(context.trace_id, context.span_id, number, start_ns, start_ns, end_ns, end_ns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -15,6 +16,7 @@ import orjson
 from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import CancelledError, LoadError, ServerError
@@ -34,6 +36,8 @@ from inferbench_tasks.tracing.spans import LEVELS, Level
 
 #: What a pass of so few requests may take, however slow the model is.
 _LONGEST_S = 3_600.0
+#: What a request may take, ms: an instrument that is made ready within the first one may take many seconds.
+_LONGEST_REQUEST_MS = 600_000.0
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,13 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     servers_dir = settings.servers_dir(ctx.data_dir)
     started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
     try:
-        started.probe.close()
-        _ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
-        asked = _ask(inp, ctx, started.endpoint, run_folder / "trace-load", f"{inp.run_id} {level} {number}")
+        with closing(started.probe) as probe:
+            _check(inp, probe, level)
+            _ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
+            asked = _ask(
+                inp, ctx, started.endpoint, run_folder / "trace-load", f"{inp.run_id} {level} {number}"
+            )
+            _check(inp, probe, level)
     finally:
         records.end_run(servers_dir, inp.run_id)
     if tracing is not None and not path.is_file():
@@ -92,6 +100,19 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
         latencies_ms=[(one.done_ns - one.sent_ns) / 1e6 for one in asked],
         epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
     )
+
+
+def _check(inp: Input, probe: Probe, level: Level) -> None:
+    """ServerError where the server answers otherwise than the source model: an instrument may change what runs, and
+    the times of something else are no times of this model."""
+    samples, reference = first_answer.load_sent(inp.generate.requests)
+    model = inp.convert.model
+    try:
+        first_answer.ask_and_check(
+            probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio
+        )
+    except ServerError as error:
+        raise ServerError(f"With the instruments of the level {level} on: {error}") from error
 
 
 def _ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
@@ -111,6 +132,7 @@ def _ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str |
             "max_requests": count,
             "shards": 1,
             "max_error_ratio": 0.0,
+            "timeout_ms": max(_LONGEST_REQUEST_MS, inp.job.traffic.timeout_ms),
         }
     )
     plan = prepare(

@@ -18,8 +18,6 @@ from tests.traced_kernels import CONVOLUTION_FLOPS, PRODUCT_FLOPS, REQUESTS
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
-#: The engine's own library, whose operators and nodes are around oneDNN's primitives.
-OWN = {"torchscript": "ATen", "pt2": "ATen", "openvino": "OpenVINO"}
 
 
 def engines() -> list[str]:
@@ -34,7 +32,8 @@ def engines() -> list[str]:
 
 @pytest.mark.parametrize("engine", engines())
 def test_kernels_lie_in_their_layers_and_are_what_was_calculated(engine: str, tmp_path: Path) -> None:
-    """The convolution is oneDNN's, with its FLOPs; kernels are inside layers, and take no longer than these do."""
+    """Answers stay right with the instruments on; kernels are inside layers, and take no longer; the convolution has
+    its FLOPs where the source tells them."""
     process = subprocess.run(
         [sys.executable, "-m", "tests.traced_kernels", engine, str(tmp_path)],
         cwd=ROOT,
@@ -57,13 +56,18 @@ def test_kernels_lie_in_their_layers_and_are_what_was_calculated(engine: str, tm
 
     kernels = kernels_of(with_library(spans))
     assert kernels is not None
-    (convolution,) = (each for each in kernels.kernels if each.name.startswith("convolution "))
-    assert (convolution.library, convolution.flops) == ("oneDNN", CONVOLUTION_FLOPS)
-    assert convolution.bytes is not None and convolution.ms > 0
-    assert {"oneDNN", OWN[engine]} == {each.library for each in kernels.kernels}
     for layer in kernels.layers:
         # A node's mean is of whole microseconds, see its `error_us`.
         assert sum(each.ms for each in kernels.of_layer(layer)) <= layer.ms + 0.005
-    if engine != "openvino":
-        assert [each.flops for each in kernels.kernels if each.type == "addmm"] == [PRODUCT_FLOPS]
-        assert kernels.ms <= kernels.framework_ms
+    if engine == "openvino":  # one kernel, without work, is all of a node
+        assert {each.library for each in kernels.kernels} == {"OpenVINO"}
+        assert [each.layer for each in kernels.kernels] == [layer.order for layer in kernels.layers]
+        (convolution,) = (each for each in kernels.kernels if each.type == "Convolution")
+        assert convolution.flops is None and convolution.ms > 0
+        return
+    (convolution,) = (each for each in kernels.kernels if each.name.startswith("convolution "))
+    assert (convolution.library, convolution.flops) == ("oneDNN", CONVOLUTION_FLOPS)
+    assert convolution.bytes is not None and convolution.ms > 0
+    assert {each.library for each in kernels.kernels} == {"oneDNN", "ATen"}
+    assert [each.flops for each in kernels.kernels if each.type == "addmm"] == [PRODUCT_FLOPS]
+    assert kernels.ms <= kernels.framework_ms

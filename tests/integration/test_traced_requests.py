@@ -177,3 +177,14 @@ def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> N
         (context.trace_id, context.span_id)
     ]
     assert told["runs"] == told["layers"] == []
+
+
+def test_a_server_that_answers_otherwise_is_not_traced(tmp_path: Path) -> None:
+    """Times of wrong answers are no times of the model: the trace says which instruments were on, and has no spans."""
+    case = dense_case(tmp_path)
+    wrong = {name: answers * 1.5 for name, answers in case.reference.items()}
+    inp = order(Case(case.model, case.samples, wrong), tmp_path)
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert output.spans_path is None
+    assert output.document["problem"].startswith("With the instruments of the level application on: Output")
+    assert leftovers(inp.run_id) == []

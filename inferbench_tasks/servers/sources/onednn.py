@@ -23,7 +23,7 @@ ERROR_US = 1.0
 
 @dataclass(frozen=True)
 class Primitive:
-    """``name``: the implementation; ``results``: how many values it gives, None where that is not known.
+    """``name``: the implementation.
 
     Unix time; oneDNN reads a clock of whole us, so durations are off by up to ``ERROR_US``. (That its moments, ms as a
     64-bit float, stand in steps of 244 ns is rounding alone.)
@@ -34,17 +34,10 @@ class Primitive:
     start_ns: int
     end_ns: int
     attributes: dict[str, Any]
-    results: int | None = None
-
-
-def switch_on() -> None:
-    """From the library's first primitive on, with moments; read once by each copy of the library in the process."""
-    os.environ["ONEDNN_VERBOSE"] = "1"
-    with_moments()
 
 
 def with_moments() -> None:
-    """Lines have moments, whoever switches them on."""
+    """Lines have moments; read once by each copy of the library in the process."""
     os.environ["ONEDNN_VERBOSE_TIMESTAMP"] = "1"
 
 
@@ -106,5 +99,5 @@ def primitives_of(lines: Sequence[str]) -> list[Primitive]:
             "data_type": work.data_type,
             "error_us": ERROR_US,
         }
-        found.append(Primitive(implementation, kind, start_ns, end_ns, about, work.results))
+        found.append(Primitive(implementation, kind, start_ns, end_ns, about))
     return found

@@ -30,12 +30,11 @@ _ALIKE = frozenset(("eltwise", "reorder", "softmax"))
 
 @dataclass(frozen=True)
 class Work:
-    """None: not known. ``results``: how many values it gives. ``data_type``: of the weights that are multiplied, or
-    what these are calculated as (``fpmath``)."""
+    """None: not known. ``data_type``: of the weights that are multiplied, or what these are calculated as
+    (``fpmath``)."""
 
     flops: int | None
     bytes: int | None
-    results: int | None
     data_type: str | None = None
 
 
@@ -45,11 +44,9 @@ def work_of(kind: str, direction: str, memory: str, attributes: str, problem: st
         types = _types(memory)
         flops, values = _counted(kind, types, problem)
     except (KeyError, ValueError, IndexError, ZeroDivisionError):  # a form that is not known here
-        return Work(0 if kind in _WITHOUT else None, None, None)
+        return Work(0 if kind in _WITHOUT else None, None)
     lowered = _LOWERED.search(attributes)
-    work = _moved(
-        Work(flops, None, None, lowered[1] if lowered else types.get("wei")), types, values, attributes
-    )
+    work = _moved(Work(flops, None, lowered[1] if lowered else types.get("wei")), types, values, attributes)
     return replace(work, bytes=None) if direction.startswith("backward") else work
 
 
@@ -62,23 +59,22 @@ def _types(memory: str) -> dict[str, str]:
 
 
 def _moved(work: Work, types: dict[str, str], values: dict[str, int] | None, attributes: str) -> Work:
-    """The work with its bytes and results, where these are sure."""
-    results = values["dst"] if values is not None else None
+    """The work with its bytes, where these are sure."""
     fused = _FUSED.search(attributes)
     after = [each.partition(":")[0] for each in _NEXT.split(fused[1])] if fused else []
     if not all(each == "sum" or each.startswith("eltwise") for each in after):
         # another operand, or a convolution of its own
         return replace(work, flops=None if work.flops else work.flops)
     if values is None or "ws" in types:
-        return replace(work, results=results)
+        return work
     if "sum" in after:  # added to what is there already, which is read for it
         values = {**values, "sum": values["dst"]}
         types = {**types, "sum": types.get("dst", "")}
     try:
         moved = sum(count * _SIZES[types[name]] for name, count in values.items())
     except KeyError:  # a type of half a byte, or an operand that the line does not describe
-        return replace(work, results=results)
-    return replace(work, bytes=moved, results=results)
+        return work
+    return replace(work, bytes=moved)
 
 
 def _counted(kind: str, types: Mapping[str, str], problem: str) -> tuple[int | None, dict[str, int] | None]:

@@ -78,9 +78,9 @@ class Request:
         ]
 
 
-def counters(*stands: tuple[int, list[int], int, int]) -> OpenVinoCounters:
+def counters(*stands: tuple[int, list[int], int, int], library: bool = False) -> OpenVinoCounters:
     """Counters with the first reading before any run; each: inferences so far, means, a run's beginning and end, us."""
-    source = OpenVinoCounters({})
+    source = OpenVinoCounters({}, library=library)
     count, means, *_ = stands[0]
     source.count, source._request = count, Request(means)
     source.start()
@@ -101,6 +101,17 @@ def test_running_means_are_taken_apart() -> None:
     assert layers[0]["attributes"]["mean_of_runs"] == 2 and layers[0]["attributes"]["error_us"] == 2.0
     first = source.spans(0)  # of all three that were seen: (4 * 60 - 1 * 190) / 3
     assert first[0]["end_ns"] - first[0]["start_ns"] == pytest.approx(16_667)
+
+
+def test_a_node_is_its_kernel() -> None:
+    """At the library level each node has its kernel inside, by name, for all of its time, and nothing in that."""
+    (layer,) = counters((0, [0], 0, 0), (1, [50], 10, 90), library=True).spans(10_000)
+    (kernel,) = layer["inside"]
+    assert (kernel["name"], kernel["inside"]) == ("jit", [])
+    assert (kernel["start_ns"], kernel["end_ns"]) == (layer["start_ns"], layer["end_ns"])
+    assert kernel["attributes"] == {"library": "OpenVINO", "mean_of_runs": 1}
+    (plain,) = counters((0, [0], 0, 0), (1, [50], 10, 90)).spans(10_000)
+    assert "inside" not in plain
 
 
 def test_a_mean_that_falls_by_rounding_is_no_negative_time() -> None:
