@@ -22,8 +22,9 @@ CONVOLUTION_FLOPS, PRODUCT_FLOPS = 2 * 16 * 94 * 94 * 3 * 3 * 3, 2 * 16 * 10
 
 
 def network(engine: str, folder: Path) -> Case:
-    """A convolution of 3 x 96 x 96 with ReLU, the mean of each of 16 channels, and 10 outputs; OpenVINO's has a free batch.
+    """A convolution of 3 x 96 x 96 with ReLU, the mean of each of 16 channels, and 10 outputs.
 
+    OpenVINO's is of a free batch.
     PyTorch does smaller ones without oneDNN.
     """
     import torch

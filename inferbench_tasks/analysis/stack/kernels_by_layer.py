@@ -45,7 +45,7 @@ class KernelsByLayer(KernelAnalysis):
         """The layer whose kernels take most."""
         first = max(self.of(kernels), key=lambda row: float(row["ms"]))
         return (
-            f"The {first['kernels']} kernels of {first['layer']} take most, {first['share_ratio'] or 0:.0%} of all "
+            f"The kernels of {first['layer']} ({first['kernels']}) take most, {first['share_ratio'] or 0:.0%} of all "
             f"kernels' time; the longest of them is {first['longest']}, {first['longest_ms'] or 0:.4g} ms."
         )
 
