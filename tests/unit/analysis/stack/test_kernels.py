@@ -164,7 +164,7 @@ def test_11_kernels_by_layer() -> None:
         (3, "convolution jit"), (3, "aten::addmm"), (1, "aten::custom_op"),
     ]  # fmt: skip
     assert [row["ms"] for row in rows] == pytest.approx([0.052, 0.025, 0.010])
-    assert words("kernels_by_layer").startswith("The 3 kernels of conv take most, 60%")
+    assert words("kernels_by_layer").startswith("The kernels of conv (3) take most, 60%")
 
 
 def test_12_flops_and_bytes_by_layer() -> None:
