@@ -75,6 +75,45 @@ def dense_case(folder: Path, dynamic: bool = False) -> Case:
     return Case(artifact, {"x": x}, {"scores": x @ weights + bias})
 
 
+def bare_case(folder: Path) -> Case:
+    """Of each sample one number and one text: twice the number, and the text's number in a table."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["x", "x"], ["twice"]),
+            helper.make_node(
+                "LabelEncoder", ["word"], ["found"], domain="ai.onnx.ml",
+                keys_strings=["cat", "dog"], values_int64s=[1, 2], default_int64=-1,
+            ),
+        ],
+        "bare",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
+         helper.make_tensor_value_info("word", TensorProto.STRING, ["n"])],
+        [helper.make_tensor_value_info("twice", TensorProto.FLOAT, ["n"]),
+         helper.make_tensor_value_info("found", TensorProto.INT64, ["n"])],
+    )  # fmt: skip
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    path = folder / "bare.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=9), path)
+    artifact = ModelArtifact(
+        name="bare",
+        framework="onnx",
+        format="onnx",
+        path=str(path),
+        digest="0" * 64,
+        inputs=(
+            TensorSpec(name="x", dtype="float32", shape=()),
+            TensorSpec(name="word", dtype="str", shape=()),
+        ),
+        outputs=(
+            TensorSpec(name="twice", dtype="float32", shape=()),
+            TensorSpec(name="found", dtype="int64", shape=()),
+        ),
+    )
+    x = np.array([1.5, -2.0, 0.0, 7.25], np.float32)
+    words = np.array(["cat", "none", "dog", "\u00e4"], dtype=np.str_)
+    return Case(artifact, {"x": x, "word": words}, {"twice": 2 * x, "found": np.array([1, -1, 2, -1])})
+
+
 def serve_input(
     case: Case,
     folder: Path,

@@ -186,6 +186,7 @@ class Triton(Backend):
             port=ports[0] if deployment.protocol == "http" else ports[1],
             model_name=name,
             model_version="1",
+            rows_of_one=True,
         )
         settings = {
             "threads": spec.threads,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.protocols.bounds import answer_bytes
+from inferbench_tasks.protocols.rows_of_one import without_axis
 
 Outputs = dict[str, NDArray[np.generic]]
 Decode = Callable[[bytes], Outputs]
@@ -94,7 +95,10 @@ class AnswerCheck:
         return None
 
     def check(self, outputs: Outputs, batch_size: int) -> None:
-        """BadAnswer unless the outputs have the names and shapes that are expected."""
+        """BadAnswer unless the outputs have the names and shapes that are expected.
+
+        One number for each sample may come as [n, 1], and is [n] in ``outputs`` afterwards.
+        """
         if not outputs:
             raise BadAnswer("the answer has no outputs")
         if not self._expected:
@@ -109,6 +113,9 @@ class AnswerCheck:
                 continue
             want = (batch_size, *expected.shape) if expected.batched else expected.shape
             shape = outputs[name].shape
+            if want == (batch_size,) and expected.batched and shape == (batch_size, 1):
+                outputs[name] = without_axis(outputs[name], batch_size)
+                continue
             if len(shape) != len(want) or any(w not in (-1, s) for w, s in zip(want, shape, strict=True)):
                 raise BadAnswer(f"output {name} has the shape {list(shape)}, {list(want)} is expected")
 

@@ -12,6 +12,7 @@ from inferbench_tasks.clients.kserve_http import tensor_from_bytes
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes
 from inferbench_tasks.protocols.kserve_proto import message
+from inferbench_tasks.protocols.rows_of_one import with_axis
 
 _TYPED = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
@@ -26,7 +27,7 @@ def encode_request(endpoint: Endpoint, inputs: Outputs) -> bytes:
     request = message("ModelInferRequest")(
         model_name=endpoint.model_name, model_version=endpoint.model_version
     )
-    for name, value in inputs.items():
+    for name, value in (with_axis(inputs) if endpoint.rows_of_one else inputs).items():
         array = np.ascontiguousarray(value)
         datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
         request.inputs.add(name=name, datatype=datatype, shape=array.shape)

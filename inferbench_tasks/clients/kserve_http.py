@@ -13,6 +13,7 @@ from inferbench_tasks.clients.answers import BadAnswer, Outputs
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
 from inferbench_tasks.protocols.problem import RequestProblem
+from inferbench_tasks.protocols.rows_of_one import with_axis
 
 _TEXT_KINDS = "OSU"
 
@@ -21,7 +22,7 @@ def encode_request(endpoint: Endpoint, inputs: Outputs, *, binary: bool = True) 
     """A whole HTTP request. ``binary``: by the binary-tensor extension, both ways; otherwise JSON only."""
     items: list[dict[str, object]] = []
     tail: list[bytes] = []
-    for name, value in inputs.items():
+    for name, value in (with_axis(inputs) if endpoint.rows_of_one else inputs).items():
         array = np.ascontiguousarray(value)
         datatype = datatype_of("object" if array.dtype.kind in _TEXT_KINDS else array.dtype.name)
         item: dict[str, object] = {"name": name, "datatype": datatype, "shape": list(array.shape)}

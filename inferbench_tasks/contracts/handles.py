@@ -166,6 +166,8 @@ class Endpoint(Handle):
     port: int
     model_name: str
     model_version: str = ""
+    rows_of_one: bool = False
+    """It takes a sample's single number as a row of one, [n, 1] (``protocols.rows_of_one``)."""
 
     @property
     def url(self) -> str:

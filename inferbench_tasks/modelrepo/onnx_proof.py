@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import noise_like
-from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.macs import all_nodes, attribute
 from inferbench_tasks.formats.onnx import signature
 from inferbench_tasks.modelrepo.loudness import differs, mixes
@@ -19,6 +19,8 @@ TOLERANCE_RATIO = 1e-4
 #: Where values are rounded inside, sums in another order may fall on the other side.
 ROUNDED_RATIO = 2e-2
 SIZE = 16
+#: Made-up texts: those that tables of texts are likely to have, and some that they have not.
+TEXTS = ("", "0", "1", "2", "a", "A", "b", "c", "cat", "dog", "no", "yes", "true", "\u00e4", "two words")
 SCALES_OF_A_BATCH = {
     "DynamicQuantizeLinear",
     "DynamicQuantizeMatMul",
@@ -35,10 +37,17 @@ def noise(session: Any, bounds: dict[str, int], rows: int | None) -> Arrays:
         spec = spec.model_copy(update={"below": bounds.get(spec.name)})
         if rows is None:
             sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
-            arrays[spec.name] = noise_like(spec.model_copy(update={"shape": sizes}), 1, rng, SIZE)[0]
+            arrays[spec.name] = _made_up(spec.model_copy(update={"shape": sizes}), 1, rng)[0]
         else:
-            arrays[spec.name] = noise_like(spec, rows, rng, SIZE)
+            arrays[spec.name] = _made_up(spec, rows, rng)
     return arrays
+
+
+def _made_up(spec: TensorSpec, rows: int, rng: np.random.Generator) -> Array:
+    if spec.dtype != "str":
+        return noise_like(spec, rows, rng, SIZE)
+    sizes = (rows, *(SIZE if size == -1 else size for size in spec.shape))
+    return rng.choice(np.array(TEXTS, dtype=object), sizes)
 
 
 def ask(session: Any, arrays: Arrays) -> Arrays:
@@ -68,12 +77,10 @@ def mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
                 return f"the free first axis is no batch axis: {reason}"
         if reason := mixes(partial(ask, session), arrays, ROUNDED_RATIO):
             return f"the free first axis is no batch axis: {reason}"
-    except InputError:  # no noise for text
-        return None
     except RefusedError:
         try:
             ask(session, noise(session, bounds, 1))
-        except (InputError, RefusedError):
+        except RefusedError:
             return None  # it wants other inputs than these: the real ones will show
         return "the free first axis is no batch axis: the model refuses more than one row"
     return None

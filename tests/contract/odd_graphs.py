@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-F, I64, I32, U8, F16, BF16 = (
+F, I64, I32, U8, F16, BF16, TEXT = (
     TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8, TensorProto.FLOAT16,
-    TensorProto.BFLOAT16,
+    TensorProto.BFLOAT16, TensorProto.STRING,
 )  # fmt: skip
 N = helper.make_node
 Info = tuple[str, int, Sequence[int | str] | None]
@@ -216,6 +216,22 @@ def sequence_output() -> Any:
     return made
 
 
+def looked_up(*shape: int | str, given: bool = False) -> Any:
+    """A number for each text that is in the table, and -1 for others; ``given``: a text for each number."""
+    texts, numbers = ["a", "b", "cat", "yes"], [1, 2, 3, 4]
+    if given:
+        table = {"keys_int64s": numbers, "values_strings": texts, "default_string": "none of these"}
+    else:
+        table = {"keys_strings": texts, "values_floats": [float(n) for n in numbers], "default_float": -1.0}
+    made = graph(
+        [N("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **table)],
+        [x(*shape, kind=I64 if given else TEXT)],
+        [y(*shape, kind=TEXT if given else F)],
+    )
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 2))
+    return made
+
+
 def one(
     kind: str, inputs: list[Info], outputs: list[Info], opset: int = 17, names: str = "x", **parts: Any
 ) -> Any:
@@ -286,6 +302,10 @@ CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
         s=np.array([1, 6])), ANY),
     "int32 into a table": (
         lambda: one("Gather", [x(1, 5, kind=I32)], [y(1, 5, 3)], names="t x", t=weights(1000, 3)), ANY),
+    "texts looked up": (lambda: looked_up("n", 3), ANY),
+    "texts looked up, fixed": (lambda: looked_up(1, 3), ANY),
+    "a text for each sample": (lambda: looked_up("n"), ANY),
+    "texts given": (lambda: looked_up("n", 3, given=True), ANY),
     "weights listed as inputs": (listed_weights, ANY),
     "weights listed as inputs, IR 3": (old_listed_weights, ANY),
     "a function of its own": (lambda: function("n"), ANY),

@@ -30,10 +30,11 @@ from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import container_network, processes, records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.launchers.container import LABEL, LOG_CONFIG
-from inferbench_tasks.submission.schema import ServeSpec
+from inferbench_tasks.stages.asked import ask as ask_all
+from inferbench_tasks.submission.schema import LoadSpec, ServeSpec
 from tests import docker_engine
 from tests.docker_engine import ENVIRONMENTS
-from tests.serving_cases import Case, dense_as
+from tests.serving_cases import Case, bare_case, dense_as
 
 pytestmark = pytest.mark.integration
 
@@ -94,6 +95,11 @@ def of_several_formats() -> list[Any]:
     """The combinations whose backend serves more than one format."""
     found = combinations(all_protocols=False)
     return [of for of in found if len(BACKENDS.load(of.values[0][0]).formats) > 1]
+
+
+def of_onnx() -> list[Any]:
+    """The combinations whose backend serves ONNX files."""
+    return [found for found in combinations() if "onnx" in BACKENDS.load(found.values[0][0]).formats]
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +254,31 @@ def test_its_other_formats_are_served_too(bench: Bench) -> None:
             for rows in (1, 8):
                 expected = {"scores": case.reference["scores"][:rows]}
                 assert check_answer(ask(started.probe, case, rows), expected, case.model, rows, 1e-5) <= 1e-5
+
+
+@pytest.mark.parametrize("bench", of_onnx(), indirect=True)
+def test_one_number_and_one_text_for_each_sample(bench: Bench) -> None:
+    """[n] goes in and [n] comes out, by the first answer and under load, whether the server knows bare rows or not."""
+    case = bare_case(bench.folder)
+    bench.use(case)
+    with bench.server() as started:
+        for rows in (1, 3):
+            answer = started.probe.infer({name: array[:rows] for name, array in case.samples.items()})
+            assert check_answer(answer, case.reference, case.model, rows, 1e-5) <= 1e-5
+        load = LoadSpec.model_validate(
+            {
+                "arrivals": {"kind": "closed_loop", "concurrency": 1},
+                "duration_s": 60,
+                "protocol": bench.protocol,
+            }
+        )
+        folder = bench.folder / "asked"
+        found = ask_all(
+            load, case.samples, case.reference, started.endpoint, folder=folder, base_dir=bench.folder
+        )
+    assert found.statuses == {}
+    for name, expected in case.reference.items():
+        np.testing.assert_array_equal(found.outputs[name], expected)
 
 
 @first_protocol

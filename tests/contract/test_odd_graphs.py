@@ -17,6 +17,7 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
+from inferbench_tasks.modelrepo.onnx_proof import TEXTS
 from inferbench_tasks.submission.model import FileModel
 from tests.contract.odd_graphs import BF16, CASES
 
@@ -73,12 +74,20 @@ def test_an_odd_graph(tmp_path: Path, name: str) -> None:
     predict = FORMATS.load("onnx")().open(model)
     for rows in (1, 2, 7, 19) if fixed is None else (fixed,):
         rng = np.random.default_rng(rows)
-        samples = {spec.name: noise_like(spec, rows, rng, SIZE) for spec in model.inputs}
+        samples = {
+            spec.name: rng.choice(np.array(TEXTS, dtype=object), (rows, *spec.shape))
+            if spec.dtype == "str"
+            else noise_like(spec, rows, rng, SIZE)
+            for spec in model.inputs
+        }
         answer = predict(samples)
         expected = file_itself(tmp_path / "m.onnx", samples, rows, fixed)
         for spec, right in zip(model.outputs, expected, strict=True):
             actual = answer[spec.name]
             assert len(actual) == rows
+            if spec.dtype == "str":
+                assert actual.reshape(-1).tolist() == right.reshape(-1).tolist()
+                continue
             np.testing.assert_allclose(
                 actual.reshape(-1).astype(np.float64),
                 right.reshape(-1).astype(np.float64),

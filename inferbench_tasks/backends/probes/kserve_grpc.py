@@ -13,6 +13,7 @@ from inferbench_tasks.backends.probes.channel import GrpcChannel
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
 from inferbench_tasks.protocols.kserve_proto import SERVICE, message
+from inferbench_tasks.protocols.rows_of_one import with_axis
 
 
 class KserveGrpc:
@@ -39,7 +40,7 @@ class KserveGrpc:
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Ask the model once; tensors travel as raw contents both ways."""
         request = message("ModelInferRequest")(model_name=self._endpoint.model_name)
-        for name, value in inputs.items():
+        for name, value in (with_axis(inputs) if self._endpoint.rows_of_one else inputs).items():
             array = as_array(value)
             datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
             request.inputs.add(name=name, datatype=datatype, shape=array.shape)

@@ -13,6 +13,7 @@ from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array, max
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
+from inferbench_tasks.protocols.rows_of_one import with_axis
 from inferbench_tasks.servers.codec import HEADER_LENGTH
 
 #: Of a health state or statistics.
@@ -38,7 +39,7 @@ class KserveHttp:
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Ask the model once; tensors travel as binary data both ways."""
         items, tail = [], []
-        for name, value in inputs.items():
+        for name, value in (with_axis(inputs) if self._endpoint.rows_of_one else inputs).items():
             array = as_array(value)
             datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
             raw = pack_bytes(array) if datatype == "BYTES" else array.tobytes()
