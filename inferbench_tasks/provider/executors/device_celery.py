@@ -32,17 +32,18 @@ from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jo
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.part import MARK
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.launchers import records
-from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.executors import metadata
 from inferbench_tasks.provider.executors.cleaning import Cleaning
 from inferbench_tasks.provider.executors.ended import EndedRuns
 from inferbench_tasks.provider.executors.host_slots import HostSlots, HostTask
-from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, leased_s, perfdb_run, queued_job
+from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, perfdb_run, queued_job
+from inferbench_tasks.provider.executors.leased import NO_SHOW_S, LeasedJobs
 from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.signed import send, signing_key
+from inferbench_tasks.provider.executors.turns import Turns
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.parts.shelf import PartShelf
@@ -55,22 +56,18 @@ from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 POLICY = "INFERBENCH_POLICY"
-TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S, DISK_S, SHELF_S = 0.2, 0.5, 1.0, 1.0, 10.0, 5.0, 5.0
-QUOTA_S, ENDED_S, CLEAN_S = 10.0, 10.0, 600.0
+#: What the loop does, and how often, s.
+EVERY_S = {
+    "tick": 0.2, "look": 0.5, "publish": 1.0, "watch": 1.0, "disk": 5.0, "shelf": 5.0, "search": 10.0, "quota": 10.0,
+    "ended": 10.0, "clean": 600.0,
+}  # fmt: skip
 #: What waits is told again after so many times as long as telling it took, and, however many wait, within so long: what
 #: a scheduler has told is forgotten after 15 s (``TTL_S``).
 PUBLISH_SHARE, LEAST_OFTEN_S = 10.0, 5.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
-#: A job with a lease whose first task on it did not come to wait again within this time has been ended by its user.
-NO_SHOW_S = 60.0
-#: A job with a lease of which nothing runs, nor is about to, for so long and so many looks gives its device back.
-IDLE_S, IDLE_LOOKS = 120.0, 20
 #: So many DAG runs' logins are remembered.
 LOGINS = 4096
-#: How long a stage that Airflow calls failed has to tell PerfDB why, once its job has cleaned up as well. Longer
-#: than a few seconds, and the run would be seen as failed before its job is run again.
-EXPLAIN_S = 2.0
 
 
 def _asked(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float, str | None]:
@@ -101,8 +98,6 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Job -> key of its task that is held: the one that opens its lease."""
         self._job_of_held: dict[Any, str] = {}
         """Key of a task that is held -> its job; of some that are held no more, too."""
-        self._tasks: dict[JobKey, metadata.JobTasks] = {}
-        """Of the jobs with leases, as they were seen last."""
         self._askers: dict[str, Asker] = {}
         self._came: list[tuple[str, LeaseRequest, ExecuteTask]] = []
         """Jobs that were seen for the first time in this round, with the task that opens their lease."""
@@ -119,12 +114,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._watch = FolderWatch(dag_files())
         self._key = signing_key()
         self._sent = Sent()
-        self._next = dict.fromkeys(
-            ("tick", "look", "publish", "watch", "search", "disk", "shelf", "quota", "ended", "clean"), 0.0
-        )
-        self._no_show: dict[str, float] = {}
-        self._idle: dict[str, tuple[float, int]] = {}
-        self._unexplained: dict[str, float] = {}
+        self._turns = Turns(EVERY_S)
+        self._leased = LeasedJobs(self._dispatcher, self._db, self._estimator)
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
 
     @property
@@ -249,35 +240,35 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def sync(self) -> None:
         """Celery's states, then the devices, the jobs on them, and what waits."""
         super().sync()
-        if self._due("watch", WATCH_S) and self._watch.look(now := time.time()):
+        if self._turns.due("watch") and self._watch.look(now := time.time()):
             metadata.read_again(self._watch.to_ask_for(metadata.last_read(), now), self._watch.dag_files)
-        if self._due("search", SEARCH_S):
+        if self._turns.due("search"):
             self._send_again()
-        if self._due("clean", CLEAN_S):
+        if self._turns.due("clean"):
             self._cleaning.start_if_due(measuring=bool(self._dispatcher.held))
         try:
-            if self._due("look", LOOK_S):
-                self._look_at_jobs()
-            if self._due("disk", DISK_S):
+            if self._turns.due("look"):
+                self._leased.look(self._waiting)
+            if self._turns.due("disk"):
                 self._see_disk()
-            if self._due("shelf", SHELF_S):
+            if self._turns.due("shelf"):
                 Shelf(settings.data_dir()).keep(metadata.unfinished(PREFIX))
                 PartShelf(settings.data_dir()).keep(metadata.unfinished(within=MARK))
-            if self._due("ended", ENDED_S):
+            if self._turns.due("ended"):
                 for dag_id, run_id in metadata.left_behind():
                     self.log.warning("%s of %s is ended: its submission was", run_id, dag_id)
                     end_run(dag_id, run_id)
                 self._ended_runs.end(self._dispatcher.held)
-            if self._due("quota", QUOTA_S):
+            if self._turns.due("quota"):
                 self._to_come = metadata.jobs_to_come()
                 self._dispatcher.withhold(out_of_device_time(self._waiting_logins(), self._db))
-            if self._due("tick", TICK_S):
+            if self._turns.due("tick"):
                 self._actions += self._dispatcher.tick()
                 while self._actions:
                     # What could not be done stays: the dispatcher has forgotten the job.
                     self._act(self._actions[0])
                     del self._actions[0]
-            if self._due("publish", PUBLISH_S):
+            if self._turns.due("publish"):
                 began = time.monotonic()
                 self._look_at_waiting()
                 held_back, aside = self._dispatcher.held_back, self._dispatcher.aside
@@ -289,7 +280,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._cluster.publish_waiting(self._name, rows, total, by_login)
                 # Of very many jobs less often: what people are shown must not take the loop's time.
                 took_s = time.monotonic() - began
-                self._next["publish"] += min(PUBLISH_SHARE * took_s, LEAST_OFTEN_S)
+                self._turns.put_off("publish", min(PUBLISH_SHARE * took_s, LEAST_OFTEN_S))
         except InferBenchError as error:
             # Nothing is granted while PerfDB is away; what runs goes on.
             self.log.warning("PerfDB is away: %s", error)
@@ -322,13 +313,6 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self.running.discard(key)
             metadata.schedule_again(key)
 
-    def _due(self, what: str, every_s: float) -> bool:
-        now = time.monotonic()
-        if now < self._next[what]:
-            return False
-        self._next[what] = now + every_s
-        return True
-
     def _act(self, action: Action) -> None:
         if action.kind == "start":
             return  # its task is sent with the next heartbeat
@@ -337,7 +321,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
         if action.kind == "lost":
             # First, for it may fail and is then tried again: what follows is done once.
-            self._end_run(job, tasks, Verdict.failed("scheduler", f"{action.reason}; it is run again"))
+            self._leased.end_run(job, tasks, Verdict.failed("scheduler", f"{action.reason}; it is run again"))
             if (key := self._waiting.pop(action.job, None)) is not None:
                 self.queued_tasks.pop(key, None)
             self._drop_celery_tasks(job, tasks)
@@ -350,102 +334,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self.queued_tasks.pop(key, None)
             self.fail(key, action.reason)
         if action.kind in ("stop", "give_up"):
-            self._end_run(job, tasks, Verdict.failed("scheduler", action.reason))
-
-    def _end_run(self, job: JobKey, tasks: metadata.JobTasks, verdict: Verdict) -> None:
-        """In PerfDB, if the job is one run there. Raises PerfDBError if it is away."""
-        if not tasks.recorded:
-            return
-        try:
-            self._db.end_run(perfdb_run(job), verdict)
-        except InputError as error:
-            self.log.warning("the run of job=%s can't be ended: %s", job, error)
-
-    def _tasks_of_leased(self) -> dict[str, metadata.JobTasks]:
-        """Of each job with a lease; all that were looked at before are asked for at once."""
-        keys = {job: JobKey.parse(job) for job in self._dispatcher.held}
-        again = metadata.seen_again({key: self._tasks[key] for key in keys.values() if key in self._tasks})
-        self._tasks = {key: again.get(key) or metadata.job_tasks(key) for key in keys.values()}
-        return {job: self._tasks[key] for job, key in keys.items()}
-
-    def _look_at_jobs(self) -> None:
-        """End the leases of jobs that are over; run again what was lost."""
-        held = dict(self._dispatcher.held)
-        for job, tasks in self._tasks_of_leased().items():
-            entry = held[job]
-            if tasks.gone:
-                self._dispatcher.withdraw(job, "its DAG run was deleted")
-            elif tasks.over:
-                self._end(job, tasks)
-            elif not entry.started and job not in self._waiting and not tasks.begun:
-                self._count_no_show(job)
-            elif tasks.idle:
-                self._count_idle(job)
-            else:
-                self._no_show.pop(job, None)
-                self._idle.pop(job, None)
-
-    def _count_no_show(self, job: str) -> None:
-        """A device is kept for a job whose first task on it is not here (yet)."""
-        since = self._no_show.setdefault(job, time.monotonic())
-        if time.monotonic() - since > NO_SHOW_S:
-            del self._no_show[job]
-            self._dispatcher.withdraw(job, "its first task on the device did not come")
-
-    def _count_idle(self, job: str) -> None:
-        """A device is kept for a job of which nothing runs. What it had there is ended by the device's worker."""
-        since, looks = self._idle.setdefault(job, (time.monotonic(), 0))
-        self._idle[job] = since, looks + 1
-        if time.monotonic() - since > IDLE_S and looks >= IDLE_LOOKS:
-            del self._idle[job]
-            self._dispatcher.withdraw(job, "nothing of it runs: its DAG is paused, or its run was cleared")
-
-    def _end(self, job: str, tasks: metadata.JobTasks) -> None:
-        key, failed = JobKey.parse(job), tasks.failed
-        run = self._db.find_runs({"_id": perfdb_run(key)}, limit=1)
-        if failed is None:
-            seconds = leased_s(run[0]) if run else None
-            # One that a user marked as success was cut short.
-            whole = tasks.succeeded and bool(run) and run[0].status not in ("cancelled", "failed")
-            if seconds is not None and whole:
-                self._estimator.observe(run[0].job_id, seconds)
-            self._dispatcher.ended(job, ok=True)
-            return
-        # What is no run in PerfDB fails by Airflow's own word.
-        if not tasks.recorded:
-            explained = not metadata.given_up(key, failed)
-        else:
-            explained = bool(run) and self._is_explained(key, run[0], failed)
-        if explained:
-            self._unexplained.pop(job, None)
-            self._dispatcher.ended(job, ok=False)
-            return
-        # A stage that is ended in the middle says so within moments; one that was killed never does.
-        now = time.monotonic()
-        if now - self._unexplained.setdefault(job, now) < EXPLAIN_S:
-            return
-        del self._unexplained[job]
-        cause = "it was killed, or Airflow lost sight of it"
-        reason = f"{failed.stage}, {cause}"
-        if metadata.ended_by_user(key):
-            self._dispatcher.ended(job, ok=False)
-            self._end_run(key, tasks, Verdict.cancelled(failed.stage))
-        elif self._dispatcher.failed(job, reason):
-            self.log.warning("job=%s is run again: %s", job, reason)
-            metadata.run_again(key, tasks)
-            self._end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, and is run again"))
-        else:
-            self._end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, for the last time"))
-
-    def _is_explained(self, key: JobKey, run: RunDocument, task: metadata.TaskState) -> bool:
-        """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.
-
-        One that says "done" or "cancelled" while Airflow gave it up did not fail: its heartbeat did not come through.
-        """
-        states = [s.state for s in run.stages if s.stage == task.stage and s.attempt == task.attempt]
-        if "failed" in states:
-            return True
-        return states not in ([], ["running"]) and not metadata.given_up(key, task)
+            self._leased.end_run(job, tasks, Verdict.failed("scheduler", action.reason))
 
     def _look_at_waiting(self) -> None:
         """Forget what its user ended meanwhile."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +26,7 @@ def job(request: LeaseRequest) -> Any:
 @pytest.mark.parametrize("found", [None, InputError("no such run"), PerfDBError("away")])
 def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception | None) -> None:
     """A night has none and none is asked for; a deleted one is passed over; a database that is away is said."""
-    from inferbench_tasks.provider.executors.device_celery import DeviceCeleryExecutor
+    from inferbench_tasks.provider.executors.leased import LeasedJobs
 
     asked: list[str] = []
 
@@ -36,16 +35,17 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
         if found:
             raise found
 
-    executor: Any = SimpleNamespace(_db=SimpleNamespace(end_run=end_run), log=logging.getLogger("test"))
-    end, lost = DeviceCeleryExecutor._end_run, Verdict.failed("serve", "lost")
+    nothing: Any = SimpleNamespace()
+    db: Any = SimpleNamespace(end_run=end_run)
+    end, lost = LeasedJobs(nothing, db, nothing).end_run, Verdict.failed("serve", "lost")
     night, single = (job(LeaseRequest({}, recorded=recorded)) for recorded in (False, True))
-    end(executor, JobKey("nightly.digits", "manual", 0), night, lost)
+    end(JobKey("nightly.digits", "manual", 0), night, lost)
     assert asked == []
     if isinstance(found, PerfDBError):
         with pytest.raises(PerfDBError):
-            end(executor, JobKey("digits", "manual", 0), single, lost)
+            end(JobKey("digits", "manual", 0), single, lost)
     else:
-        end(executor, JobKey("digits", "manual", 0), single, lost)
+        end(JobKey("digits", "manual", 0), single, lost)
     assert len(asked) == 1
 
 
@@ -79,50 +79,42 @@ def test_a_job_is_over_once_its_dag_run_has_ended_and_nothing_of_it_is_sent() ->
     assert tasks_of("success", "success", "skipped", "skipped").over
 
 
-def executor_with(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str]]:
-    """An executor whose one job with a lease has these tasks, and what becomes of the lease."""
-    from inferbench_tasks.provider.executors import device_celery
-    from inferbench_tasks.provider.executors.device_celery import DeviceCeleryExecutor
+def leased_with(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str], list[float]]:
+    """The leased jobs, of which the one has these tasks; what becomes of its lease; what was learnt of its time, s."""
+    from inferbench_tasks.provider.executors import leased
 
     said: list[str] = []
-    dispatcher = SimpleNamespace(
+    dispatcher: Any = SimpleNamespace(
         held={"dag|run|000": SimpleNamespace(started=True)},
         withdraw=lambda job, reason: said.append(reason),
         ended=lambda job, ok: said.append(f"ended {ok}"),
     )
-    estimates: list[float] = []
-    executor: Any = SimpleNamespace(
-        _dispatcher=dispatcher, _waiting={}, _tasks={}, _no_show={}, _idle={}, _unexplained={},
-        _db=SimpleNamespace(find_runs=lambda *_, **__: [SimpleNamespace(status="cancelled", job_id="j", stages=[])]),
-        _estimator=SimpleNamespace(observe=lambda kind, seconds: estimates.append(seconds)), estimates=estimates,
-        log=logging.getLogger("test"),
-    )  # fmt: skip
-    for name in ("_count_idle", "_count_no_show", "_end", "_is_explained", "_tasks_of_leased"):
-        method = getattr(DeviceCeleryExecutor, name)
-        setattr(executor, name, method.__get__(executor))
+    learnt: list[float] = []
+    cancelled = SimpleNamespace(status="cancelled", job_id="j", stages=[])
+    db: Any = SimpleNamespace(find_runs=lambda *_, **__: [cancelled])
+    estimator: Any = SimpleNamespace(observe=lambda kind, seconds: learnt.append(seconds))
     monkeypatch.setattr("inferbench_tasks.provider.executors.metadata.job_tasks", lambda key: tasks)
     monkeypatch.setattr(
         "inferbench_tasks.provider.executors.metadata.seen_again", lambda seen: dict.fromkeys(seen, tasks)
     )
-    monkeypatch.setattr(device_celery, "perfdb_run", lambda key: "run.000")
-    monkeypatch.setattr(device_celery, "leased_s", lambda run: 5.0)
-    return executor, said
+    monkeypatch.setattr(leased, "perfdb_run", lambda key: "run.000")
+    monkeypatch.setattr(leased, "leased_s", lambda run: 5.0)
+    return leased.LeasedJobs(dispatcher, db, estimator), said, learnt
 
 
 def test_a_lease_of_which_nothing_runs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A paused DAG, or a cleared run that waits for others, keeps no device; a scheduler that stood still is none."""
-    from inferbench_tasks.provider.executors import device_celery
+    from inferbench_tasks.provider.executors.leased import IDLE_LOOKS, IDLE_S
 
-    look = device_celery.DeviceCeleryExecutor._look_at_jobs
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    executor, said = executor_with(tasks_of("success", None, None, None), monkeypatch)
-    look(executor)
-    now[0] += 10 * device_celery.IDLE_S
-    look(executor)
+    jobs, said, _ = leased_with(tasks_of("success", None, None, None), monkeypatch)
+    jobs.look(())
+    now[0] += 10 * IDLE_S
+    jobs.look(())
     assert said == [], "it was looked at twice only"
-    for _ in range(device_celery.IDLE_LOOKS):
-        look(executor)
+    for _ in range(IDLE_LOOKS):
+        jobs.look(())
     (reason,) = said
     assert "nothing of it runs" in reason
 
@@ -132,24 +124,22 @@ def test_a_lease_of_which_nothing_runs_ends(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_a_job_that_goes_on_keeps_its_lease(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     """Whatever its next task waits for."""
-    from inferbench_tasks.provider.executors import device_celery
+    from inferbench_tasks.provider.executors.leased import IDLE_LOOKS, IDLE_S
 
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    executor, said = executor_with(tasks_of("success", state, None, None), monkeypatch)
-    for _ in range(3 * device_celery.IDLE_LOOKS):
-        device_celery.DeviceCeleryExecutor._look_at_jobs(executor)
-        now[0] += device_celery.IDLE_S
+    jobs, said, _ = leased_with(tasks_of("success", state, None, None), monkeypatch)
+    for _ in range(3 * IDLE_LOOKS):
+        jobs.look(())
+        now[0] += IDLE_S
     assert said == []
 
 
 def test_a_run_that_was_marked_as_success_teaches_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lease ends; how long it had run says nothing of how long such a job takes."""
-    from inferbench_tasks.provider.executors import device_celery
-
-    executor, said = executor_with(tasks_of("success", "success", "success", "success"), monkeypatch)
-    device_celery.DeviceCeleryExecutor._look_at_jobs(executor)
-    assert said == ["ended True"] and executor.estimates == []
+    jobs, said, learnt = leased_with(tasks_of("success", "success", "success", "success"), monkeypatch)
+    jobs.look(())
+    assert said == ["ended True"] and learnt == []
 
 
 def test_runs_of_ended_dag_runs_end_in_perfdb(monkeypatch: pytest.MonkeyPatch) -> None:
