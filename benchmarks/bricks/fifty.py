@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from benchmarks.bricks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, submitted
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result

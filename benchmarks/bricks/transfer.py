@@ -36,7 +36,7 @@ from rich.table import Table
 
 from benchmarks.bricks import rows as raw_rows
 from benchmarks.bricks.fifty import LARGEST_SPREAD_RATIO, SPREAD_THAT_COUNTS_RATIO, SPREADS_OF_A_GATE
-from benchmarks.bricks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, submitted
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.interpolation import Line, Sizes, interpolation, measured_sizes
 from inferbench_tasks.brick_jobs.predictions import NONE, predictions

@@ -33,7 +33,7 @@ def submitted(submission: dict[str, Any], data_dir: Path, minutes: float = math.
     environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
     environment.pop(settings.PERFDB_URI, None)
     command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
-    with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+    with tempfile.TemporaryDirectory(prefix="inferbench-submitted-") as folder:
         path = Path(folder, f"{submission['name']}.yaml")
         path.write_text(yaml.safe_dump(submission), encoding="utf-8")
         try:
