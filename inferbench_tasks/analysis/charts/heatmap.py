@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.grid import Axis, axes_of, fold
+from inferbench_tasks.analysis.charts.roofline import position
 from inferbench_tasks.analysis.charts.style import Chart, axis, chart, text
 from inferbench_tasks.analysis.charts.sweep import charted
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from inferbench_tasks.analysis.report.runs import RunView
 
@@ -44,13 +45,43 @@ def wide(maps: Sequence[Chart]) -> bool:
 
 def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure) -> Chart | None:
     """A figure at every point of the grid; points of runs that are not valid stay empty and say why."""
+
+    def shown(view: RunView) -> float | None:
+        value = view.value(figure)
+        return None if value is None else figure.displayed(value)
+
+    return _drawn(views, across, down, shown, figure.title, figure.axis)
+
+
+def attained_map(views: Sequence[RunView]) -> Chart | None:
+    """FLOP/s that runs of a model attained (``roofline.position``) over two swept parameters; None without two."""
+    axes = axes_of(views)
+    if len(axes) < 2:
+        return None
+
+    def attained(view: RunView) -> float | None:
+        place = position(view)
+        return None if place is None else place[1]
+
+    return _drawn(views, *fold(axes), attained, "Attained in the model's runs", "GFLOP/s")
+
+
+def _drawn(
+    views: Sequence[RunView],
+    across: Axis,
+    down: Axis,
+    shown: Callable[[RunView], float | None],
+    title: str,
+    unit: str,
+) -> Chart | None:
+    """What is ``shown`` of each run, at its place."""
     numbers: list[list[float | None]] = [[None] * len(across.labels) for _ in down.labels]
     labels = [["–"] * len(across.labels) for _ in down.labels]
     for view, x, y in zip(views, across.place, down.place, strict=True):
-        value = view.value(figure) if view.valid else None
+        value = shown(view) if view.valid else None
         if value is not None:
-            numbers[y][x] = figure.displayed(value)
-            labels[y][x] = number(figure.displayed(value))
+            numbers[y][x] = value
+            labels[y][x] = number(value)
         elif not view.valid:
             labels[y][x] = text(view.state)
     if all(value is None for line in numbers for value in line):
@@ -64,12 +95,12 @@ def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure)
         "texttemplate": "%{text}",
         "textfont": {"size": 11},
         "colorscale": "Viridis",
-        "colorbar": {"title": {"text": text(figure.axis), "side": "right"}, "thickness": 14},
+        "colorbar": {"title": {"text": text(unit), "side": "right"}, "thickness": 14},
         "hovertemplate": f"{text(across.title)} %{{x}}, {text(down.title)} %{{y}}: %{{text}}<extra></extra>",
     }
     return chart(
         [trace],
-        title=figure.title,
+        title=title,
         xaxis=axis(across.title, type="category", showgrid=False),
         yaxis=axis(down.title, type="category", showgrid=False),
         height=max(380, 130 + 28 * len(down.labels)),
