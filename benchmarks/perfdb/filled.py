@@ -28,8 +28,8 @@ MODELS = [f"{family}{size}" for family in ("resnet", "bert", "mobilenet", "lstm"
 BACKENDS = ["onnxruntime", "triton", "torchscript", "openvino", "tfs_protocol"]
 
 
-def results(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
-    """Results as they are stored, of a realistic size (about 8 KB) and spread."""
+def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[dict[str, Any]]:
+    """Results as they are stored, of a realistic size (about 8 KB) and spread; of so many configurations in turns."""
     rng, now = random.Random(seed), utc_now()
     for number in range(count):
         p50 = rng.lognormvariate(2, 1)
@@ -45,14 +45,13 @@ def results(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         yield {
             "run_id": run_id,
             "attempt": 1,
-            "job_id": f"job-{number % 5000}",
+            "job_id": f"job-{number % configurations}",
             "invocation_id": f"invocation-{number // 12}",
             "created_at": now - timedelta(minutes=count - number),
             "submission": {
                 "name": f"nightly-{number % 40}",
                 "user": f"user-{number % 60}",
-                # 5,000 configurations that are run again and again.
-                "digest": f"{number % 5000:064x}",
+                "digest": f"{number % configurations:064x}",
             },
             "model": {"name": rng.choice(MODELS), "version": rng.randint(1, 9), "framework": "torch"},
             "format": rng.choice(["onnx", "torchscript", "savedmodel"]),
@@ -84,12 +83,14 @@ def results(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def filled(description: str | None) -> Iterator[tuple[PerfDB, Path]]:
-    """A database of its own with results, as the command line says, and its folder; dropped at the end."""
+def filled(
+    description: str | None, *, results: int = 100_000, configurations: int = 5000
+) -> Iterator[tuple[PerfDB, Path]]:
+    """A database of its own with results, as many as the command line says, and its folder; dropped at the end."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--results", type=int, default=100_000)
+    parser.add_argument("--results", type=int, default=results)
     parser.add_argument("--uri", help="another server than the embedded one")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
@@ -97,7 +98,7 @@ def filled(description: str | None) -> Iterator[tuple[PerfDB, Path]]:
         try:
             db = PerfDB.connect(with_database(options.uri or embedded.ensure(folder), DATABASE), folder)
             try:
-                _fill(db, options.results)
+                _fill(db, options.results, configurations)
                 yield db, folder
             finally:
                 db.collection("results").database.client.drop_database(DATABASE)
@@ -106,11 +107,11 @@ def filled(description: str | None) -> Iterator[tuple[PerfDB, Path]]:
             embedded.stop(folder)
 
 
-def _fill(db: PerfDB, count: int) -> None:
+def _fill(db: PerfDB, count: int, configurations: int) -> None:
     collection, batch = db.collection("results"), []
     collection.delete_many({})
     started = time.perf_counter()
-    for number, document in enumerate(results(count), 1):
+    for number, document in enumerate(results(count, configurations=configurations), 1):
         batch.append(to_stored(document))
         if len(batch) == 1000 or number == count:
             collection.insert_many(batch)
