@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -57,7 +58,7 @@ def serve(port: int) -> None:
 
     app.dependency_overrides |= {
         READER.dependency: lambda: None,
-        get_user: lambda: None,
+        get_user: lambda: SimpleNamespace(get_name=lambda: "watcher"),
         sees_logs: lambda: True,
         may_change: lambda: lambda dag_id: False,
     }
