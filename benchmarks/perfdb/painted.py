@@ -108,7 +108,7 @@ def main() -> None:
             page.goto(f"{url}/leaderboard?bound=60", wait_until="networkidle")
             steps = dragged_ms(page)
             print(
-                f"{'a step of the dragged line, 10,000 points':<44}{median(steps):>10.0f} ms, longest {max(steps):.0f} ms"
+                f"{'a step of the line among 10,000 points':<44}{median(steps):>10.0f} ms, longest {max(steps):.0f} ms"
             )
             slow += ["the dragged line"] if median(steps) > STEP_MS else []
     print(f"\n{'FAIL: ' + ', '.join(slow) if slow else 'PASS'}")
