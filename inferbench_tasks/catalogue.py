@@ -18,8 +18,11 @@ from inferbench_tasks.errors import InputError
 
 CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
 _SHIPPED = Path(__file__).resolve().parents[1] / "configs"
-#: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
-_VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
+#: Boards of a GPU with peaks, bandwidth or power of their own, and parts of one (MIG, NVIDIA's virtual GPUs: ``GRID``,
+#: ``A100-20C``). A row is of one only where its own name says so, whatever its expression matches.
+_VARIANT = re.compile(r"\b(PCIe|NVL|FHHL|DGXS|CNX|SXM3|MIG|GRID)\b|-\d+[ABCQ]\b", re.IGNORECASE)
+#: A size of memory in a name: ``A100-SXM4-40GB``, ``H100 80GB HBM3``.
+_MEMORY_GB = re.compile(r"\b(\d+) ?GB\b", re.IGNORECASE)
 #: Architectures without tensor cores for a type: runtimes take ways there that no peak of the table tells.
 _WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
 #: Precision -> where the datasheet has its peak.
@@ -127,20 +130,42 @@ def carbon_rows() -> tuple[Carbon, ...]:
 
 
 def find_hardware(name: str) -> Hardware | None:
-    """The first row that matches a device's name."""
-    return next((row for row in hardware_rows() if re.search(row.match, name, re.IGNORECASE)), None)
-
-
-def other_variant(name: str, sheet: Hardware | None) -> bool:
-    """Whether a device's name tells a variant that its datasheet is not of."""
-    of_sheet = {found.lower() for found in _VARIANT.findall(sheet.name)} if sheet is not None else set()
-    return sheet is not None and not {found.lower() for found in _VARIANT.findall(name)} <= of_sheet
+    """The first row that matches a device's name and is of that very board; see ``_of_that_board``."""
+    return next(
+        (
+            row
+            for row in hardware_rows()
+            if re.search(row.match, name, re.IGNORECASE) and _of_that_board(name, row, row.name)
+        ),
+        None,
+    )
 
 
 def prices_for(kind: str, name: str) -> list[Price]:
-    """The instances with that device; those with exactly it before the approximate ones, which stand in."""
-    matching = [row for row in price_rows() if row.kind == kind and re.search(row.match, name, re.IGNORECASE)]
+    """The instances with that very device; those with exactly it before the approximate ones, which stand in."""
+    matching = [
+        row
+        for row in price_rows()
+        if row.kind == kind
+        and re.search(row.match, name, re.IGNORECASE)
+        and _of_that_board(name, row, row.device)
+    ]
     return [row for row in matching if not row.approximate] or matching
+
+
+def _of_that_board(name: str, row: Hardware | Price, of_row: str) -> bool:
+    """Whether a GPU's name tells no variant that the row's own name does not, and no memory but the row's: no match is
+    better than another board's bandwidth, power or price. Processors have no boards.
+    """
+    if row.kind != "gpu":
+        return True
+    told, own = ({word.casefold() for word in _variants(text)} for text in (name, of_row))
+    sizes = {float(size) for size in _MEMORY_GB.findall(name)}
+    return told <= own and (row.memory_gb is None or sizes <= {row.memory_gb})
+
+
+def _variants(name: str) -> list[str]:
+    return [match[0] for match in _VARIANT.finditer(name)]
 
 
 def read_table(file: str, model: type[R]) -> tuple[R, ...]:

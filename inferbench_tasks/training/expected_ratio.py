@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferbench_tasks.catalogue import Hardware, find_hardware, other_variant
+from inferbench_tasks.catalogue import Hardware, find_hardware
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
@@ -60,9 +60,7 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     ways = f"from {other.name} to {one.name} for {count} device(s) in {precision}"
     no_factor = f"configs/{expected.FILE} has no factors {ways}"
     sheets = find_hardware(one.name), find_hardware(other.name)
-    of_datasheets: Should | str = "datasheets are of other variants of these devices"
-    if not any(other_variant(*device) for device in zip((one.name, other.name), sheets, strict=True)):
-        of_datasheets = _datasheets(*sheets, precision, exchanges=_exchanges(first) or _exchanges(second))
+    of_datasheets = _datasheets(*sheets, precision, exchanges=_exchanges(first) or _exchanges(second))
     if isinstance(of_datasheets, str):
         return f"no expected speed: {no_factor}; {of_datasheets}"
     return Should(

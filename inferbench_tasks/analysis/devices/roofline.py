@@ -21,7 +21,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO
 from inferbench_tasks.analysis.charts.roofline import BYTES_PER_WEIGHT, intensity
-from inferbench_tasks.catalogue import Hardware, find_hardware, other_variant
+from inferbench_tasks.catalogue import Hardware, find_hardware
 
 #: GPUs with a datasheet on which the same has to be measured.
 LEAST = 3
@@ -111,9 +111,9 @@ def _by(reached: Mapping[str, tuple[float, str]], roof: _Roof, sheet: Hardware) 
 
 
 def _sheet(device: str) -> Hardware | None:
-    """The datasheet of that GPU; None where there is none, or one of another variant."""
+    """The datasheet of that GPU; None where there is none."""
     sheet = find_hardware(device)
-    return sheet if sheet is not None and sheet.kind == "gpu" and not other_variant(device, sheet) else None
+    return sheet if sheet is not None and sheet.kind == "gpu" else None
 
 
 def _peak(sheet: Hardware, precision: str) -> float | None:

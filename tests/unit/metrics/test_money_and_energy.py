@@ -340,14 +340,29 @@ def test_every_table_has_a_source_and_a_date_in_every_row() -> None:
     ("name", "row", "devices"),
     [
         ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80 GB", {"A100 SXM 80 GB"}),
-        ("NVIDIA A100 80GB PCIe", "A100 SXM4 80 GB", {"A100 80 GB PCIe"}),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80 GB", {"A100 80 GB PCIe"}),
         ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB", {"A100 SXM 40 GB"}),
-        ("NVIDIA A100-PCIE-40GB", "A100 SXM4 40 GB", set()),
-        ("NVIDIA H100 PCIe", "H100 SXM", set()),
-        ("NVIDIA H100 NVL", "H100 SXM", {"H100 NVL"}),
+        ("NVIDIA A100-PCIE-40GB", "A100 PCIe 40 GB", set()),
+        ("NVIDIA A100-SXM-64GB", None, set()),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None, set()),
+        ("NVIDIA A100-20C", None, set()),
+        ("GRID T4-8Q", None, set()),
+        ("NVIDIA H100 PCIe", "H100 PCIe", set()),
+        ("NVIDIA H100 NVL", "H100 NVL", {"H100 NVL"}),
+        ("NVIDIA H100 96GB HBM3", None, set()),
+        ("NVIDIA H100 64GB HBM3", None, set()),
+        ("NVIDIA H100 64GB HBM2", None, set()),
+        ("NVIDIA H100 80GB HBM2e", None, set()),
+        ("NVIDIA H200 NVL", "H200 NVL", set()),
+        ("Tesla V100-FHHL-16GB", None, set()),
+        ("Tesla V100-DGXS-16GB", None, set()),
+        ("Tesla V100-SXM3-32GB", None, set()),
+        ("Tesla V100-SXM2-32GB", "Tesla V100", set()),
+        ("Tesla V100-PCIE-16GB", "Tesla V100 PCIe 16 GB", set()),
+        ("Tesla V100-PCIE-32GB", "Tesla V100 PCIe 32 GB", set()),
         ("NVIDIA H100 80GB HBM3", "H100 SXM", {"H100 SXM"}),
         ("NVIDIA H200", "H200 SXM", set()),
-        ("Tesla V100-SXM2-16GB", "Tesla V100", {"Tesla V100"}),
+        ("Tesla V100-SXM2-16GB", "Tesla V100 SXM2 16 GB", {"Tesla V100"}),
         ("NVIDIA GeForce RTX 2080 Ti", "GeForce RTX 2080 Ti", set()),
         ("Tesla T4", "Tesla T4", {"Tesla T4"}),
         ("Tesla P4", "Tesla P4", {"Tesla P4"}),
@@ -365,10 +380,42 @@ def test_every_table_has_a_source_and_a_date_in_every_row() -> None:
     ],
 )
 def test_a_row_is_of_its_own_product(name: str, row: str | None, devices: set[str]) -> None:
-    """Every form of a product's name finds its datasheet and prices, and a name that only begins or ends alike none."""
+    """Every form of a product's name finds its datasheet and prices; a name that only begins or ends alike, another
+    board, another memory or a part of a GPU none.
+    """
     found = catalogue.find_hardware(name)
     assert (found and found.name) == row
     assert {price.device for price in catalogue.prices_for("gpu", name)} == devices
+
+
+@pytest.mark.parametrize(
+    ("name", "bandwidth_gb_s", "tdp_w"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3350, 700),
+        ("NVIDIA H100 PCIe", 2000, 350),
+        ("NVIDIA H100 NVL", 3900, 400),
+        ("NVIDIA H200", 4800, 700),
+        ("NVIDIA H200 NVL", 4800, 600),
+        ("NVIDIA A100-SXM4-80GB", 2039, 400),
+        ("NVIDIA A100 80GB PCIe", 1935, 300),
+        ("NVIDIA A100-SXM4-40GB", 1555, 400),
+        ("NVIDIA A100-PCIE-40GB", 1555, 250),
+        ("Tesla V100-SXM2-16GB", 900, 300),
+        ("Tesla V100-PCIE-32GB", 900, 250),
+    ],
+)
+def test_each_board_has_the_power_and_bandwidth_of_its_own_datasheet(
+    name: str, bandwidth_gb_s: float, tdp_w: float
+) -> None:
+    """NVIDIA's datasheets of each form: a card for PCIe has not the watts of the module."""
+    found = catalogue.find_hardware(name)
+    assert found is not None and (found.bandwidth_gb_s, found.tdp_w) == (bandwidth_gb_s, tdp_w)
+
+
+def test_a_slice_of_a_gpu_has_no_price_of_the_whole() -> None:
+    """Three sevenths of an H100 at the price of one would cost more than twice what they do."""
+    assert catalogue.prices_for("gpu", "NVIDIA H100 80GB HBM3 MIG 3g.40gb") == []
+    assert catalogue.prices_for("gpu", "NVIDIA H100 80GB HBM3") != []
 
 
 @pytest.mark.parametrize(
