@@ -1,7 +1,7 @@
 """Costs by provider and instance (``analysis.devices.costs``), with processors that were not measured, by their bricks.
 
-A device that has timed a model's bricks is foretold the model's time (``stored.by_device``), and so its cost under the
-load of one user: USD/h of as many vCPUs as that device had cores, which is how what was measured is priced / 3,600 s/h
+Of a device that has timed a model's bricks the model's time is predicted (``stored.by_device``), and so its cost for
+one user: USD/h of as many vCPUs as that device had cores, which is how what was measured is priced / 3,600 s/h
 x seconds of a request / its samples x 1,000. It is of the model alone: what a server adds is not in it, which each row
 says. A prediction of which less than ``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its
 interval would not have all errors in it.
@@ -33,7 +33,7 @@ def costs(db: PerfDB, query: str | Iterable[str] = "") -> list[Offer]:
 
 
 def with_bricks(db: PerfDB, offer: Offer) -> Offer:
-    """The offer with a row for each processor that its bricks' times foretell; a note for each that they don't."""
+    """The offer with a row for each processor that its bricks' times predict; a note for each that they don't."""
     if not _one_user(offer):
         return offer
     try:

@@ -10,8 +10,8 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
-_SHOWN = ("model", "precision", "load", "provider", "instance", "device", "basis", "usd_per_1k_samples", "ci95",
-          "usd_per_hour", "price", "rests_on")  # fmt: skip
+_SHOWN = ("model", "precision", "protocol", "asked", "load", "provider", "instance", "device", "basis",
+          "requests_merged", "usd_per_1k_samples", "ci95", "usd_per_hour", "price", "rests_on")  # fmt: skip
 
 
 @app.command()

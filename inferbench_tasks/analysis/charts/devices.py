@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.charts.style import Chart, axis, by_run, chart, colour, rows_height, text
-from inferbench_tasks.analysis.devices.costs import doubts
+from inferbench_tasks.analysis.devices import names
+from inferbench_tasks.analysis.devices.costs import MEASURED, MERGED, doubts
 from inferbench_tasks.analysis.report.page import number
 
 #: More bars than this are no picture.
@@ -17,7 +18,8 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
     """A bar for each model and device beside the reference, with its interval, and a place without one for what does
     not keep the reference's latency, or only possibly; None without any bar.
     """
-    shown = [row for row in rows if row["device"] != row["reference"]][:MOST_BARS]
+    every = [row for row in rows if row["device"] != row["reference"]]
+    shown = every[:MOST_BARS]
     if all(row["ci95"] is None for row in shown):
         return None
     devices = list(dict.fromkeys(row["device"] for row in shown))
@@ -32,7 +34,7 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
         "text": [_said(row) for row in shown],
         "hovertemplate": "%{y}: %{x:.4g} times<extra></extra>",
     }
-    title = f"Speed-up over {over} within its latency (bars: 95% intervals)"
+    title = f"Speed-up over {over} within its latency (bars: 95% intervals){_cut(len(every))}"
     return _bars(labels, trace, title, "samples/s over the reference's")
 
 
@@ -44,23 +46,27 @@ def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
     if len(shown) < 2:
         return None
     providers = sorted({row["provider"] for row in shown})
-    labels = [
-        ", ".join([f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}", *doubts(row)])
-        for row in shown
-    ]
+    merging = any(row["requests_merged"] == MERGED for row in shown)
+    labels = [_instance(row, merging=merging) for row in shown]
     values = [row["usd_per_1k_samples"] for row in shown]
     trace = {
         "x": values,
         "marker": {
             "color": [colour(providers.index(row["provider"])) for row in shown],
-            "pattern": {"shape": ["" if row["basis"] == "measured" else "/" for row in shown]},
+            "pattern": {"shape": ["" if row["basis"] == MEASURED else "/" for row in shown]},
         },
         "error_x": _errors(shown, "usd_per_1k_samples"),
         "text": [number(value) for value in values],
         "hovertemplate": "%{y}: %{x:.4g} USD<extra></extra>",
     }
-    hatched = " (hatched: predicted)" if any(row["basis"] != "measured" for row in shown) else ""
-    return _bars(labels, trace, f"Cost of 1,000 samples: {words}{hatched}", "USD/1,000 samples")
+    hatched = " (hatched: predicted)" if any(row["basis"] != MEASURED for row in shown) else ""
+    title = f"Cost of 1,000 samples: {words}{hatched}{_cut(len(rows))}"
+    return _bars(labels, trace, title, "USD/1,000 samples")
+
+
+def _cut(count: int) -> str:
+    """What is left out of so many bars is said, and does not just miss."""
+    return f" ({MOST_BARS} of {count})" if count > MOST_BARS else ""
 
 
 def _bars(labels: Sequence[str], trace: dict[str, Any], title: str, unit: str) -> Chart:
@@ -81,24 +87,28 @@ def _bars(labels: Sequence[str], trace: dict[str, Any], title: str, unit: str) -
     )
 
 
+def _instance(row: dict[str, Any], *, merging: bool) -> str:
+    """``merging``: some servers here merge requests, so each says whether its own does."""
+    parts = [f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}", *doubts(row)]
+    if merging:
+        parts.append(f"requests {row['requests_merged']}")
+    return ", ".join(parts)
+
+
 def _labels(rows: Sequence[dict[str, Any]], *, several: bool) -> list[str]:
-    """``several``: references, each told. Models of one name and precision are told apart by their digests."""
-    digests: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        digests.setdefault((row["model"], row["precision"]), set()).add(row["model_digest"])
+    """``several``: references, each told."""
     return [
-        f"{row['model']}, {row['precision']}"
-        + (f" ({row['model_digest'][:8]})" if len(digests[row["model"], row["precision"]]) > 1 else "")
-        + f": {row['device']}"
-        + (f" over {row['reference']}" if several else "")
-        for row in rows
+        f"{name}: {row['device']}" + (f" over {row['reference']}" if several else "")
+        for name, row in zip(names.of_rows(rows), rows, strict=True)
     ]
 
 
 def _said(row: dict[str, Any]) -> str:
     if row["speedup"] is not None:
         return f"{number(row['speedup'])}x"
-    return "possibly" if row["ci95"] is not None else "none"
+    if row["ci95"] is not None:
+        return "possibly"
+    return "none" if row["asked_alone"] and row["latency_ms"] is not None else "not measured"
 
 
 def _errors(rows: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:

@@ -15,40 +15,60 @@ from typing import Any
 from inferbench_tasks.analysis.recommend.candidates import Candidate
 from inferbench_tasks.analysis.recommend.recommender import of_newest_version
 from inferbench_tasks.analysis.stated import needed
-from inferbench_tasks.dotted import value_at
+from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import configuration_of
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.submission.schema import RequestsSpec
 
 Document = dict[str, Any]
 #: So many results are looked at, the newest first.
 LOOKED_AT = 20_000
 #: Users who wait for their answers: what they get is what the device gives, and their latency is that of its work.
 LOADS = ("closed_loop", "single_stream")
-_ASKED = ("provenance.job.requests", "provenance.job.processors", "load.protocol")
+_REQUESTS, _PROCESSORS, _PROTOCOL = "provenance.job.requests", "provenance.job.processors", "load.protocol"
 _PATHS = (
     "run_id", "attempt", "created_at", "verdict", "submission.digest", "model", "format", "backend", "device", "load",
-    "summary.energy", "provenance.job.share", "provenance.job.serve", *_ASKED, *no_model.PATHS,
+    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS, _PROTOCOL,
+    *no_model.PATHS,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, order=True)
 class Thing:
-    """What is compared. ``digest``: of the source model; ``asked``: one text for equal requests."""
+    """What is compared. ``digest``: of the source model; ``asked``: what each request carries and what is done with it,
+    one text for equal requests.
+    """
 
     model: str
     task: str
     digest: str
     precision: str
+    protocol: str
     asked: str
 
     @property
     def words(self) -> str:
-        """What people read: the name, the precision, the first digits of the digest."""
-        return f"{self.model}, {self.precision} ({self.digest[:8]})"
+        """What people read, another text for each thing."""
+        parts = [f"{self.model}, {self.precision} ({self.digest[:8]})", self.protocol, self.asked]
+        if "(no model" in self.task:
+            parts.append(self.task)
+        return ", ".join(parts)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What each row about it begins with."""
+        return {
+            "model": self.model,
+            "task": self.task or None,
+            "precision": self.precision,
+            "model_digest": self.digest,
+            "protocol": self.protocol,
+            "asked": self.asked,
+        }
 
 
 @dataclass(frozen=True)
@@ -96,9 +116,36 @@ def thing_of(document: Document) -> Thing | None:
     )
     if apart:
         return None
-    asked = json.dumps([value_at(document, path) for path in _ASKED], sort_keys=True, default=str)
-    task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
-    return Thing(str(model.get("name")), task, str(digest), str(model["precision"]), asked)
+    return Thing(
+        str(model.get("name")),
+        no_model.task_in_words(model.get("task"), no_model.of_document(document)),
+        str(digest),
+        str(model["precision"]),
+        str(value_at(document, _PROTOCOL) or "protocol not known"),
+        _asked(value_at(document, _REQUESTS), value_at(document, _PROCESSORS)),
+    )
+
+
+def _asked(requests: Any, processors: Any) -> str:
+    """``dataset requests``, ``random requests (samples 8)``: all settings but the usual ones, so equal for equal."""
+    if not requests:
+        words = "requests not recorded"
+    else:
+        own = {name: value for name, value in requests.items() if name != "kind" and value is not None}
+        usual = RequestsSpec.model_fields
+        told = {
+            name: value for name, value in own.items() if name not in usual or value != usual[name].default
+        }
+        kind = requests.get("kind", usual["kind"].default)
+        words = f"{kind} requests" + (f" ({_settings(told)})" if told else "")
+    return words + (f", processors {_settings(processors)}" if processors else "")
+
+
+def _settings(value: Any) -> str:
+    if not isinstance(value, dict):
+        return json.dumps(value, sort_keys=True, default=str).replace('"', "")
+    flat = {path: each for path, each in sorted(flatten(value).items()) if each is not None}
+    return ", ".join(f"{path} {_settings(each)}" for path, each in flat.items())
 
 
 def device_of(document: Document) -> Device:

@@ -4,7 +4,9 @@ Under one load each measured device stands at its largest throughput, priced at 
 it: USD/h / 3,600 s/h / samples/s x 1,000, with the throughput's 95% interval turned over. The catalogue of today
 counts, not that of the run. Instances whose GPU was not measured are predicted by ``roofline``; those of processors by
 their bricks (``brick_jobs.instance_costs``). A prediction says what it rests on, and where it can't be made there is no
-row but a note that says why.
+row but a note that says why. A server that merges requests (``serve.batching``) is another thing than one that does
+not, and predictions are of one that does not: each row says which it is, and a device whose best merges has a second
+row, of its best that does not.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike, stored
-from inferbench_tasks.analysis.devices.roofline import Measured, foretold
+from inferbench_tasks.analysis.devices.places import THROUGHPUT, throughput_of
+from inferbench_tasks.analysis.devices.roofline import Measured, predicted
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
@@ -24,11 +27,14 @@ from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
 from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.store import PerfDB
 
-THROUGHPUT = "throughput_samples_per_s"
 MEASURED, BY_ROOFLINE, BY_BRICKS = "measured", "predicted: roofline", "predicted: bricks"
+MERGED, UNMERGED = "merged", "not merged"
 #: Column -> what it is, for people.
 MEANINGS = {
     "basis": "measured, or predicted and from what",
+    "requests_merged": "whether the server merges waiting requests into larger ones (serve.batching); predictions are of "
+    "one that does not",
+    "asked": "what each request carries, over the protocol beside it: only equal requests stand side by side",
     "usd_per_1k_samples": "USD/h of the device's share of the instance / 3,600 s/h / samples/s x 1,000",
     "ci95": "its 95% interval, of the throughput alone, of the best of so many configurations: a price is what the "
     "catalogue says",
@@ -40,6 +46,22 @@ SLICE = re.compile(r"\bMIG\b")
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Best:
+    """The configuration with the largest throughput of so many ``compared``."""
+
+    candidate: Candidate
+    compared: int
+
+    @classmethod
+    def of(cls, group: Sequence[Candidate]) -> Best:
+        return cls(max(group, key=throughput_of), len(group))
+
+    @property
+    def samples_per_s(self) -> float:
+        return throughput_of(self.candidate)
+
+
 @dataclass
 class Offer:
     """One model, precision and load: what was measured of it, by device, and the rows so far."""
@@ -47,18 +69,16 @@ class Offer:
     thing: Thing
     load: str
     batch_size: int
-    best: dict[Device, Candidate]
+    best: dict[Device, Best]
     #: The best of those whose server merges no requests: of the others nobody knows the batch that the device ran.
-    unmerged: dict[Device, Candidate] = field(default_factory=dict)
-    #: Of how many configurations each is the best.
-    compared: dict[Device, int] = field(default_factory=dict)
+    unmerged: dict[Device, Best] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def documents(self) -> list[Document]:
         """A result of each device."""
-        return [candidate.documents[0] for candidate in self.best.values()]
+        return [best.candidate.documents[0] for best in self.best.values()]
 
     @property
     def words(self) -> str:
@@ -83,13 +103,12 @@ def offers(documents: Iterable[Document]) -> list[Offer]:
                 if one.mean(THROUGHPUT):
                     by_load.setdefault(_load_of(one), {}).setdefault(device, []).append(one)
         for (load, size), on_devices in sorted(by_load.items(), key=lambda item: (item[0][1], item[0][0])):
-            best = {device: max(group, key=_throughput) for device, group in on_devices.items()}
+            best = {device: Best.of(group) for device, group in on_devices.items()}
             apart = {
                 device: [one for one in group if not _merges(one)] for device, group in on_devices.items()
             }
-            unmerged = {device: max(group, key=_throughput) for device, group in apart.items() if group}
-            compared = {device: len(group) for device, group in on_devices.items()}
-            made.append(_offer(Offer(thing, load, size, best, unmerged, compared), judge))
+            unmerged = {device: Best.of(group) for device, group in apart.items() if group}
+            made.append(_offer(Offer(thing, load, size, best, unmerged), judge))
     return made
 
 
@@ -107,22 +126,19 @@ def doubts(row: Row) -> list[str]:
 def row_of(
     offer: Offer,
     price: Price,
-    rate: float,
+    usd_per_hour: float,
     device: str,
     basis: str,
-    per_s: float,
+    samples_per_s: float,
     interval: Sequence[float],
     **more: Any,
 ) -> Row:
-    """One instance; ``rate``: USD/h for what gives ``per_s`` samples/s. An ``interval`` of it that reaches 0 gives none
+    """One instance; ``usd_per_hour``: of what gives ``samples_per_s``. An ``interval`` of it that reaches 0 gives none
     of the cost.
     """
     low, high = interval
     return {
-        "model": offer.thing.model,
-        "task": offer.thing.task or None,
-        "precision": offer.thing.precision,
-        "model_digest": offer.thing.digest,
+        **offer.thing.columns,
         "load": offer.load,
         "batch_size": offer.batch_size,
         "provider": price.provider,
@@ -130,10 +146,11 @@ def row_of(
         "region": price.region,
         "device": device,
         "basis": basis,
-        "usd_per_1k_samples": usd_per_1k(rate, per_s),
-        "ci95": [usd_per_1k(rate, high), usd_per_1k(rate, low)] if low > 0 else None,
-        THROUGHPUT: per_s,
-        "usd_per_hour": rate,
+        "requests_merged": UNMERGED,
+        "usd_per_1k_samples": usd_per_1k(usd_per_hour, samples_per_s),
+        "ci95": [usd_per_1k(usd_per_hour, high), usd_per_1k(usd_per_hour, low)] if low > 0 else None,
+        THROUGHPUT: samples_per_s,
+        "usd_per_hour": usd_per_hour,
         "price": ", ".join(
             [price.date, *(word for word in ("approximate", "unverified") if getattr(price, word))]
         ),
@@ -145,40 +162,47 @@ def row_of(
 
 
 def _offer(offer: Offer, judge: Judge) -> Offer:
-    names = describe(list(offer.best.values()))
-    for device, one in offer.best.items():
-        if SLICE.search(device.name):
-            offer.notes.append(
-                f"{device.words}: a slice of a GPU, and the catalogue has prices of whole ones"
-            )
+    shown = {
+        device: [best, *(own for own in [offer.unmerged.get(device)] if own and _merges(best.candidate))]
+        for device, best in offer.best.items()
+    }
+    names = describe([each.candidate for group in shown.values() for each in group])
+    for device, group in shown.items():
+        if why := _without_a_price(device):
+            offer.notes.append(f"{device.words}: {why}")
             continue
-        matching = prices_for(device.kind, device.name)
-        if matching and device.kind == "cpu" and not device.cores:
-            offer.notes.append(
-                f"{device.words}: its results are from before cores were stored: its share of an instance is not known"
-            )
-            continue
-        if not matching:
-            offer.notes.append(f"{device.words}: configs/prices.yaml has no instance with it")
-        for price in matching:
-            rate = hourly_rate(price, device.cores if device.kind == "cpu" else None)
-            interval = judge.interval95(one, THROUGHPUT, offer.compared[device])
-            offer.rows.append(
-                row_of(
-                    offer, price, rate, device.words, MEASURED, _throughput(one), interval,
-                    configuration=names[one.key], run=one.documents[0]["run_id"],
-                )
-            )  # fmt: skip
+        for price in prices_for(device.kind, device.name):
+            usd_per_hour = hourly_rate(price, device.cores if device.kind == "cpu" else None)
+            for one in group:
+                interval = judge.interval95(one.candidate, THROUGHPUT, one.compared)
+                offer.rows.append(
+                    row_of(
+                        offer, price, usd_per_hour, device.words, MEASURED, one.samples_per_s, interval,
+                        requests_merged=MERGED if _merges(one.candidate) else UNMERGED,
+                        configuration=names[one.candidate.key], run=one.candidate.documents[0]["run_id"],
+                    )
+                )  # fmt: skip
     _predict(offer)
     return in_order(offer)
+
+
+def _without_a_price(device: Device) -> str | None:
+    """Why the catalogue has none of that device."""
+    if SLICE.search(device.name):
+        return "a slice of a GPU, and the catalogue has prices of whole ones"
+    if not prices_for(device.kind, device.name):
+        return "configs/prices.yaml has no instance with it"
+    if device.kind == "cpu" and not device.cores:
+        return "its results are from before cores were stored: its share of an instance is not known"
+    return None
 
 
 def _predict(offer: Offer) -> None:
     """Instances with a GPU that was not measured."""
     priced = {(row["provider"], row["instance"], row["region"]) for row in offer.rows}
     measured = [
-        Measured(device.name, _throughput(one), one.documents[0]["model"])
-        for device, one in offer.unmerged.items()
+        Measured(device.name, best.samples_per_s, best.candidate.documents[0]["model"])
+        for device, best in offer.unmerged.items()
         if device.kind == "gpu" and not SLICE.search(device.name)
     ]
     for device in offer.best:
@@ -188,14 +212,14 @@ def _predict(offer: Offer) -> None:
     for price in price_rows():
         if price.kind != "gpu" or (price.provider, price.instance, price.region) in priced:
             continue
-        found = foretold(price.device, measured, offer.thing.precision, offer.batch_size, price.memory_gb)
+        found = predicted(price.device, measured, offer.thing.precision, offer.batch_size, price.memory_gb)
         if isinstance(found, str):
             refused.setdefault(found, []).append(f"{price.provider} {price.instance}")
             continue
         offer.rows.append(
             row_of(
-                offer, price, hourly_rate(price, None), price.device, BY_ROOFLINE, found.per_s, found.interval,
-                rests_on=found.rests_on,
+                offer, price, hourly_rate(price, None), price.device, BY_ROOFLINE, found.throughput_samples_per_s,
+                found.interval, rests_on=found.rests_on,
             )
         )  # fmt: skip
     offer.notes += [f"not predicted: {', '.join(names)}: {why}" for why, names in refused.items()]
@@ -209,7 +233,3 @@ def _load_of(one: Candidate) -> tuple[str, int]:
 
 def _merges(one: Candidate) -> bool:
     return value_at(one.documents[0], "provenance.job.serve.batching") is not None
-
-
-def _throughput(one: Candidate) -> float:
-    return one.mean(THROUGHPUT) or 0.0

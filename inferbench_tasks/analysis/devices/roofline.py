@@ -2,14 +2,15 @@
 
 The roof of a device is what its datasheet allows (Williams, Waterman and Patterson 2009): min(peak FLOP/s, intensity x
 bytes/s) / FLOP of a sample, in samples/s; the intensity is that of ``charts.roofline``, with the weights read once per
-request. Each measured GPU reaches a share e of its roof. Over n of them the logarithm of e has the mean m and the
-standard deviation s; another GPU is foretold roof x exp(m), within
+request. Each measured GPU reaches a share e of its own roof, by the FLOPs and bytes of the file that ran there. Over n
+of them the logarithm of e has the mean m and the standard deviation s; another GPU is predicted roof x exp(m), within
 
     exp(+- t(0.975, n - 1) x sqrt(s^2 (1 + 1/n) + DRIFT_RATIO^2)),
 
 the prediction interval of one more, with what a run differs by from run to run. That needs three GPUs, and one among
 them that the same of both bounds: from what is bound by memory nothing follows for arithmetic. Processors have no such
-prediction: an instance has a share of a product, and shares its memory's bandwidth.
+prediction: an instance has a share of a product, and shares its memory's bandwidth. Where the measured GPUs ran files
+of different FLOPs or bytes, nobody knows which the other would run, and there is none either.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from inferbench_tasks.catalogue import Hardware, find_hardware
 
 #: GPUs with a datasheet on which the same has to be measured.
 LEAST = 3
+#: What a sample takes, of a result's ``model``, and its unit.
+_WORK = {"flops": "FLOP", "bytes": "bytes", "parameters": "parameters"}
 
 
 @dataclass(frozen=True)
@@ -32,32 +35,32 @@ class Measured:
     """A GPU that was measured: its name, samples/s, and the result's ``model``."""
 
     device: str
-    per_s: float
+    throughput_samples_per_s: float
     model: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Foretold:
+class Prediction:
     """Samples/s with the 95% interval, and what it rests on."""
 
-    per_s: float
+    throughput_samples_per_s: float
     interval: tuple[float, float]
     rests_on: str
 
 
 @dataclass(frozen=True)
 class _Roof:
-    per_s: float
+    throughput_samples_per_s: float
     bound: str
 
 
-def foretold(
+def predicted(
     device: str,
     measured: Sequence[Measured],
     precision: str,
     batch_size: int,
     memory_gb: float | None = None,
-) -> Foretold | str:
+) -> Prediction | str:
     """Of a device by its name in the catalogue; why nothing can be said. ``memory_gb``: of that very one, else its
     datasheet's.
     """
@@ -65,23 +68,28 @@ def foretold(
     if sheet is None or not _peak(sheet, precision) or not sheet.bandwidth_gb_s:
         return f"configs/hardware.yaml has no bandwidth and {precision} peak of it"
     reached: dict[str, tuple[float, str]] = {}
+    works: dict[tuple[Any, ...], tuple[str, Mapping[str, Any]]] = {}
     for one in measured:
         own = _sheet(one.device)
         roof = _roof(own, one.model, precision, batch_size) if own else None
         if own is not None and roof is not None:
-            share = one.per_s / roof.per_s
+            share = one.throughput_samples_per_s / roof.throughput_samples_per_s
             if share > 1:
                 return (
                     f"{own.name} reached {share:.0%} of its roof: the FLOPs, the bytes or the datasheet are not of "
                     "what ran there"
                 )
             reached[own.name] = max(reached.get(own.name, (0.0, roof.bound)), (share, roof.bound))
+            works.setdefault(tuple(one.model.get(name) for name in _WORK), (own.name, one.model))
     if len(reached) < LEAST:
         return (
             f"a roofline needs this load on {LEAST} GPUs with a datasheet and the model's FLOPs and bytes; there are "
             f"{len(reached)}"
         )
-    model = measured[0].model
+    if len(works) > 1:
+        each = "; ".join(f"{name} {_work_words(model)}" for name, model in works.values())
+        return f"the GPUs ran files of different work, and which another would run is not known: {each}"
+    ((_, model),) = works.values()
     roof = _roof(sheet, model, precision, batch_size)
     if roof is None:
         return "the model's FLOPs and bytes are not known"
@@ -93,7 +101,11 @@ def foretold(
     return _by(reached, roof, sheet)
 
 
-def _by(reached: Mapping[str, tuple[float, str]], roof: _Roof, sheet: Hardware) -> Foretold:
+def _work_words(model: Mapping[str, Any]) -> str:
+    return ", ".join(f"{model[name]:.4g} {_WORK[name]}" for name in _WORK if model.get(name) is not None)
+
+
+def _by(reached: Mapping[str, tuple[float, str]], roof: _Roof, sheet: Hardware) -> Prediction:
     from scipy.special import stdtrit
 
     logs = [math.log(share) for share, _ in reached.values()]
@@ -101,11 +113,11 @@ def _by(reached: Mapping[str, tuple[float, str]], roof: _Roof, sheet: Hardware) 
     mean = sum(logs) / n
     variance = sum((value - mean) ** 2 for value in logs) / (n - 1)
     half = float(stdtrit(n - 1, 0.975)) * math.sqrt(variance * (1 + 1 / n) + DRIFT_RATIO**2)
-    per_s = roof.per_s * math.exp(mean)
+    samples_per_s = roof.throughput_samples_per_s * math.exp(mean)
     shares = ", ".join(f"{name} {share:.1%}" for name, (share, _) in sorted(reached.items()))
-    return Foretold(
-        per_s,
-        (per_s * math.exp(-half), per_s * math.exp(half)),
+    return Prediction(
+        samples_per_s,
+        (samples_per_s * math.exp(-half), samples_per_s * math.exp(half)),
         f"{math.exp(mean):.1%} of the roof of {sheet.name} ({roof.bound}-bound); measured: {shares}",
     )
 

@@ -4,6 +4,10 @@ The objective is the latency of one user who asks the reference device one sampl
 configurations: L. Of each device, the reference too, the configuration with the largest throughput among those whose
 latency is at most L counts: speed-up = its samples/s / the reference's.
 
+Without a named reference each model has one of its own: the first CPU that was asked so, else the first such device.
+A device that was never asked one sample at a time may keep L where none of its configurations does: that is not
+measured, and its row says so.
+
 How sure it is that a configuration keeps L, and what follows for the interval of a speed-up: ``places``. A device that
 keeps L only perhaps has no speed-up but an interval from 0, with the probability.
 """
@@ -11,7 +15,7 @@ keeps L only perhaps has no speed-up but an interval from 0, with the probabilit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +50,9 @@ MEANINGS = {
     "bound_ms": "the reference's latency, one user with one sample at a time: the objective for all",
     "keeps_slo_probability": "that the device's configuration really keeps the bound",
     "configuration": "the device's best one within the bound",
+    "asked": "what each request carries, over the protocol beside it: only equal requests are compared",
+    "asked_alone": "whether the device was asked one sample at a time; if not, that none of its configurations keeps "
+    "the bound says nothing of the device",
 }
 
 
@@ -81,17 +88,17 @@ def known_statistic(name: str) -> str:
 
 def speedups(
     documents: Iterable[Document],
-    reference: str = USUAL_REFERENCE,
+    reference: str | None = USUAL_REFERENCE,
     statistic: str = USUAL_STATISTIC,
 ) -> Speedups:
     """Of results as plain nested mappings, the newest first.
 
-    ``reference``: ``cpu`` or ``gpu``, or part of a device's name (``EPYC``; ``EPYC, 2 cores``). InputError where no
-    result is of such a device, with those that there are.
+    ``reference``: ``cpu`` or ``gpu``, or part of a device's name (``EPYC``; ``EPYC, 2 cores``); None: each model's own
+    (``own_reference``). InputError where no result is of such a device, with those that there are.
     """
     grouped = alike(documents)
     every = in_order(device for devices in grouped.values() for device in devices)
-    if every and not matching(every, reference):
+    if every and reference is not None and not matching(every, reference):
         raise InputError(
             f"no valid run of a user who waits is of a device that matches {reference[:100]!r}; there are: "
             f"{'; '.join(device.words for device in every)}",
@@ -107,6 +114,11 @@ def speedups(
         else:
             rows += found
     return Speedups(rows, notes)
+
+
+def own_reference(devices: Mapping[Device, Sequence[Candidate]]) -> Device | None:
+    """The first CPU that was asked one sample at a time, else the first such device; None without any."""
+    return next((device for device in in_order(devices) if any(map(_alone, devices[device]))), None)
 
 
 def matching(devices: Iterable[Device], reference: str) -> list[Device]:
@@ -128,23 +140,34 @@ def _has(device: Device, part: str) -> bool:
     return part in device.name.casefold()
 
 
+def _base_of(devices: Mapping[Device, Sequence[Candidate]], reference: str | None) -> Device | str:
+    """The reference among a model's devices; why there is none."""
+    if reference is None:
+        base = own_reference(devices)
+        if base is None:
+            return f"no run of one user with one sample at a time on any of {_listed(devices)}: there is no objective"
+    else:
+        fitting = matching(devices, reference)
+        if not fitting:
+            return f"no run on a device that matches {reference!r}; there are: {_listed(devices)}"
+        if len(fitting) > 1:
+            return f"{reference!r} is more than one device: {_listed(fitting)}; name one of them as the reference"
+        base = fitting[0]
+    return (
+        base if len(devices) > 1 else f"measured on {base.words} alone: nothing is faster or slower than it"
+    )
+
+
 def _of_one(
-    thing: Thing, devices: dict[Device, list[Candidate]], reference: str, statistic: str, judge: Judge
+    thing: Thing, devices: dict[Device, list[Candidate]], reference: str | None, statistic: str, judge: Judge
 ) -> list[dict[str, Any]] | str:
     """The rows of one model in one precision; why there are none."""
-    fitting = matching(devices, reference)
-    if not fitting:
-        return f"no run on a device that matches {reference!r}; there are: {_listed(devices)}"
-    if len(fitting) > 1:
-        return f"{reference!r} is more than one device: {_listed(fitting)}; name one of them as the reference"
-    if len(devices) < 2:
-        return f"measured on {fitting[0].words} alone: nothing is faster or slower than it"
-    base = fitting[0]
+    base = _base_of(devices, reference)
+    if isinstance(base, str):
+        return base
     word = FIGURES.named(statistic).word
     alone = [
-        one
-        for one in devices[base]
-        if one_at_a_time(one.documents[0]) and one.mean(statistic) is not None and throughput_of(one)
+        one for one in devices[base] if _alone(one) and one.mean(statistic) is not None and throughput_of(one)
     ]
     if not alone:
         return f"no run of one user with one sample at a time on {base.words} has a {word}: there is no objective"
@@ -159,15 +182,13 @@ def _of_one(
         own, against = best[device], best[base]
         assert against is not None  # the objective is the latency of one of its configurations
         row: dict[str, Any] = {
-            "model": thing.model,
-            "task": thing.task or None,
-            "precision": thing.precision,
-            "model_digest": thing.digest,
+            **thing.columns,
             "statistic": statistic,
             "reference": base.words,
             "bound_ms": bound_ms,
             "device": device.words,
             "device_kind": device.kind,
+            "asked_alone": any(map(_alone, devices[device])),
             "speedup": None,
             "ci95": None,
             THROUGHPUT: None,
@@ -180,7 +201,7 @@ def _of_one(
         }
         if own is None:
             row |= _perhaps(places[device], places[base], judge, bound_ms)
-            row["reason"] = row["reason"] or _why(places[device], word)
+            row["reason"] = row["reason"] or _why(places[device], word, row["asked_alone"])
         else:
             row |= {
                 "speedup": own.throughput / against.throughput,
@@ -211,14 +232,21 @@ def _perhaps(own: Sequence[Place], base: Sequence[Place], judge: Judge, bound_ms
     }
 
 
-def _why(places: Sequence[Place], word: str) -> str:
+def _why(places: Sequence[Place], word: str, asked_alone: bool) -> str:
     if not places:
         return f"none of its runs has both a {word} and a throughput"
     quickest = min(places, key=lambda one: one.latency_ms)
-    return (
+    none = (
         f"none of its {len(places)} configuration(s) keeps the bound: the quickest has a {word} of "
         f"{quickest.latency_ms:.4g} ms"
     )
+    return (
+        none if asked_alone else f"never asked one sample at a time, so not measured within the bound; {none}"
+    )
+
+
+def _alone(one: Candidate) -> bool:
+    return one_at_a_time(one.documents[0])
 
 
 def _listed(devices: Iterable[Device]) -> str:

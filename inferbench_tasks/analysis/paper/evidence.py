@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from inferbench_tasks.analysis.devices import names
 from inferbench_tasks.analysis.devices.costs import MEASURED, Offer, Row, doubts
 from inferbench_tasks.analysis.devices.speedup import Speedups
 from inferbench_tasks.analysis.paper.finding import Finding, both
@@ -22,27 +23,31 @@ class Evidence:
 
 def faster_than_the_cpu(evidence: Evidence) -> Finding:
     """Of each GPU and model: agrees where the interval of its speed-up is above 1, differs where it is below, or where
-    the GPU keeps the CPU's latency with no configuration; one that possibly keeps it decides nothing.
+    the GPU keeps the CPU's latency with no configuration; one that possibly keeps it decides nothing, nor does one that
+    was never asked one sample at a time: it may be quicker than what was measured.
     """
     rows = [row for row in evidence.speedups.rows if row["device_kind"] == "gpu"]
     rows = [row for row in rows if row["device"] != row["reference"]]
     if not rows:
         none = "no model was measured on a CPU, one user with one sample, and on a GPU"
         return Finding("unmeasured", "; ".join([none, *evidence.speedups.notes]))
-    return both(*(_faster(row) for row in rows))
+    several = len({(row["model"], row["device"]) for row in rows}) < len(rows)
+    named = names.of_rows(rows) if several else [row["model"] for row in rows]
+    return both(*(_faster(name, row) for name, row in zip(named, rows, strict=True)))
 
 
-def _faster(row: Row) -> Finding:
-    text = f"{row['model']} on {row['device']}"
+def _faster(name: str, row: Row) -> Finding:
+    text = f"{name} on {row['device']}"
     if row["ci95"] is None:
-        # Without figures it was not measured, which says nothing of the device.
-        return Finding(
-            "differs" if row["latency_ms"] is not None else "unmeasured", f"{text}: {row['reason']}"
-        )
+        # Without figures, or never asked alone, it was not measured, which says nothing of the device.
+        measured = row["latency_ms"] is not None and row["asked_alone"]
+        return Finding("differs" if measured else "unmeasured", f"{text}: {row['reason']}")
     low, high = row["ci95"]
     if row["speedup"] is None:
         return Finding("undecided", f"{text}: {row['reason']} (0 to {high:.3g} times)")
     text += f": {row['speedup']:.3g} times ({low:.3g} to {high:.3g})"
+    if high < 1 and not row["asked_alone"]:
+        return Finding("undecided", f"{text}, but it was never asked one sample at a time")
     return Finding("agrees" if low > 1 else "differs" if high < 1 else "undecided", text)
 
 

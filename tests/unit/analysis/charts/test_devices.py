@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inferbench_tasks.analysis.charts import devices
 from inferbench_tasks.analysis.devices.costs import offers
 from inferbench_tasks.analysis.devices.speedup import speedups
@@ -45,3 +47,43 @@ def test_costs_say_of_what_they_are_and_what_nobody_looked_up() -> None:
     titles = {str(chart["layout"]["title"]) for chart in drawn if chart}
     assert len(titles) == 2 and all("m, fp32 (5c5c5c5c)" in title for title in titles)
     assert drawn[0] is not None and all(label.endswith(", unverified") for label in drawn[0]["data"][0]["y"])
+
+
+def test_bars_of_unlike_requests_have_unlike_names() -> None:
+    """One model over HTTP and gRPC: two bars by two names; one name would put both into one place."""
+    documents = [run(f"{device['name']}-{protocol}", device, latency, per_s) for protocol in ("http", "grpc")
+                 for device, latency, per_s in ((CPU, 10.0, 100.0), (T4, 5.0, 400.0))]  # fmt: skip
+    for document in documents[2:]:
+        document["load"]["protocol"] = "grpc"
+    drawn = devices.speedups(speedups(documents).rows)
+    assert drawn is not None
+    assert drawn["data"][0]["y"] == ["m, fp32, grpc: Tesla T4, 4 cores", "m, fp32, http: Tesla T4, 4 cores"]
+
+
+def test_a_bar_of_a_server_that_merges_requests_says_so_where_any_does() -> None:
+    """The T4's 900/s are of a merging server, its 400/s of one that does not."""
+    merging: Any = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
+    merged = run("m", T4, 5.0, 900.0, **merging) | {"submission": {"name": "s", "digest": "x"}}
+    (offer,) = offers([run("a", T4, 5.0, 400.0), merged])
+    drawn = devices.costs(offer.rows, offer.words)
+    assert drawn is not None
+    assert sorted(label.rpartition(", ")[2] for label in drawn["data"][0]["y"]) == [
+        "requests merged", "requests merged", "requests not merged", "requests not merged",
+    ]  # fmt: skip
+
+
+def test_bars_that_are_left_out_are_counted() -> None:
+    """33 GPUs beside the CPU: 32 bars, and the title says of how many."""
+    documents = [run("cpu", CPU, 10.0, 100.0)]
+    documents += [run(f"g{at}", {**T4, "name": f"T4 {at:02d}"}, 5.0, 400.0) for at in range(33)]
+    drawn = devices.speedups(speedups(documents).rows)
+    assert drawn is not None and len(drawn["data"][0]["y"]) == 32
+    assert "(32 of 33)" in str(drawn["layout"]["title"])
+
+
+def test_what_was_never_asked_alone_is_not_measured_in_the_picture() -> None:
+    """Batches of 64 in 12 of 10 ms say nothing of one sample."""
+    documents = [run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0),
+                 run("c", {**T4, "name": "crowd"}, 12.0, 4000.0, batch=64)]  # fmt: skip
+    drawn = devices.speedups(speedups(documents).rows)
+    assert drawn is not None and drawn["data"][0]["text"] == ["4x", "not measured"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.devices.costs import BY_ROOFLINE, MEASURED, Offer, offers
-from inferbench_tasks.analysis.devices.roofline import Foretold, Measured, foretold
+from inferbench_tasks.analysis.devices.costs import BY_ROOFLINE, MEASURED, MERGED, UNMERGED, Offer, offers
+from inferbench_tasks.analysis.devices.roofline import Measured, Prediction, predicted
 from inferbench_tasks.catalogue import CONFIG_DIR, prices_for
 from tests.unit.analysis.devices.builders import CPU, T4, run
 
@@ -114,10 +114,10 @@ def test_shares_that_differ_widen_a_prediction() -> None:
     t(2) sqrt(ln2^2 x 4/3 + 0.0025).
     """
     measured = [Measured("A", 250.0, COSTS), Measured("B", 1000.0, COSTS), Measured("C", 4000.0, COSTS)]
-    found = foretold("D", measured, "fp32", 1)
-    assert isinstance(found, Foretold)
+    found = predicted("D", measured, "fp32", 1)
+    assert isinstance(found, Prediction)
     half = 4.302653 * math.sqrt(math.log(2) ** 2 * 4 / 3 + 0.0025)
-    assert found.per_s == pytest.approx(4000.0)
+    assert found.throughput_samples_per_s == pytest.approx(4000.0)
     assert found.interval == pytest.approx((4000 * math.exp(-half), 4000 * math.exp(half)), rel=1e-5)
 
 
@@ -130,8 +130,10 @@ def test_weights_are_read_once_for_a_batch() -> None:
         measured = [
             Measured(name, factor * half_of_a, model) for name, factor in (("A", 1), ("B", 2), ("C", 4))
         ]
-        found = foretold("D", measured, "fp32", batch)
-        assert isinstance(found, Foretold) and found.per_s == pytest.approx(8 * half_of_a)
+        found = predicted("D", measured, "fp32", batch)
+        assert isinstance(found, Prediction) and found.throughput_samples_per_s == pytest.approx(
+            8 * half_of_a
+        )
         assert found.rests_on.startswith("50.0% of the roof of D (memory-bound)")
 
 
@@ -152,16 +154,16 @@ def test_what_is_not_covered_is_refused(
     device: str, measured: tuple[str, ...], precision: str, why: str
 ) -> None:
     """Too few GPUs, the same one twice, no datasheet, one of another variant, no peak, another bound."""
-    found = foretold(device, [Measured(name, 100.0, COSTS) for name in measured], precision, 1)
+    found = predicted(device, [Measured(name, 100.0, COSTS) for name in measured], precision, 1)
     assert isinstance(found, str) and why in found
 
 
 def test_a_model_whose_costs_nobody_knows_or_that_does_not_fit_is_refused() -> None:
     """Without FLOPs there is no roof; 300 million weights of four bytes are more than a GB."""
     unknown = [Measured(name, 100.0, {}) for name in "ABC"]
-    assert "there are 0" in str(foretold("D", unknown, "fp32", 1))
+    assert "there are 0" in str(predicted("D", unknown, "fp32", 1))
     large = {"flops": 10**12, "bytes": 13 * 10**8, "parameters": 3 * 10**8}
-    found = foretold("D", [Measured(name, 1.0, large) for name in "ABC"], "fp32", 1)
+    found = predicted("D", [Measured(name, 1.0, large) for name in "ABC"], "fp32", 1)
     assert "do not fit into its 1 GB" in str(found)
 
 
@@ -183,24 +185,68 @@ def test_the_price_of_the_best_of_two_has_a_wider_interval() -> None:
 
 
 def test_no_roofline_rests_on_a_server_that_merges_requests() -> None:
-    """A merged run of A is priced at its 900/s; predicted is by the 500/s without, or by nothing."""
+    """A merged run of A is priced at its 900/s, and beside it the best that does not merge, the like of what is
+    predicted; predicted is by the 500/s without, or by nothing.
+    """
     merging: Any = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
     merged = run("merged", gpu("A"), 5.0, 900.0, model=COSTS, **merging) | {
         "submission": {"name": "s", "digest": "x"}
     }
     others = [*on("B", per_s=1000.0), *on("C", per_s=2000.0)]
-    rows = {(row["instance"], row["provider"]): row for row in one([merged, *on("A"), *others]).rows}
-    assert rows["i-a", "Q"]["run"] == "merged"
-    assert rows["i-d", "P"]["throughput_samples_per_s"] == pytest.approx(4000.0)
+    rows = {
+        (row["instance"], row["provider"], row["requests_merged"]): row
+        for row in one([merged, *on("A"), *others]).rows
+    }
+    assert rows["i-a", "Q", MERGED]["run"] == "merged"
+    alike = rows["i-a", "Q", UNMERGED]
+    assert (alike["run"], alike["throughput_samples_per_s"]) == ("A", 500.0)
+    # The best of one: its interval is that of a single comparison.
+    assert alike["ci95"] == pytest.approx([0.5 / 579.56, 0.5 / 420.44], rel=1e-4)
+    assert rows["i-d", "P", UNMERGED]["throughput_samples_per_s"] == pytest.approx(4000.0)
+    assert ("i-d", "P", MERGED) not in rows
     offer = one([merged, *others])
     assert "i-d" not in {row["instance"] for row in offer.rows}
     assert any("A, 4 cores: its server merges requests" in note for note in offer.notes)
 
 
+def test_each_gpus_share_is_of_the_work_of_its_own_file() -> None:
+    """A's file needs twice the FLOP: its roof is 500/s, of which 250 are a half. What D's would need nobody knows."""
+    twice = {**COSTS, "flops": 2 * 10**9}
+    measured = [Measured("A", 250.0, twice), Measured("B", 1000.0, COSTS), Measured("C", 2000.0, COSTS)]
+    for order in (measured, measured[::-1]):
+        said = str(predicted("D", order, "fp32", 1))
+        assert "ran files of different work" in said
+        assert "A 2e+09 FLOP, 1e+07 bytes, 0 parameters" in said
+
+
+def test_a_gpu_whose_files_work_nobody_knows_takes_nothing_from_the_others() -> None:
+    """The first result has no FLOPs, three others have: D is predicted by these."""
+    measured = [Measured("W", 1.0, {})] + [
+        Measured(name, per_s, COSTS) for name, per_s in (("A", 500.0), ("B", 1000.0), ("C", 2000.0))
+    ]
+    found = predicted("D", measured, "fp32", 1)
+    assert isinstance(found, Prediction) and found.throughput_samples_per_s == pytest.approx(4000.0)
+
+
+def test_rows_say_how_their_devices_were_asked() -> None:
+    """Over gRPC, or by other requests, it is another offer, and its title and rows say so."""
+    provenance: Any = {"provenance": {"job": {"requests": {"kind": "random", "samples": 8}}}}
+    other = run("other", gpu("A"), 5.0, 900.0)
+    other["load"]["protocol"] = "grpc"
+    found = offers([*on("A"), other, run("noise", gpu("A"), 5.0, 700.0, **provenance)])
+    told = {(offer.rows[0]["protocol"], offer.rows[0]["asked"]) for offer in found}
+    assert told == {
+        ("http", "requests not recorded"),
+        ("grpc", "requests not recorded"),
+        ("http", "random requests (samples 8)"),
+    }
+    assert len({offer.words for offer in found}) == 3
+
+
 def test_more_than_the_roof_is_refused() -> None:
     """4,000/s on A, whose roof is 1,000: what ran is not what was counted."""
     measured = [Measured("A", 4000.0, COSTS), Measured("B", 500.0, COSTS), Measured("C", 500.0, COSTS)]
-    assert "A reached 400% of its roof" in str(foretold("D", measured, "fp32", 1))
+    assert "A reached 400% of its roof" in str(predicted("D", measured, "fp32", 1))
 
 
 def test_gpus_without_tensor_cores_for_a_type_have_no_roof_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +254,7 @@ def test_gpus_without_tensor_cores_for_a_type_have_no_roof_in_it(monkeypatch: py
     monkeypatch.delenv(CONFIG_DIR)
     for device, refused in (("Tesla V100", ["bf16"]), ("Tesla T4", ["bf16"]), ("Tesla P4", ["fp16", "bf16"])):
         for precision in ("fp32", "fp16", "bf16"):
-            said = foretold(device, [], precision, 1)
+            said = predicted(device, [], precision, 1)
             assert ("no bandwidth and" in str(said)) == (precision in refused), (device, precision, said)
 
 
@@ -222,7 +268,7 @@ def test_weights_have_to_fit_into_the_instances_gpu(monkeypatch: pytest.MonkeyPa
         Measured(name, 2.0, large) for name in ("NVIDIA A10G", "NVIDIA H100 80GB HBM3", "A100-SXM4-80GB")
     ]
     (price,) = [row for row in prices_for("gpu", "Tesla V100-SXM2-16GB") if row.provider == "AWS"]
-    said = foretold(price.device, measured, "fp32", 8, price.memory_gb)
+    said = predicted(price.device, measured, "fp32", 8, price.memory_gb)
     assert "do not fit into its 16 GB" in str(said)
     for name in ("Tesla V100-PCIE-32GB", "Tesla V100-PCIE-16GB", "Tesla V100-SXM2-32GB"):
         assert prices_for("gpu", name) == []

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.devices.alike import Device, in_order
+from inferbench_tasks.analysis.devices import names
+from inferbench_tasks.analysis.devices.alike import Device, in_order, thing_of
 from inferbench_tasks.analysis.devices.speedup import Speedups, known_statistic, matching, speedups
 from inferbench_tasks.errors import InputError
 from tests.unit.analysis.devices.builders import CPU, T4, run
@@ -222,3 +223,65 @@ def test_one_statistic_is_used_for_all() -> None:
     assert known_statistic("p99") == "p99_ms"
     with pytest.raises(InputError, match="allowed: mean_ms, p50_ms"):
         known_statistic("throughput_rps")
+
+
+def test_each_model_has_a_reference_of_its_own_where_none_is_named() -> None:
+    """One was measured on the EPYC and the T4, another on two GPUs: each over its own first device that was asked one
+    sample at a time, 4 and 2 times.
+    """
+    other, v100 = {"name": "n", "source_digest": "99" * 32}, {**T4, "name": "Tesla V100"}
+    documents = [
+        run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0),
+        run("c", T4, 5.0, 50.0, model=other), run("d", v100, 4.0, 100.0, model=other),
+    ]  # fmt: skip
+    found = speedups(documents, None)
+    assert found.notes == []
+    assert [(row["reference"], row["device"], row["speedup"]) for row in found.rows] == [
+        ("AMD EPYC 7R32, 2 cores", "AMD EPYC 7R32, 2 cores", 1.0),
+        ("AMD EPYC 7R32, 2 cores", "Tesla T4, 4 cores", 4.0),
+        ("Tesla T4, 4 cores", "Tesla T4, 4 cores", 1.0),
+        ("Tesla T4, 4 cores", "Tesla V100, 4 cores", 2.0),
+    ]
+    crowd = [run("a", CPU, 10.0, 100.0, users=8), run("b", T4, 5.0, 400.0, users=8)]
+    assert "no run of one user with one sample at a time on any of" in speedups(crowd, None).notes[0]
+
+
+def test_a_device_that_was_never_asked_alone_is_not_measured_within_the_bound() -> None:
+    """In batches of 64 the T4 takes 12 of 10 ms: what one sample would take nobody knows. Asked alone, and too
+    slow as well, it keeps nothing.
+    """
+    base, crowd = run("alone", CPU, 10.0, 100.0), run("crowd", T4, 12.0, 4000.0, batch=64)
+    row = by_device(speedups([base, crowd]))["Tesla T4"]
+    assert not row["asked_alone"] and row["speedup"] is None
+    assert row["reason"].startswith("never asked one sample at a time, so not measured within the bound; ")
+    row = by_device(speedups([base, crowd, run("one", T4, 12.0, 90.0)]))["Tesla T4"]
+    assert row["asked_alone"] and row["reason"].startswith("none of its 2 configuration(s) keeps the bound")
+
+
+def test_rows_say_how_their_devices_were_asked() -> None:
+    """Over HTTP and gRPC: two groups of rows, never one, and each with its words."""
+    documents = [run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0)]
+    others = [run("c", CPU, 8.0, 120.0), run("d", T4, 4.0, 600.0)]
+    for each in others:
+        each["load"]["protocol"] = "grpc"
+    rows = speedups([*documents, *others]).rows
+    assert [(row["protocol"], row["speedup"]) for row in rows] == [
+        ("grpc", 1.0), ("grpc", 5.0), ("http", 1.0), ("http", 4.0),
+    ]  # fmt: skip
+    assert {row["asked"] for row in rows} == {"requests not recorded"}
+    assert names.of_rows(rows[1::2]) == ["m, fp32, grpc", "m, fp32, http"]
+
+
+def test_settings_as_usual_are_no_difference() -> None:
+    """What a job dumps with every default, and what one names alone, are the same requests; another number is not."""
+
+    def asked(**requests: Any) -> str:
+        job: Any = {"provenance": {"job": {"requests": requests, "processors": None}}}
+        thing = thing_of(run("x", CPU, 1.0, 1.0, **job))
+        assert thing is not None
+        return thing.asked
+
+    assert asked(kind="dataset", samples=256, sizes=None) == asked(kind="dataset") == "dataset requests"
+    assert asked(kind="random", samples=256, sizes=[{"name": "n", "size": 4}]) == (
+        "random requests (sizes [{name: n, size: 4}])"
+    )

@@ -49,6 +49,28 @@ def test_a_gpu_that_does_not_keep_the_latency_counts() -> None:
     assert alone.kind == "unmeasured" and "no run of one user with one sample" in alone.text
 
 
+def test_a_gpu_that_was_never_asked_alone_contradicts_nothing() -> None:
+    """In batches of 64 it takes 12 of 10 ms: not measured. Eight users within 10 ms get 60/s: what one would get nobody
+    asked, undecided.
+    """
+    claim, base = _claim("7(c)"), run("cpu", CPU, 10.0, 100.0)
+    late = judged(claim, {}, Evidence(speedups([base, run("gpu", T4, 12.0, 4000.0, batch=64)])))
+    assert late.kind == "unmeasured" and "never asked one sample at a time" in late.text
+    slow = judged(claim, {}, Evidence(speedups([base, run("gpu", T4, 5.0, 60.0, users=8)])))
+    assert slow.kind == "undecided" and "never asked one sample at a time" in slow.text
+
+
+def test_sentences_on_unlike_requests_are_told_apart() -> None:
+    """One model and GPU over HTTP and gRPC."""
+    documents = [run("a", CPU, 10.0, 100.0), run("b", T4, 5.0, 400.0)]
+    others = [run("c", CPU, 10.0, 100.0), run("d", T4, 5.0, 800.0)]
+    for each in others:
+        each["load"]["protocol"] = "grpc"
+    text = judged(_claim("7(c)"), {}, Evidence(speedups([*documents, *others]))).text
+    assert "m, fp32, grpc on Tesla T4, 4 cores: 8 times" in text
+    assert "m, fp32, http on Tesla T4, 4 cores: 4 times" in text
+
+
 def test_providers_rates_are_those_of_a_measured_device() -> None:
     """A T4 has two providers in the catalogue, but nobody looked their rates up: undecided. A CPU has one."""
     claim = _claim("8(b)", "hourly rates")

@@ -54,3 +54,27 @@ def test_what_cannot_stand_beside_others_is_no_reference() -> None:
     assert devices.speedups_of([open_loop, one("gpu", T4, 5.0, 100.0)]).rows == []
     found = devices.speedups_of([open_loop, one("gpu", T4, 5.0, 100.0), one("v100", other, 4.0, 100.0)])
     assert [row["device"] for row in found.rows] == ["Tesla T4, 4 cores", "Tesla V100, 4 cores"]
+
+
+def test_each_model_stands_over_its_own_reference() -> None:
+    """A model on the CPU and the T4, another on the T4 and a V100: nobody measured the second on the CPU, and it has
+    its rows all the same.
+    """
+
+    def of(name: str, run_id: str, device: dict[str, Any], latency_ms: float) -> RunView:
+        job = {"load__arrivals": {"kind": "closed_loop", "concurrency": 1}, "load__batch_size": 1}
+        model = {**MODEL, "name": name, "source_digest": name * 32}
+        return view(records(latency_ms), run_id, job=job, device=device, model=model)
+
+    v100 = {**T4, "name": "Tesla V100"}
+    runs = [of("m", "a", CPU, 10.0), of("m", "b", T4, 5.0), of("n", "c", T4, 5.0), of("n", "d", v100, 4.0)]
+    found = devices.speedups_of(runs)
+    assert found.notes == []
+    (table,) = devices.table(found)
+    assert [row[1] for row in table["rows"]] == [
+        "AMD EPYC 7R32, 2 cores",
+        "Tesla T4, 4 cores over AMD EPYC 7R32, 2 cores",
+        "Tesla T4, 4 cores",
+        "Tesla V100, 4 cores over Tesla T4, 4 cores",
+    ]
+    assert "its model's reference (AMD EPYC 7R32, 2 cores; Tesla T4, 4 cores)" in devices.words(found)
