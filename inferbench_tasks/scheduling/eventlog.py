@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +30,8 @@ VERSION = 1
 
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in ev.Event.__args__}
 _DECISIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in dec.Decision.__args__}
+#: Types that stand in JSON as they are, and what they may be there.
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
 _TUPLES = {"devices", "names"}
 _SETS = {"device_types", "avoid"}
 
@@ -79,7 +82,10 @@ class LogFile:
 
 def read_log(path: Path) -> LogFile:
     """Raises InputError, with the line, if it is not such a log."""
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} can't be read: {error}") from error
     lines = text.splitlines()
     if lines and not text.endswith("\n"):
         lines.pop()
@@ -88,6 +94,9 @@ def read_log(path: Path) -> LogFile:
         number, header = 1, json.loads(next(numbered)[1])
         if header.get("log") != LOG or header.get("version") != VERSION:
             raise InputError(f"{path} is not a scheduling log of version {VERSION}")
+        policy, params = header["policy"], _params(header["params"])
+        if not isinstance(policy, str):
+            raise TypeError(f"policy is {policy!r}, no name")
         records: list[ev.Event | Decided] = []
         for number, line in numbered:  # noqa: B007 (the message below names the line)
             records.append(_record(json.loads(line)))
@@ -95,7 +104,7 @@ def read_log(path: Path) -> LogFile:
         raise InputError(f"{path} is empty") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}:{number} is not a line of a scheduling log: {error!r}") from error
-    return LogFile(header["policy"], _params(header["params"]), tuple(records))
+    return LogFile(policy, params, tuple(records))
 
 
 def replay(log: LogFile) -> list[Decided]:
@@ -134,13 +143,13 @@ def to_json(value: Any) -> Any:
 
 def job_from_json(values: Mapping[str, Any]) -> QueuedJob:
     """The job that ``to_json`` wrote as this mapping."""
-    return QueuedJob(**_values(dict(values)))
+    return QueuedJob(**_values(QueuedJob, dict(values)))
 
 
 def _record(line: dict[str, Any]) -> ev.Event | Decided:
     if "decide" in line:
         decisions = [_build(_DECISIONS, d.pop("decision"), d) for d in line["decisions"]]
-        return Decided(line["decide"], tuple(decisions))
+        return Decided(_checked("float", "decide", line["decide"]), tuple(decisions))
     event: ev.Event = _build(_EVENTS, line.pop("event"), line)
     return event
 
@@ -148,11 +157,13 @@ def _record(line: dict[str, Any]) -> ev.Event | Decided:
 def _build(kinds: Mapping[str, type[Any]], name: str, values: dict[str, Any]) -> Any:
     if "job" in values:
         values["job"] = job_from_json(values["job"])
-    return kinds[name](**_values(values))
+    return kinds[name](**_values(kinds[name], values))
 
 
-def _values(values: dict[str, Any]) -> dict[str, Any]:
+def _values(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What ``kind`` is made of; a ValueError for a text in place of a number: it would fail far from its line."""
     out: dict[str, Any] = {}
+    types = _plain_types(kind)
     for name, value in values.items():
         if value == "inf" and name.endswith("_s"):
             out[name] = math.inf
@@ -161,8 +172,25 @@ def _values(values: dict[str, Any]) -> dict[str, Any]:
         elif name in _TUPLES:
             out[name] = tuple(value)
         else:
-            out[name] = value
+            out[name] = _checked(types[name], name, value) if name in types else value
     return out
+
+
+@lru_cache
+def _plain_types(kind: type[Any]) -> dict[str, str]:
+    """Field -> its type, of those that JSON has."""
+    known = {field.name: str(field.type) for field in fields(kind)}
+    return {name: of for name, of in known.items() if of.removesuffix(" | None") in _PLAIN}
+
+
+def _checked(of: str, name: str, value: Any) -> Any:
+    if value is None and of.endswith(" | None"):
+        return value
+    plain = of.removesuffix(" | None")
+    fits = isinstance(value, _PLAIN[plain]) and (plain == "bool" or not isinstance(value, bool))
+    if not fits or (isinstance(value, float) and math.isnan(value)):
+        raise ValueError(f"{name} is {value!r}, no {plain}")
+    return value
 
 
 def _params(values: dict[str, Any]) -> Params:

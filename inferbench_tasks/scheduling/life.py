@@ -19,7 +19,7 @@ from inferbench_tasks.scheduling.decisions import Place
 from inferbench_tasks.scheduling.eventlog import Decided, read_log
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.outcome import JobOutcome, Outcome
-from inferbench_tasks.scheduling.recorded import read_trace
+from inferbench_tasks.scheduling.recorded import is_event_log, read_trace
 from inferbench_tasks.scheduling.trace import Trace, TraceJob
 
 
@@ -43,6 +43,11 @@ class Life:
 
 def lived(path: Path) -> Life:
     """Raises InputError for a file that is no event log, can't be read, or in which no job ended well."""
+    try:
+        if not is_event_log(path):
+            raise InputError(f"{path} is no scheduler's event log")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} can't be read: {error}") from error
     nodes = read_trace(path, ())
     log = read_log(path)
     reader = _Reader(log.records[0].at_s if log.records and not isinstance(log.records[0], Decided) else 0.0)

@@ -58,7 +58,7 @@ def read_trace(path: Path, nodes: tuple[ev.NodeUp, ...]) -> Trace:
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > MAX_BYTES):
             raise InputError(f"{path}: a trace is a file of at most {MAX_BYTES:,} bytes")
-        if path.suffix == ".jsonl" and _is_log(path):
+        if path.suffix == ".jsonl" and is_event_log(path):
             return _from_log(path)
         rows = _rows(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +79,8 @@ def read_trace(path: Path, nodes: tuple[ev.NodeUp, ...]) -> Trace:
     return _trace(path.name, jobs, nodes)
 
 
-def _is_log(path: Path) -> bool:
+def is_event_log(path: Path) -> bool:
+    """Whether its first line begins a scheduler's log; OSError or UnicodeDecodeError where it has none to read."""
     with open(path, encoding="utf-8") as file:
         return f'"{LOG}"' in file.readline()
 

@@ -62,10 +62,12 @@ def replayed(folder: Path) -> Replayed | str:
     """Of the log with most jobs among those that can be replayed; why there is none."""
     usable: list[tuple[int, str, Life]] = []
     refused: list[tuple[int, str]] = []
+    unread: list[str] = []
     for path in sorted(folder.glob("*.jsonl")):
         try:
             life = lived(path)
-        except InputError:  # nothing ended well in that life, or it ended before its first line did
+        except InputError as error:  # no log, or one of a life in which nothing ended well
+            unread.append(str(error).replace(str(path), path.name))
             continue
         jobs = len(life.compared)
         if why := _why_not(path.name, life):
@@ -73,7 +75,7 @@ def replayed(folder: Path) -> Replayed | str:
         else:
             usable.append((jobs, path.name, life))
     if not usable:
-        return max(refused)[1] if refused else NO_LOG
+        return max(refused)[1] if refused else _none_read(unread)
     jobs, name, life = max(usable, key=lambda log: log[:2])
     policy = life.real.policy
     names = [*PAPER, *([policy] if policy in POLICIES and policy not in PAPER else [])]
@@ -82,6 +84,13 @@ def replayed(folder: Path) -> Replayed | str:
     if short:
         return f"not every job of {name} ends when it is replayed under {', '.join(short)}: means would be of others"
     return found
+
+
+def _none_read(why: Sequence[str]) -> str:
+    if not why:
+        return NO_LOG
+    more = f" (and {len(why) - 1} more)" if len(why) > 1 else ""
+    return f"no scheduler's log here can be replayed: {why[-1]}{more}"
 
 
 def _why_not(name: str, life: Life) -> str | None:

@@ -66,6 +66,45 @@ def test_what_no_policy_can_show_is_not_measured(tmp_path: Path, count: int, dev
     assert judged(found).kind == "unmeasured" and charts(found) == []
 
 
+HEAD = '{"log": "inferbench-scheduling", "version": 1, "policy": "qa_sjf", "params": {}}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("hello\n", "log.jsonl is no scheduler's event log"),
+        ("", "log.jsonl is no scheduler's event log"),
+        ('{"submit_s": 1, "duration_s": 2}\n', "log.jsonl is no scheduler's event log"),
+        (HEAD.replace("1,", "2,"), "log.jsonl is not a scheduling log of version 1"),
+        (
+            HEAD.replace(', "params": {}', ""),
+            "log.jsonl:1 is not a line of a scheduling log: KeyError('params')",
+        ),
+        (HEAD.replace("{}", '{"x": 1}'), "log.jsonl:1 is not a line of a scheduling log"),
+        (HEAD.replace("{}", "[1]"), "log.jsonl:1 is not a line of a scheduling log"),
+        (HEAD.replace('"qa_sjf"', "3"), "policy is 3, no name"),
+        (HEAD + '{"event": "Nope"}\n', "log.jsonl:2 is not a line of a scheduling log"),
+        (
+            HEAD + '{"event": "Finished", "at_s": "soon", "job_id": "a", "ok": true}\n',
+            "at_s is 'soon', no float",
+        ),
+        (HEAD + '{"event": "Finished", "at_s": NaN, "job_id": "a", "ok": true}\n', "at_s is nan, no float"),
+        (HEAD + '{"decide": "x", "decisions": []}\n', "decide is 'x', no float"),
+        (HEAD, "no job that ended well"),
+    ],
+)
+def test_what_is_no_log_says_why(tmp_path: Path, text: str, why: str) -> None:
+    """A file in the log's place is refused by name, line and reason, and ends nothing; with a log beside it that one is
+    replayed.
+    """
+    (tmp_path / "log.jsonl").write_text(text)
+    found = replayed(tmp_path)
+    assert isinstance(found, str) and why in found
+    assert str(tmp_path) not in found and judged(found).kind == "unmeasured"
+    logged(tmp_path / "whole.jsonl")
+    assert isinstance(replayed(tmp_path), Replayed)
+
+
 def test_what_cannot_be_replayed_hides_no_smaller_log(tmp_path: Path) -> None:
     """The larger log is of one device: the smaller one is replayed."""
     logged(tmp_path / "few.jsonl", 20)
