@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from inferbench_tasks.analysis.devices.costs import BY_BRICKS, Offer, in_order, of_stored, row_of
+from inferbench_tasks.analysis.devices.alike import Document, stored
+from inferbench_tasks.analysis.devices.costs import BY_BRICKS, Offer, in_order, offers, row_of
+from inferbench_tasks.analysis.devices.places import THROUGHPUT
 from inferbench_tasks.brick_jobs.answer import MEASURED_RATIO
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
 from inferbench_tasks.brick_jobs.stored import by_device
@@ -29,7 +31,12 @@ _GRANULARITY = "1"
 
 def costs(db: PerfDB, query: str | Iterable[str] = "") -> list[Offer]:
     """Of the valid results that match, and of what is predicted beside them; InputError for a wrong query."""
-    return [with_bricks(db, offer) for offer in of_stored(db, query)]
+    return costs_of(db, stored(db, query, (THROUGHPUT,)))
+
+
+def costs_of(db: PerfDB, documents: Iterable[Document]) -> list[Offer]:
+    """The same of results that are read already (``alike.stored``)."""
+    return [with_bricks(db, offer) for offer in offers(documents)]
 
 
 def with_bricks(db: PerfDB, offer: Offer) -> Offer:

@@ -23,7 +23,6 @@ from inferbench_tasks.submission.sweep import expand
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.devices.speedup import Speedups
-    from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "paper"
@@ -137,28 +136,32 @@ def _version() -> str:
 
 
 def _page(data_dir: Path, rows: Sequence[dict[str, Any]], unavailable: Mapping[str, str]) -> tuple[str, Path]:
+    from inferbench_tasks.analysis.devices.alike import stored
+    from inferbench_tasks.analysis.devices.places import THROUGHPUT
+    from inferbench_tasks.analysis.devices.speedup import USUAL_STATISTIC
     from inferbench_tasks.analysis.paper.compose import make_page
     from inferbench_tasks.analysis.paper.evidence import Evidence
     from inferbench_tasks.analysis.paper.scheduler import replayed
     from inferbench_tasks.analysis.report.runs import load_runs
-    from inferbench_tasks.brick_jobs.instance_costs import costs
+    from inferbench_tasks.brick_jobs.instance_costs import costs_of
     from inferbench_tasks.perfdb.store import PerfDB
 
     path = data_dir / "paper" / PAGE
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         views = {row["submission"]: load_runs(db, row["run_ids"]) for row in rows if row["run_ids"]}
-        evidence = Evidence(_speedups(db), costs(db), replayed(data_dir / "scheduling"))
+        documents = stored(db, "", (THROUGHPUT, USUAL_STATISTIC))
+        evidence = Evidence(_speedups(documents), costs_of(db, documents), replayed(data_dir / "scheduling"))
         reports = {row["submission"]: row["report"] for row in rows}
         words = make_page(path, views, reports, evidence, unavailable)
     return words, path
 
 
-def _speedups(db: PerfDB) -> Speedups:
+def _speedups(documents: Sequence[dict[str, Any]]) -> Speedups:
     """Over the CPU, of all that is stored; none where nothing was measured on one."""
-    from inferbench_tasks.analysis.devices.speedup import Speedups, of_stored
+    from inferbench_tasks.analysis.devices.speedup import Speedups, speedups
 
     try:
-        return of_stored(db)
+        return speedups(documents)
     except InputError as error:
         return Speedups([], [str(error)])
 

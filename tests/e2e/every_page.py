@@ -29,6 +29,7 @@ PAGES = (
     "evaluations/compare?run=fast-run&run=slow-run",
     "systems",
     "devices",
+    "devices?reference=t4&by=p50_ms",
     "devices?reference=nothing-like-it",
     "traces",
     "trace/traced-quick",

@@ -19,7 +19,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.provider.system.local import free_port
@@ -27,6 +27,7 @@ from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.training import steps
 from tests import browser
+from tests.unit.analysis.devices.builders import CPU, T4, run
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
 from tests.unit.training.epochs import JOB, answer
@@ -47,6 +48,27 @@ class Site:
 
     url: str
     shots: Path
+
+
+def of_devices(perfdb: PerfDB) -> None:
+    """One model on a CPU and four GPUs, all states of the page of devices: alone, in batches, merged, possibly within
+    the bound, never asked alone, predicted; and one that nobody measured on a second device.
+    """
+    costs = {"flops": 8_178_000_000, "bytes": 120_000_000, "parameters": 25_600_000}
+    resnet = {"name": "resnet50-with-a-name-that-is-very-long", **costs}
+    v100, a10g, l4 = ({**T4, "name": f"NVIDIA {name}"} for name in ("V100-SXM2-16GB", "A10G", "L4"))
+    merging = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
+    documents = [
+        run("cpu-1", CPU, 40.0, 26.0, model=resnet), run("t4-1", T4, 8.0, 130.0, model=resnet),
+        run("t4-8", T4, 30.0, 420.0, batch=8, model=resnet), run("v100-1", v100, 4.0, 260.0, model=resnet),
+        run("v100-8", v100, 40.1, 900.0, batch=8, model=resnet), run("a10g-1", a10g, 6.0, 200.0, model=resnet),
+        run("l4-64", l4, 80.0, 1500.0, batch=64, model=resnet),
+        run("merged", T4, 9.0, 150.0, model=resnet, **merging) | {"submission": {"name": "s", "digest": "merged"}},
+        run("alone", CPU, 5.0, 200.0, model={"name": "tiny", "source_digest": "99" * 32}),
+    ]  # fmt: skip
+    for document in documents:
+        document.pop("judgement")
+        perfdb.save_result(ResultDocument.model_validate(document))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from inferbench_tasks.provider.submit.request import names
 from tests import browser
 from tests.e2e import made_traces
 from tests.e2e.every_page import AXE, PAGES, VIOLATIONS, WIDTHS, file_name
-from tests.e2e.page_site import ASKED, NASTY, ROOT, Site, served
+from tests.e2e.page_site import ASKED, NASTY, ROOT, Site, of_devices, served
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
 from tests.unit.training.epochs import JOB
@@ -441,6 +441,7 @@ def test_pages_fit_every_screen(
     assert {re.split("[/?]", path)[0] for path in PAGES} >= NAVIGATION.keys()
     assert context.browser is not None
     made_traces.seed(perfdb, tmp_path)
+    of_devices(perfdb)
     mine = context.browser.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
     page = mine.new_page()
     failures: list[str] = []

@@ -55,6 +55,29 @@ def test_over_rest_and_on_the_page(perfdb: PerfDB, http: TestClient) -> None:
     assert "no valid run of a user who waits" in http.get("/inferbench/devices?reference=v100").text
 
 
+def test_the_page_shows_intervals_and_notes_of_what_has_no_figure(perfdb: PerfDB, http: TestClient) -> None:
+    """A device that possibly keeps the bound has its interval from 0 and its latency beside the reason; an offer whose
+    device has no price has its note; what was never asked alone says so.
+    """
+    mig = {"kind": "gpu", "name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "cores": 4.0}
+    for document in (
+        run("cpu", CPU, 10.0, 100.0), run("late", T4, 10.01, 4000.0, batch=8),
+        run("crowd", {**T4, "name": "NVIDIA L4"}, 80.0, 900.0, batch=64),
+        run("slice", mig, 3.0, 200.0, model={"name": "tiny", "source_digest": "99" * 32}),
+    ):  # fmt: skip
+        document.pop("judgement")
+        perfdb.save_result(ResultDocument.model_validate(document))
+    page = http.get("/inferbench/devices").text
+    assert "possibly (0–47.6)" in page and "4,000" in page and "49%" in page
+    assert "a slice of a GPU, and the catalogue has prices of whole ones" in page
+    assert "never asked one sample at a time, so not measured within the bound" in page
+    assert "http, requests not recorded" in page
+    rows = http.get("/inferbench/api/costs").json()["items"]
+    assert {(row["protocol"], row["asked"], row["requests_merged"]) for row in rows} == {
+        ("http", "requests not recorded", "not merged")
+    }
+
+
 def test_by_the_commands(
     perfdb: PerfDB,
     perfdb_uri: str,

@@ -12,6 +12,8 @@ from inferbench_tasks.analysis.report.page import number
 
 #: More bars than this are no picture.
 MOST_BARS = 32
+#: Of a label: an instance, its region, its device and what is doubtful of its price.
+_LINES = 4
 
 
 def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
@@ -35,7 +37,7 @@ def speedups(rows: Sequence[dict[str, Any]]) -> Chart | None:
         "hovertemplate": "%{y}: %{x:.4g} times<extra></extra>",
     }
     title = f"Speed-up over {over} within its latency (bars: 95% intervals){_cut(len(every))}"
-    return _bars(labels, trace, title, "samples/s over the reference's")
+    return _bars(labels, trace, title, "speed-up")
 
 
 def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
@@ -46,8 +48,7 @@ def costs(rows: Sequence[dict[str, Any]], words: str) -> Chart | None:
     if len(shown) < 2:
         return None
     providers = sorted({row["provider"] for row in shown})
-    merging = any(row["requests_merged"] == MERGED for row in shown)
-    labels = [_instance(row, merging=merging) for row in shown]
+    labels = [_instance(row) for row in shown]
     values = [row["usd_per_1k_samples"] for row in shown]
     trace = {
         "x": values,
@@ -70,29 +71,33 @@ def _cut(count: int) -> str:
 
 
 def _bars(labels: Sequence[str], trace: dict[str, Any], title: str, unit: str) -> Chart:
-    """One below the other, from zero; what they say stands in them."""
-    common = {
-        "type": "bar",
-        "orientation": "h",
-        "y": [text(label) for label in labels],
-        "textposition": "inside",
-    }
+    """One below the other, from zero; what they say stands behind their intervals, which would strike it through in
+    the bar, and where there is no bar.
+    """
+    places = [text(label) for label in labels]
+    common = {"type": "bar", "orientation": "h", "y": places, "textposition": "none"}
+    ends = [value + more for value, more in zip(trace["x"], trace["error_x"]["array"], strict=True)]
+    said = [
+        {"x": end, "y": place, "text": text(words), "showarrow": False, "xanchor": "left", "xshift": 4}
+        for end, place, words in zip(ends, places, trace["text"], strict=True)
+    ]
     return chart(
         [common | trace],
         title=title,
         xaxis=axis(unit, rangemode="tozero"),
-        yaxis=by_run(labels),
+        yaxis=by_run(labels, _LINES),
         showlegend=False,
-        height=rows_height(labels, 110),
+        height=rows_height(labels, 110, _LINES),
+        annotations=said,
     )
 
 
-def _instance(row: dict[str, Any], *, merging: bool) -> str:
-    """``merging``: some servers here merge requests, so each says whether its own does."""
-    parts = [f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}", *doubts(row)]
-    if merging:
-        parts.append(f"requests {row['requests_merged']}")
-    return ", ".join(parts)
+def _instance(row: dict[str, Any]) -> str:
+    """A server that merges requests is said: predictions, and all other bars, are of servers that do not."""
+    parts = [f"{row['provider']} {row['instance']} ({row['region']}): {row['device']}"]
+    if row["requests_merged"] == MERGED:
+        parts.append("requests merged")
+    return ", ".join([*parts, *doubts(row)])
 
 
 def _labels(rows: Sequence[dict[str, Any]], *, several: bool) -> list[str]:

@@ -34,18 +34,18 @@ def wrapped(label: str, width: int = 30, lines: int = 3) -> str:
     return "<br>".join(text(part) for part in parts)
 
 
-def by_run(labels: Sequence[str]) -> dict[str, Any]:
-    """A category axis with a run in each row, top down, its label wrapped."""
+def by_run(labels: Sequence[str], lines: int = 3) -> dict[str, Any]:
+    """A category axis with a run in each row, top down, its label wrapped on so many lines at most."""
     names = [text(label) for label in labels]
-    ticks = [wrapped(label) for label in labels]
+    ticks = [wrapped(label, lines=lines) for label in labels]
     return axis(
         "", type="category", autorange="reversed", tickvals=names, ticktext=ticks, tickfont={"size": 11}
     )
 
 
-def rows_height(labels: Sequence[str], around: int) -> int:
+def rows_height(labels: Sequence[str], around: int, lines: int = 3) -> int:
     """How high a chart with a run in each row is, px."""
-    return around + sum(16 + 14 * (1 + wrapped(label).count("<br>")) for label in labels)
+    return around + sum(16 + 14 * (1 + wrapped(label, lines=lines).count("<br>")) for label in labels)
 
 
 def colour(index: int) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike, stored
+from inferbench_tasks.analysis.devices.alike import Device, Document, Thing, alike
 from inferbench_tasks.analysis.devices.places import THROUGHPUT, throughput_of
 from inferbench_tasks.analysis.devices.roofline import Measured, predicted
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
@@ -25,15 +25,14 @@ from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
 from inferbench_tasks.perfdb.offered import of_requests, offered
-from inferbench_tasks.perfdb.store import PerfDB
 
 MEASURED, BY_ROOFLINE, BY_BRICKS = "measured", "predicted: roofline", "predicted: bricks"
 MERGED, UNMERGED = "merged", "not merged"
 #: Column -> what it is, for people.
 MEANINGS = {
     "basis": "measured, or predicted and from what",
-    "requests_merged": "whether the server merges waiting requests into larger ones (serve.batching); predictions are of "
-    "one that does not",
+    "requests_merged": "whether the server merges waiting requests into larger ones (serve.batching); predictions are "
+    "of one that does not",
     "asked": "what each request carries, over the protocol beside it: only equal requests stand side by side",
     "usd_per_1k_samples": "USD/h of the device's share of the instance / 3,600 s/h / samples/s x 1,000",
     "ci95": "its 95% interval, of the throughput alone, of the best of so many configurations: a price is what the "
@@ -84,11 +83,6 @@ class Offer:
     def words(self) -> str:
         """What it is of, in front of a note."""
         return f"{self.thing.words}, {self.load}"
-
-
-def of_stored(db: PerfDB, query: str | Iterable[str] = "") -> list[Offer]:
-    """Of the valid results that match; each with what was measured and what a roofline tells."""
-    return offers(stored(db, query, (THROUGHPUT,)))
 
 
 def offers(documents: Iterable[Document]) -> list[Offer]:
@@ -166,8 +160,8 @@ def _offer(offer: Offer, judge: Judge) -> Offer:
         device: [best, *(own for own in [offer.unmerged.get(device)] if own and _merges(best.candidate))]
         for device, best in offer.best.items()
     }
-    names = describe([each.candidate for group in shown.values() for each in group])
     for device, group in shown.items():
+        names = describe([each.candidate for each in group])
         if why := _without_a_price(device):
             offer.notes.append(f"{device.words}: {why}")
             continue

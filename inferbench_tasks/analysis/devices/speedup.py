@@ -176,7 +176,6 @@ def _of_one(
     assert bound_ms is not None
     places = {device: places_of(group, quickest, statistic, judge) for device, group in devices.items()}
     best = {device: best_of(group, bound_ms) for device, group in places.items()}
-    names = describe([one.candidate for one in best.values() if one is not None])
     rows = []
     for device in (base, *(each for each in devices if each != base)):
         own, against = best[device], best[base]
@@ -209,7 +208,7 @@ def _of_one(
                 THROUGHPUT: own.throughput,
                 "latency_ms": own.latency_ms,
                 "keeps_slo_probability": own.keeps,
-                "configuration": names[own.candidate.key],
+                "configuration": describe([own.candidate])[own.candidate.key],
                 "runs": own.candidate.runs,
                 "run": own.candidate.documents[0]["run_id"],
             }

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.charts import devices, heatmap, latency, resources, roofline, stages, sweep
 from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.devices.costs import Offer
 from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
 from inferbench_tasks.analysis.paper.evidence import Evidence
@@ -16,7 +17,7 @@ from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import sheet_of
 
-#: So many models' and loads' costs are drawn.
+#: So many models' and loads' costs are drawn, those that compare most instances.
 MOST_OFFERS = 4
 #: What stands in the page for each kind of finding, and how it is coloured.
 WORDS = {
@@ -62,7 +63,8 @@ def make_page(
         names = list(dict.fromkeys(claim.submission for claim, _ in of_figure if claim.submission in views))
         keys = []
         of_runs = [chart for name in names if name for chart in _charts(figure, views[name])]
-        for chart in [*of_runs, *_more_charts(figure, evidence)]:
+        more, left_out = _more_charts(figure, evidence)
+        for chart in [*of_runs, *more]:
             keys.append(f"c{len(charts)}")
             charts[keys[-1]] = chart
         blocks.append(
@@ -75,7 +77,7 @@ def make_page(
                     }
                     for claim, finding in of_figure
                 ],
-                "charts": keys,
+                "charts": keys, "left_out": left_out,
                 "reports": [(name, reports[name]) for name in names if name and reports.get(name)],
             }
         )  # fmt: skip
@@ -107,16 +109,31 @@ def _charts(figure: str, views: Sequence[RunView]) -> list[Chart]:
     return [chart for chart in drawn.get(figure, list)() if chart is not None]
 
 
-def _more_charts(figure: str, evidence: Evidence) -> list[Chart]:
-    """Those of all of PerfDB, and of the scheduler."""
+def _more_charts(figure: str, evidence: Evidence) -> tuple[list[Chart], str]:
+    """Those of all of PerfDB, and of the scheduler; what is not drawn of them, and where it is."""
     if figure == "15":
-        return scheduler.charts(evidence.scheduler)
-    drawn: list[Chart | None] = []
+        return scheduler.charts(evidence.scheduler), ""
     if figure == "7":
-        drawn = [devices.speedups(evidence.speedups.rows)]
-    elif figure == "8":
-        drawn = [devices.costs(offer.rows, offer.words) for offer in evidence.offers[:MOST_OFFERS]]
-    return [chart for chart in drawn if chart is not None]
+        drawn = devices.speedups(evidence.speedups.rows)
+        return [drawn] if drawn is not None else [], "; ".join(evidence.speedups.notes)
+    return _costs(evidence.offers) if figure == "8" else ([], "")
+
+
+def _costs(offers: Sequence[Offer]) -> tuple[list[Chart], str]:
+    """Of the models and loads those with the most instances side by side, in their order."""
+    comparable = [offer for offer in offers if len(offer.rows) > 1]
+    most = set(sorted(range(len(comparable)), key=lambda at: -len(comparable[at].rows))[:MOST_OFFERS])
+    charts = [
+        chart
+        for at, offer in enumerate(comparable)
+        if at in most and (chart := devices.costs(offer.rows, offer.words)) is not None
+    ]
+    rest = len(comparable) - len(most)
+    left_out = (
+        f"Costs of the {len(most)} models and loads with the most instances; {rest} more: inferbench costs, and the "
+        "page Devices."
+    )
+    return charts, left_out if rest else ""
 
 
 def _machine(views: Sequence[RunView]) -> str:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html import unescape
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.charts import devices as charts
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.devices import costs as of_instances
 from inferbench_tasks.analysis.devices import speedup as of_devices
-from inferbench_tasks.brick_jobs.instance_costs import costs as side_by_side
+from inferbench_tasks.analysis.devices.alike import stored
+from inferbench_tasks.analysis.devices.places import THROUGHPUT
+from inferbench_tasks.brick_jobs.instance_costs import costs_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
@@ -29,14 +36,17 @@ def devices(
     reference: Annotated[str, Query(max_length=300)] = of_devices.USUAL_REFERENCE,
     by: Annotated[str, Query(max_length=100)] = of_devices.USUAL_STATISTIC,
 ) -> HTMLResponse:
-    """Speed-ups by model, then costs by model and load."""
+    """Speed-ups by model, then costs by model and load; both of one reading of the results."""
     problem: str | None = None
     found = of_devices.Speedups([])
     offers: list[of_instances.Offer] = []
     reference = reference.strip() or of_devices.USUAL_REFERENCE
     try:
-        offers = [offer for offer in side_by_side(db, filters.terms()) if offer.rows]
-        found = of_devices.of_stored(db, filters.terms(), reference, by)
+        statistic = of_devices.known_statistic(by)
+        documents = stored(db, filters.terms(), (THROUGHPUT, statistic))
+        # What has no price says why in its notes; it stands behind what has one.
+        offers = sorted(costs_of(db, documents), key=lambda offer: not offer.rows)
+        found = of_devices.speedups(documents, reference, statistic)
     except InputError as error:
         problem = str(error)
     asked: dict[str, Any] = {"q": filters.joined(), "format": "csv"}
@@ -50,13 +60,32 @@ def devices(
         statistics=[FIGURES[name] for name in of_devices.STATISTICS],
         problem=problem,
         speedups=found,
-        chart=charts.speedups(found.rows),
+        groups=_by_thing(found.rows),
+        drawing=_drawn(charts.speedups(found.rows)),
         speedup_meanings=of_devices.MEANINGS,
         offers=[
-            {"of": offer, "chart": charts.costs(offer.rows, offer.words)} for offer in offers[:MOST_OFFERS]
+            {"of": offer, "drawing": _drawn(charts.costs(offer.rows, offer.words))}
+            for offer in offers[:MOST_OFFERS]
         ],
         more=max(0, len(offers) - MOST_OFFERS),
+        priced=any(offer.rows for offer in offers),
         cost_meanings=of_instances.MEANINGS,
         speedup_csv="/inferbench/api/speedup" + query(**asked, reference=reference, by=by),
         costs_csv="/inferbench/api/costs" + query(**asked),
     )
+
+
+def _by_thing(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rows of each model that is compared: what they share is told once."""
+    shared = itemgetter("model", "precision", "model_digest", "task", "protocol", "asked")
+    return [list(group) for _, group in groupby(rows, shared)]
+
+
+def _drawn(chart: Chart | None) -> dict[str, Any] | None:
+    """A chart and its title, which as text of the page wraps on a narrow screen."""
+    if chart is None:
+        return None
+    title, layout = chart["layout"]["title"]["text"], {**chart["layout"]}
+    del layout["title"]
+    layout |= {"margin": {**layout["margin"], "t": 12}, "height": layout["height"] - 32}
+    return {"title": unescape(title), "chart": {**chart, "layout": layout}}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+from inferbench_tasks.analysis.devices.costs import offers
 from inferbench_tasks.analysis.paper.claims import CLAIMS
-from inferbench_tasks.analysis.paper.compose import findings, in_words, make_page
+from inferbench_tasks.analysis.paper.compose import _costs, findings, in_words, make_page
 from tests.report_page import charts_of
 from tests.unit.analysis.builders import named, records, view
+from tests.unit.analysis.devices.builders import CPU, T4, run
 
 
 def test_the_page_has_every_sentence_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -39,3 +41,13 @@ def test_the_sentence_counts_each_kind() -> None:
     found = findings({})
     assert len(found) == len(CLAIMS)
     assert in_words(found) == f"Of {len(CLAIMS)} sentences of the paper: {len(CLAIMS)} not measured here."
+
+
+def test_of_many_costs_those_of_the_most_instances_are_drawn_and_the_rest_is_counted() -> None:
+    """A CPU has one instance, which is no comparison; of six loads on a T4 with two each four are drawn, two told."""
+    documents = [run("cpu", CPU, 5.0, 100.0, batch=99)]
+    documents += [run(f"t4-{users}", T4, 5.0, 100.0, users=users) for users in (1, 2, 4, 8, 16, 32)]
+    drawn, left_out = _costs(offers(documents))
+    assert len(drawn) == 4 and "; 2 more: inferbench costs" in left_out
+    drawn, left_out = _costs(offers(documents[:3]))
+    assert len(drawn) == 2 and left_out == ""
