@@ -61,7 +61,7 @@ def with_gateway_user(data_dir: Path) -> str:
     state = ServerState.read(folder.place(data_dir))
     assert state is not None
     with replicaset.direct(state.port, 10, credentials.read(folder.place(data_dir))) as client:
-        roles = [{"role": "userAdmin", "db": "inferbench"}, {"role": "clusterMonitor", "db": "admin"}]
+        roles = [{"role": "userAdmin", "db": "inferbench"}]
         client.admin.command("createUser", "gateway", pwd="of-the-gateway", roles=roles)
     return f"mongodb://gateway:of-the-gateway@127.0.0.1:{state.port}/inferbench?authSource=admin&replicaSet=inferbench"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -96,7 +98,9 @@ def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> N
         '{reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]}'
         in text
     )
-    assert 'role, db: "inferbench"' in text and 'concat({role: "clusterMonitor", db: "admin"})' in text
+    assert 'role, db: "inferbench"' in text
+    assert 'const monitor = {role: "clusterMonitor", db: "admin"}' in text
+    assert 'concat(user === "gateway" ? [] : [monitor])' in text
     with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
         for user, rights in (("reader", "read"), ("writer", "readWrite")):
             roles = [{"role": rights, "db": "inferbench"}, {"role": "clusterMonitor", "db": "admin"}]
@@ -109,6 +113,60 @@ def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> N
         assert [document.run_id for document in db.find_results()] == ["run-1"]
         with pytest.raises(PerfDBError, match="not authorized"):
             db.save_result(result().model_copy(update={"run_id": "run-2"}))
+
+
+#: The little of mongosh that perfdb-health.js uses; what it does to users is printed, a JSON line each.
+SHELL = """
+const known = JSON.parse(process.argv[2]);
+const told = (...what) => console.log(JSON.stringify(what));
+const admin = {auth: () => 1, getUser: (user) => known[user] ?? null,
+  createUser: (of) => told("create", of.user, of.roles),
+  revokeRolesFromUser: (user, roles) => told("revoke", user, roles)};
+globalThis.db = {getSiblingDB: () => admin, hello: () => ({isWritablePrimary: true})};
+globalThis.rs = {status: () => ({}), initiate: () => {}};
+globalThis.quit = (code) => process.exit(code);
+require("vm").runInThisContext(require("fs").readFileSync(process.argv[1], "utf8"));
+"""
+
+
+def asked_of_users(known: dict[str, Any]) -> list[Any]:
+    """What the health check does where these users are."""
+    script = Path(__file__).parents[2] / "docker" / "compose" / "perfdb-health.js"
+    done = subprocess.run(
+        ["node", "-e", SHELL, str(script), json.dumps(known)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node (Debian: apt-get install nodejs)")
+def test_the_gateways_login_makes_users_and_sees_nothing_of_the_server(home: Path) -> None:
+    """What the deployment asks of MongoDB, asked of a real one: a new gateway has not the right to look at the server,
+    one from before loses it and keeps its own; a second look changes nothing.
+    """
+    embedded.ensure(home)
+    port = int(embedded.status(home)["port"])
+    made = {user: roles for what, user, roles in asked_of_users({}) if what == "create"}
+    assert made.keys() == {"reader", "writer", "admin", "gateway"}
+    monitor = {"role": "clusterMonitor", "db": "admin"}
+    assert [user for user, roles in made.items() if monitor not in roles] == ["gateway"]
+    older = {user: {"roles": [*roles, monitor]} for user, roles in made.items()}
+    assert asked_of_users(older) == [["revoke", "gateway", [monitor]]]
+    assert asked_of_users({user: {"roles": roles} for user, roles in made.items()}) == []
+    with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
+        client.admin.command("createUser", "gateway", pwd="gateway", roles=older["gateway"]["roles"])
+        uri = f"mongodb://gateway:gateway@127.0.0.1:{port}/?authSource=admin&directConnection=true"
+        with _client(uri) as gateway:
+            assert gateway.admin.command("serverStatus")["ok"] == 1
+        client.admin.command("revokeRolesFromUser", "gateway", roles=[monitor])
+        with _client(uri) as gateway:
+            for command in ("serverStatus", {"currentOp": 1}, {"getLog": "global"}):
+                with pytest.raises(OperationFailure, match="not authorized"):
+                    gateway.admin.command(command)
+            gateway.inferbench.command("createUser", "of-a-host", pwd="x", roles=["readWrite"])
+            gateway.inferbench.command("dropUser", "of-a-host")
 
 
 def test_the_key_is_private_and_never_shown(home: Path) -> None:
