@@ -63,6 +63,65 @@ def values() -> Document:
     return found
 
 
+def composed() -> dict[str, dict[str, str]]:
+    """Service of compose, the gateway's file upon it -> its environment, as it is written."""
+    found: dict[str, dict[str, str]] = {}
+    for file in ("docker-compose.yaml", "docker/compose/gateway.yaml"):
+        for name, service in yaml.safe_load((ROOT / file).read_text())["services"].items():
+            found.setdefault(name, {}).update(service.get("environment") or {})
+    return found
+
+
+def optional_settings() -> set[str]:
+    """Those of compose that have a usual value."""
+    text = "".join(value for of in composed().values() for value in of.values() if isinstance(value, str))
+    return set(re.findall(r"\$\{(\w+):-", text))
+
+
+#: Service of compose -> (container, or part of the chart).
+COUNTERPARTS = {
+    "api-server": "apiServer", "scheduler": "scheduler", "dag-processor": "dagProcessor", "triggerer": "triggerer",
+    "execution-api": "inferbench-execution-api/execution-api", "worker-host": "inferbench-worker-host/worker",
+    "worker-cpu": "inferbench-worker-cpu/worker", "worker-gpu": "inferbench-worker-gpu/worker",
+    "gateway": "inferbench-gateway/gateway",
+}  # fmt: skip
+#: What the chart itself puts into its parts, of the Secrets that values.yaml names.
+OF_THE_CHART = {
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__CELERY__BROKER_URL",
+    "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("service", COUNTERPARTS)
+def test_each_part_has_each_setting_that_compose_gives_it(service: str) -> None:
+    """One by one: the same text, the same secret, and where .env may have a value the same name, optional."""
+    part = COUNTERPARTS[service]
+    given = dict(containers())[part]["env"] if "/" in part else values()[part]["env"]
+    here = {variable["name"]: variable for variable in given}
+    wanted = composed()[service]
+    assert wanted or service == "init"
+    for name, value in wanted.items():
+        if "/" not in part and name in OF_THE_CHART:
+            continue
+        assert name in here, f"{part} lacks {name}"
+        reference = here[name].get("valueFrom", {}).get("secretKeyRef", {})
+        if usual := re.fullmatch(r"\$\{(\w+):-.*\}", str(value)):
+            assert (reference["key"], reference["optional"]) == (usual[1], True)
+        elif needed := re.fullmatch(r"\$\{(\w+):\?.*\}", str(value)):
+            assert reference == {"name": "inferbench", "key": needed[1]}
+        else:
+            text = re.sub(r"\$\{(\w+):\?[^}]*\}", r"$(\1)", str(value)).replace(
+                "@postgres/", "@postgres:5432/"
+            )
+            assert here[name]["value"] == text
+
+
+def test_no_service_of_compose_is_forgotten() -> None:
+    """Databases are yours, exporters your cluster's, migrations the chart's own job; all others have a counterpart."""
+    elsewhere = {"postgres", "redis", "perfdb", "init", "node-exporter", "cadvisor", "dcgm-exporter"}
+    assert set(composed()) - elsewhere == COUNTERPARTS.keys()
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_manifest_is_valid_by_the_strict_schema(version: str, secrets: list[Document]) -> None:
     """Also the Secrets; the schema knows a field that is none, so that what passes has no misspelt one."""
@@ -117,7 +176,8 @@ def test_what_is_named_is_there(secrets: list[Document]) -> None:
     for name, env in named:
         seen: set[str] = set()
         for variable in env:
-            if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+            reference = variable.get("valueFrom", {}).get("secretKeyRef")
+            if reference and not reference.get("optional"):
                 assert reference["key"] in kinds["Secret", reference["name"]]["stringData"], (name, variable)
             assert set(re.findall(r"\$\((\w+)\)", variable.get("value", ""))) <= seen, (name, variable)
             seen.add(variable["name"])
@@ -150,7 +210,10 @@ def test_each_part_has_its_own_secrets_only() -> None:
     held: dict[str, set[str]] = {name: set() for name in pods()}
     for name, container in containers():
         for variable in container.get("env", []):
-            if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+            reference = variable.get("valueFrom", {}).get("secretKeyRef")
+            if reference and reference.get("optional"):
+                assert reference["key"] in optional_settings(), (name, variable)
+            elif reference:
                 held[name.split("/")[0]].add(reference["key"])
     assert held == {
         "inferbench-execution-api": metadata | {"AIRFLOW_JWT_SECRET"},
@@ -225,11 +288,76 @@ def test_the_chart_runs_the_airflow_that_is_pinned_from_the_image_of_compose() -
     assert "!docker/compose/api_server.py" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
-def test_secrets_of_an_env_that_lacks_one_are_not_made(tmp_path: Path) -> None:
-    """It says what is missing and which command draws it."""
+def script(env: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "kubernetes_secrets.py"), str(env)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def required() -> set[str]:
+    """The keys of the Secret that pods can't start without, and those of which the chart's are made."""
+    text = "".join(
+        (FOLDER / name).read_text() for name in ("values.yaml", *(path.name for path in FOLDER.iterdir()))
+    )
+    named = re.findall(r"secretKeyRef: \{name: inferbench, key: (\w+)\}", text)
+    return {
+        *named,
+        "POSTGRES_PASSWORD",
+        "REDIS_PASSWORD",
+        "AIRFLOW_FERNET_KEY",
+        "AIRFLOW_API_SECRET",
+        "AIRFLOW_JWT_SECRET",
+    }
+
+
+@pytest.mark.parametrize("missing", sorted(required()))
+def test_secrets_of_an_env_that_lacks_one_are_not_made(missing: str, tmp_path: Path) -> None:
+    """Whichever a manifest needs: it says what is missing and which command draws it. Of the gateway's names an empty
+    text is enough, of a secret it is not.
+    """
     env = tmp_path / ".env"
-    env.write_text("REDIS_PASSWORD=x\n")
-    script = ROOT / "scripts" / "kubernetes_secrets.py"
-    done = subprocess.run([sys.executable, str(script), str(env)], capture_output=True, text=True)
-    assert done.returncode == 2 and "POSTGRES_PASSWORD" in done.stderr and "make env" in done.stderr
-    assert done.stdout == ""
+    env.write_text("".join(f"{name}=x\n" for name in required() - {missing}))
+    done = script(env)
+    assert done.returncode == 2 and f"lacks {missing}: run `make env`" in done.stderr and done.stdout == ""
+    env.write_text(env.read_text() + f"{missing}=\n")
+    assert script(env).returncode == (0 if missing == "INFERBENCH_GATEWAY_NAMES" else 2)
+
+
+def test_an_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
+    """Quotes, comments, spaces and ``export`` are no part of a value; what compose would replace is refused."""
+    env = tmp_path / ".env"
+    others = "".join(f"{name}=x\n" for name in required() - {"REDIS_PASSWORD", "POSTGRES_PASSWORD"})
+    env.write_text(
+        others
+        + """# a comment
+  REDIS_PASSWORD="of the \\"broker\\" #1"  # a comment
+export POSTGRES_PASSWORD = 'p$1\\n'
+INFERBENCH_NIGHTLY_CRON=0 2 * * *   # at two
+INFERBENCH_NIGHTLY_NOTIFY=https://x.example/#room
+INFERBENCH_KEEP_RUNS=
+INFERBENCH_KEEP_LOGS= # as usual
+"""
+    )
+    (data, *_) = [document["stringData"] for document in yaml.safe_load_all(script(env).stdout)]
+    assert {name: data[name] for name in data if name not in required()} | {
+        name: data[name] for name in ("REDIS_PASSWORD", "POSTGRES_PASSWORD")
+    } == {
+        "REDIS_PASSWORD": 'of the "broker" #1',
+        "POSTGRES_PASSWORD": "p$1\\n",
+        "INFERBENCH_NIGHTLY_CRON": "0 2 * * *",
+        "INFERBENCH_NIGHTLY_NOTIFY": "https://x.example/#room",
+        "INFERBENCH_KEEP_RUNS": "",
+        "INFERBENCH_KEEP_LOGS": "",
+    }  # fmt: skip
+    for line, why in (
+        ('REDIS_PASSWORD="a', "quotes do not end"),
+        ("REDIS_PASSWORD='a'b", "quotes do not end"),
+        ("REDIS_PASSWORD=a$b", "single quotes"),
+        ("no setting", "no NAME=value"),
+    ):
+        env.write_text(others + line + "\n")
+        done = script(env)
+        assert done.returncode == 2 and why in done.stderr and done.stdout == ""
+        assert "a$b" not in done.stderr
