@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.stamps import Stamp, stamp
 
 CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
 _SHIPPED = Path(__file__).resolve().parents[1] / "configs"
@@ -181,14 +182,14 @@ def config_folder() -> Path:
 
 def _rows(path: Path, model: type[R]) -> tuple[R, ...]:
     try:
-        stamp = path.stat().st_mtime_ns
+        read = stamp(path)
     except OSError:
         return ()
-    return _read(path, stamp, model)
+    return _read(path, read, model)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, stamp: int, model: type[R]) -> tuple[R, ...]:
+def _read(path: Path, read: Stamp, model: type[R]) -> tuple[R, ...]:
     import yaml
 
     try:

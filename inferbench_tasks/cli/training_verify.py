@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from inferbench_tasks.analysis.report.page import as_yaml
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.stamps import changed_ns, with_all_below
 from inferbench_tasks.submission.files import missing_files
 from inferbench_tasks.training.diagnosis import verification, verified
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
@@ -82,11 +83,5 @@ def verify(
 
 
 def _changed_since(path: Path, moment_s: float) -> Path | None:
-    """A file or folder at or below ``path`` that was written after that moment (Unix time); None without one."""
-    return next((of for of in _with_all_below(path) if of.lstat().st_mtime > moment_s), None)
-
-
-def _with_all_below(path: Path) -> Iterator[Path]:
-    yield path
-    if path.is_dir():
-        yield from path.rglob("*")
+    """A file or folder at or below ``path`` that was changed after that moment (Unix time); None without one."""
+    return next((of for of in with_all_below(path) if changed_ns(of) > moment_s * 1e9), None)

@@ -12,12 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.stamps import Stamp, stamp_or_none
 from inferbench_tasks.submission.context import Longest, Slot
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
-
-#: A file's size and moment of change: it is read again once one of them is another.
-Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -32,11 +30,11 @@ def file_findings(spec: JobSpec, base_dir: Path, slot_tokens: int | None) -> Ite
     """``slot_tokens``: of the job's backend, see ``Backend.slot_tokens``. The files lie below ``base_dir``."""
     if spec.requests.kind == "conversations" and spec.requests.path is not None:
         path = base_dir / spec.requests.path
-        if problem := _conversations_problem(path, _stamp(path)):
+        if problem := _conversations_problem(path, stamp_or_none(path)):
             yield Finding(("requests.path",), problem)
     if spec.model.kind == "file" and spec.model.path.lower().endswith(".gguf"):
         path = base_dir / spec.model.path
-        head = _head(path, _stamp(path))
+        head = _head(path, stamp_or_none(path))
         if head.problem is not None:
             yield Finding(("model.path",), head.problem)
         elif head.context_tokens is not None:
@@ -57,14 +55,6 @@ def _context_findings(spec: JobSpec, most: int, slot_tokens: int | None) -> Iter
     if (tokens := longest.tokens()) > most:
         message = f"{longest.words()} are {tokens:,} tokens, more than the {most:,} that the model takes"
         yield Finding((longest.fields()[0], "model.path"), message)
-
-
-def _stamp(path: Path) -> Stamp:
-    try:
-        about = path.stat()
-    except OSError:  # it went away; reading it says so
-        return 0, 0
-    return about.st_size, about.st_mtime_ns
 
 
 @lru_cache(maxsize=64)

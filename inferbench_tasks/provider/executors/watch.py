@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferbench_tasks.stamps import Stamp, stamp
+
 #: DAG file -> the folders that it makes DAGs of.
 Folders = Mapping[str, Callable[[], list[Path]]]
 #: DAG file -> (when it was last read to its end, when that reading began); Unix time.
@@ -65,16 +67,15 @@ class FolderWatch:
         return names
 
 
-def _signature(folders: list[Path]) -> frozenset[tuple[str, int, int]]:
-    """Path, size and time of change of every file."""
+def _signature(folders: list[Path]) -> frozenset[tuple[str, Stamp]]:
+    """Path and stamp of every file."""
     entries = set()
     for folder in folders:
         for path in folder.rglob("*"):
             try:
-                stat = path.stat()
+                entries.add((str(path), stamp(path)))
             except OSError:
                 continue  # it has gone meanwhile
-            entries.add((str(path), stat.st_size, stat.st_mtime_ns))
     return frozenset(entries)
 
 

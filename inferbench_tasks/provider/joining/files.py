@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.stamps import stamp
 
 #: All files together. What is larger (models, data sets) travels as artifacts.
 MOST_BYTES = 256 * 1024 * 1024
@@ -36,8 +37,7 @@ def mark(entries: Iterable[Entry]) -> str:
     """What changes when a file appears, goes, or is written."""
     lines = []
     for name, path in entries:
-        state = path.stat()
-        lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+        lines.append(f"{name} {stamp(path)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

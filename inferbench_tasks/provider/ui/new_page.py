@@ -21,6 +21,7 @@ from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.loader import submissions_dir
 from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.ui.render import page
+from inferbench_tasks.stamps import Stamp, stamp
 from inferbench_tasks.submission.base import DEFAULT_KIND
 from inferbench_tasks.submission.document import MAX_BYTES
 
@@ -119,11 +120,11 @@ def _file(folder: Path, name: str) -> Path:
 
 def _card(folder: Path, name: str) -> Card | None:
     path = _file(folder, name)
-    return _card_of(name, path, path.stat().st_mtime_ns)
+    return _card_of(name, path, stamp(path))
 
 
 @lru_cache(maxsize=500)
-def _card_of(name: str, path: Path, changed_ns: int) -> Card | None:
+def _card_of(name: str, path: Path, read: Stamp) -> Card | None:
     """None of a file that is no mapping: the editor would only show what is wrong with it."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,19 @@ def run_of(job: dict[str, Any], invocation: str | None = None) -> TrainingResult
 
 
 def files(folder: Path) -> Path:
-    """An image of each of two classes, and a module: older than any run."""
+    """An image of each of two classes, and a module."""
     for name in ("cats/1.png", "dogs/1.png"):
         path = folder / "images" / name
         path.parent.mkdir(parents=True)
         path.touch()
     (folder / "net.py").touch()
-    for path in [folder / "images", *(folder / "images").rglob("*")]:
-        os.utime(path, (0, 0))
     return folder
+
+
+def after_all() -> datetime:
+    """A moment after all that was written up to now: file systems' times lag a few ms behind the clock."""
+    time.sleep(0.05)
+    return datetime.now(UTC)
 
 
 def test_they_lie_beside_the_submission_that_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,10 +73,49 @@ def test_data_that_changed_since_the_run_verifies_nothing(
 ) -> None:
     """A file that is another, or one that came or went, which its folder's own time tells."""
     monkeypatch.chdir(files(tmp_path / "there"))
-    result = run_of(JOB).model_copy(update={"created_at": datetime(2026, 1, 1, tzinfo=UTC)})
+    result = run_of(JOB).model_copy(update={"created_at": after_all()})
+    assert files_folder(result, tmp_path) == Path.cwd()
+    time.sleep(0.05)
     (Path("images") / "dogs" / "2.png").touch()
     with pytest.raises(InputError, match="images/dogs.* was changed since x-1.a"):
         files_folder(result, tmp_path)
     (Path("images") / "dogs" / "2.png").unlink()
     with pytest.raises(InputError, match="images/dogs was changed since x-1.a"):
+        files_folder(result, tmp_path)
+
+
+def test_data_whose_time_was_put_back_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other pixels under the old time of modification, as ``rsync -t`` leaves them: the change time tells."""
+    monkeypatch.chdir(files(tmp_path / "there"))
+    image = Path("images") / "dogs" / "1.png"
+    before = image.stat()
+    result = run_of(JOB).model_copy(update={"created_at": after_all()})
+    time.sleep(0.05)
+    image.write_bytes(b"another")
+    os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match="images/dogs/1.png was changed since x-1.a"):
+        files_folder(result, tmp_path)
+
+
+def test_data_behind_a_link_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A linked image, and a linked folder of a class, are older themselves than what they lead to."""
+    monkeypatch.chdir(files(tmp_path / "there"))
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "birds").mkdir(parents=True)
+    for name in ("2.png", "birds/1.png"):
+        (elsewhere / name).touch()
+    (Path("images") / "dogs" / "2.png").symlink_to(elsewhere / "2.png")
+    (Path("images") / "birds").symlink_to(elsewhere / "birds")
+    (Path("images") / "again").symlink_to(Path.cwd() / "images")
+    result = run_of(JOB).model_copy(update={"created_at": after_all()})
+    assert files_folder(result, tmp_path) == Path.cwd()
+    time.sleep(0.05)
+    (elsewhere / "2.png").write_bytes(b"another")
+    with pytest.raises(InputError, match="images/dogs/2.png was changed since"):
+        files_folder(result, tmp_path)
+    (Path("images") / "dogs" / "2.png").unlink()
+    result = result.model_copy(update={"created_at": after_all()})
+    time.sleep(0.05)
+    (elsewhere / "birds" / "1.png").write_bytes(b"another")
+    with pytest.raises(InputError, match="images/birds/1.png was changed since"):
         files_folder(result, tmp_path)
