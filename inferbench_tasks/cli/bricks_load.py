@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from inferbench_tasks.cli.bricks_model import Named, asked
 from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
 from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.cli.bricks_wish import Wish
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.submission.document import read_document
@@ -40,7 +40,7 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
 
     jobs = expand(serving_only(read_submission(file, INSTALLED), "`inferbench bricks predict FILE.yaml`"))
     document = read_document(file.read_text("utf-8-sig"), str(file))
-    refuse(document, jobs, None if wish.device else len(os.sched_getaffinity(0)))
+    refuse(document, jobs, None if wish.device else usable_cores())
     base_dir = file.absolute().parent
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         processor = processor_of(db, wish.device)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.output import say
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import Job
@@ -47,7 +47,7 @@ def _here(fields: Mapping[str, Any]) -> Conditions:
     versions = environment.versions()
     return Conditions(
         **fields, runtime=f"onnxruntime {versions['onnxruntime']}", inferbench=str(versions["inferbench"]),
-        processor=str(environment.hardware()["cpu"]), cores=len(os.sched_getaffinity(0)),
+        processor=str(environment.hardware()["cpu"]), cores=usable_cores(),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from inferbench_tasks import sandbox
+from inferbench_tasks.cores import cpu_limit_cores, usable_cores
 from inferbench_tasks.monitors.gpu import device_of
 
 #: Packages whose version can change a figure.
@@ -33,7 +34,7 @@ def hardware() -> dict[str, Any]:
         "architecture": platform.machine(),
         "cores_logical": psutil.cpu_count(),
         "cores_physical": psutil.cpu_count(logical=False),
-        "cores_usable": len(os.sched_getaffinity(0)),
+        "cores_usable": usable_cores(),
         "cores_allowed": sorted(os.sched_getaffinity(0)),
         "cpu_limit_cores": cpu_limit_cores(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -180,16 +181,6 @@ def container() -> str | None:
         return "podman"
     match = re.search(r"docker|containerd|kubepods|lxc", _text(Path("/proc/1/cgroup")) or "")
     return match.group() if match else None
-
-
-def cpu_limit_cores() -> float | None:
-    """The CPU quota of this process's cgroup, cores; None if there is none."""
-    if quota := _text(Path("/sys/fs/cgroup/cpu.max")):
-        limit, _, period = quota.partition(" ")
-        return None if limit == "max" else int(limit) / int(period)
-    quota = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
-    period_us = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
-    return int(quota) / int(period_us) if quota and period_us and int(quota) > 0 else None
 
 
 def granted_cores(hardware: dict[str, Any]) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +11,7 @@ from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import too_few
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.perfdb.ask import Ask, AskHere, AskNobody, AskThis
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
@@ -79,7 +79,7 @@ def shortages_here(spec: JobBase) -> Iterator[Finding]:
     them the stage says so.
     """
     kind, count = spec.needed_device().kind, spec.needed_devices()
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     gpus = gpu_count() if kind == "gpu" and count > 1 else 0
     if kind == "cpu" and count > cores:
         message = f"needs {count} devices with a core each; {cores} core(s) may be used here"

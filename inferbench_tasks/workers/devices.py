@@ -15,6 +15,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.contracts.device import DeviceKind, DeviceSpec
 from inferbench_tasks.contracts.spec import SLUG_PATTERN
+from inferbench_tasks.cores import granted, usable_cores
 from inferbench_tasks.errors import InputError
 
 AUTO = "auto"
@@ -48,9 +49,9 @@ def partitions(workers: int) -> list[str]:
     """``--device`` of so many CPU workers on this machine, with cores of their own.
 
     One core is kept for the rest of the system where that leaves each worker at least one.
-    Raises InputError if there are more workers than cores.
+    Raises InputError if there are more workers than cores that this process is granted.
     """
-    cores = sorted(os.sched_getaffinity(0))
+    cores = granted()
     if workers > len(cores):
         raise InputError(
             f"--workers {workers}: this machine has {len(cores)} core(s), and each worker needs one of its own: "
@@ -84,6 +85,12 @@ def chosen(texts: Sequence[str]) -> list[str]:
                     f"--device {texts[position]!r} shares cores with {texts[found.index(other)]!r}: jobs of both would "
                     "measure each other. Name devices of cores of their own."
                 )
+    together = sum(len(device.cores) for device in found if device.gpu_index is None)
+    if together > usable_cores():
+        raise InputError(
+            f"--device {', '.join(texts)}: these are {together} cores together, and a CPU quota grants "
+            f"{usable_cores()}: jobs of one would stop those of the others"
+        )
     return list(texts)
 
 
@@ -109,7 +116,7 @@ def spare_cores(devices: Iterable[Device]) -> list[int]:
 def _cpu(device: DeviceSpec) -> Device:
     mine = os.sched_getaffinity(0)
     if not device.detail:
-        cores = tuple(sorted(mine))
+        cores = tuple(granted())
     elif match := _CORES.fullmatch(device.detail):
         first, last = int(match[1]), int(match[2] or match[1])
         cores = tuple(range(first, last + 1))
@@ -117,6 +124,11 @@ def _cpu(device: DeviceSpec) -> Device:
         raise InputError(f"--device {str(device)!r}: {FORM}")
     if not cores or not mine.issuperset(cores):
         raise InputError(f"--device {str(device)!r}: the cores that may be used here are {sorted(mine)}")
+    if len(cores) > usable_cores():
+        raise InputError(
+            f"--device {str(device)!r}: these are {len(cores)} cores, and a CPU quota grants {usable_cores()}: jobs "
+            "would measure how they are stopped"
+        )
     name = f"cpu-{cores[0]}" if len(cores) == 1 else f"cpu-{cores[0]}-{cores[-1]}"
     return Device(
         device_id=f"{host_name()}.{name}",

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from inferbench_tasks.cluster.host import Facts, Gpu, Interface
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.workers.devices import cpu_model
 
 #: What Linux's drivers tell as the speed of a link that has none.
@@ -26,7 +27,7 @@ def facts() -> Facts:
         kernel=platform.release(),
         cores_physical=psutil.cpu_count(logical=False),
         cores_logical=psutil.cpu_count() or len(os.sched_getaffinity(0)),
-        cores_usable=len(os.sched_getaffinity(0)),
+        cores_usable=usable_cores(),
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpus,
         gpus_unknown=unknown,

@@ -21,6 +21,7 @@ from inferbench_tasks.cluster.node_rows import row
 from inferbench_tasks.cluster.node_state import node_states
 from inferbench_tasks.cluster.store import DEVICES, Cluster
 from inferbench_tasks.cluster.versions import Versions, own
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.workers.host_facts import facts
 from inferbench_tasks.workers.host_report import HostReport
@@ -161,7 +162,7 @@ def test_the_hosts_over_rest_and_on_the_page(perfdb: PerfDB, http: TestClient) -
     (item,) = InferBench("http://testserver", "ann", "x", http=http).nodes()  # type: ignore[arg-type]
     (state,) = node_states(perfdb)
     assert {**item, "clock_age_s": 0} == {**state.model_dump(mode="json"), "clock_age_s": 0}
-    assert (item["leader"], item["cores_usable"]) == (True, len(os.sched_getaffinity(0)))
+    assert (item["leader"], item["cores_usable"]) == (True, usable_cores())
     page = http.get("/inferbench/cluster").text
     assert "&lt;script&gt;h (leader)" in page and "<script>h" not in page
     assert (

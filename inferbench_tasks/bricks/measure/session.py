@@ -16,6 +16,7 @@ from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_here
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.monitors.environment import hardware
 
@@ -78,13 +79,10 @@ def setting(cores: Sequence[int], threads: int, runtime: str = DEFAULT) -> Setti
 
 
 def cores_for(threads: int) -> list[int]:
-    """The last of the cores that this process may use, one for each thread. InputError where there are fewer."""
-    allowed = sorted(os.sched_getaffinity(0))
-    if threads > len(allowed):
-        raise InputError(
-            f"{threads} threads need as many cores; {len(allowed)} may be used here", field="threads"
-        )
-    return allowed[-threads:]
+    """The last of the cores that this process may use, one for each thread. InputError where fewer are granted."""
+    if threads > (usable := usable_cores()):
+        raise InputError(f"{threads} threads need as many cores; {usable} may be used here", field="threads")
+    return sorted(os.sched_getaffinity(0))[-threads:]
 
 
 def run_session(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.held_device import HeldDevice
+from inferbench_tasks.cores import granted
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
@@ -88,7 +88,7 @@ def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice]) -> tuple[tuple[i
     each = job.devices.cores
     if len(devices) < 2 and each is None:
         return ()
-    pools = [d.cores for d in devices] if len(devices) > 1 else [tuple(sorted(os.sched_getaffinity(0)))]
+    pools = [d.cores for d in devices] if len(devices) > 1 else [tuple(granted())]
     ranks = job.devices.ranks // len(pools)
     if each is None:
         return tuple(pool for pool in pools for _ in range(ranks))

@@ -7,6 +7,7 @@ import socket
 from types import SimpleNamespace
 from typing import Any
 
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.workers.host_facts import facts, interfaces
 
 
@@ -41,6 +42,6 @@ def test_links_are_those_that_carry_something() -> None:
 def test_this_machine_s_facts() -> None:
     """As the system tells them."""
     found = facts()
-    assert found.host == socket.gethostname() and found.cores_usable == len(os.sched_getaffinity(0))
+    assert found.host == socket.gethostname() and found.cores_usable == usable_cores()
     assert found.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert found.gpus or found.gpus_unknown or found.gpus == []
