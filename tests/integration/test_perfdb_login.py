@@ -117,15 +117,17 @@ def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> N
 
 #: The little of mongosh that perfdb-health.js uses; what it does to users is printed, a JSON line each.
 SHELL = """
-const known = JSON.parse(process.argv[2]);
-const told = (...what) => console.log(JSON.stringify(what));
-const admin = {auth: () => 1, getUser: (user) => known[user] ?? null,
-  createUser: (of) => told("create", of.user, of.roles),
-  revokeRolesFromUser: (user, roles) => told("revoke", user, roles)};
-globalThis.db = {getSiblingDB: () => admin, hello: () => ({isWritablePrimary: true})};
-globalThis.rs = {status: () => ({}), initiate: () => {}};
-globalThis.quit = (code) => process.exit(code);
-require("vm").runInThisContext(require("fs").readFileSync(process.argv[1], "utf8"));
+{
+  const held = JSON.parse(process.argv[2]);
+  const told = (...what) => console.log(JSON.stringify(what));
+  const users = {auth: () => 1, getUser: (user) => held[user] ?? null,
+    createUser: (of) => told("create", of.user, of.roles),
+    revokeRolesFromUser: (user, roles) => told("revoke", user, roles)};
+  globalThis.db = {getSiblingDB: () => users, hello: () => ({isWritablePrimary: true})};
+  globalThis.rs = {status: () => ({}), initiate: () => {}};
+  globalThis.quit = (code) => process.exit(code);
+  require("vm").runInThisContext(require("fs").readFileSync(process.argv[1], "utf8"));
+}
 """
 
 
