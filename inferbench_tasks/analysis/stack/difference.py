@@ -5,6 +5,8 @@ t(B) - t(A), plus the same of what is between layers. The ratio's interval is of
 of its own: exp(d +- q s), where d is the difference of the means of ln t, s its standard error by both sides' own
 variances, and q Student's quantile with Welch's degrees of freedom. It is each row's own: of twenty rows one excludes 1
 by chance. None where a side has fewer than two rounds or a time of 0, and where the rounds do not differ at all.
+
+The same times added in another order differ in the last digits: what differs by less than a billionth does not differ.
 """
 
 from __future__ import annotations
@@ -21,11 +23,17 @@ from inferbench_tasks.analysis.stack.match import Group, match
 from inferbench_tasks.analysis.stack.profile import Layer, Profile
 
 BETWEEN = "between layers"
+#: Times that differ by less, as a share of themselves, are the same ones, added up in another order.
+_ALIKE = 1e-9
+#: What such sums may be off by, as a share of the run that they are parts of: between its layers may be nothing.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Row:
-    """One group, or what is between the layers; ms. ``ratio``: right by left."""
+    """One group, or what is between the layers; ms. ``difference_ms``: what the right side takes more, 0 where that is
+    rounding alone. ``ratio``: right by left.
+    """
 
     what: str
     left: tuple[str, ...]
@@ -34,13 +42,9 @@ class Row:
     shape: tuple[int, ...] | None
     left_ms: float
     right_ms: float
+    difference_ms: float
     ratio: float | None
     ci95: tuple[float, float] | None
-
-    @property
-    def difference_ms(self) -> float:
-        """What the right side takes more."""
-        return self.right_ms - self.left_ms
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Difference:
     @property
     def difference_ms(self) -> float:
         """What a run on the right takes more."""
-        return self.right.framework_ms - self.left.framework_ms
+        return _apart_ms(self.left.framework_ms, self.right.framework_ms, 0.0)
 
     def as_rows(self) -> list[dict[str, Any]]:
         """As a table; ``share_ratio``: of the whole difference, which may be made of parts of both signs."""
@@ -82,9 +86,20 @@ class Difference:
 
 def difference(left: Profile, right: Profile) -> Difference:
     """The right profile against the left."""
-    rows = [_row(group, left, right) for group in match(left.layers, right.layers)]
+    rounding_ms = _ROUNDING * max(left.framework_ms, right.framework_ms)
+    rows = [_row(group, left, right, rounding_ms) for group in match(left.layers, right.layers)]
     between = (left.between_ms_by_round, right.between_ms_by_round)
-    rows.append(Row(BETWEEN, (), (), "", None, fmean(between[0]), fmean(between[1]), *ratio_of(*between)))
+    rows.append(
+        Row(
+            BETWEEN,
+            (),
+            (),
+            "",
+            None,
+            *_sides(fmean(between[0]), fmean(between[1]), rounding_ms),
+            *ratio_of(*between),
+        )
+    )
     rows.sort(key=lambda row: -abs(row.difference_ms))
     ratio, ci95 = ratio_of(left.framework_ms_by_round, right.framework_ms_by_round)
     assert ratio is not None, "a run takes time"
@@ -99,18 +114,29 @@ def ratio_of(
         return None, None
     logs = [[math.log(value) for value in side] for side in (left, right)]
     size = fmean(logs[1]) - fmean(logs[0])
+    size = 0.0 if abs(size) < _ALIKE else size
     if min(map(len, logs)) < 2:
         return math.exp(size), None
     errors = [variance(side) / len(side) for side in logs]
     error = math.sqrt(sum(errors))
-    if error == 0:  # a clock too coarse to see how the rounds differ: nobody knows how sure that is
+    if error < _ALIKE:  # a clock too coarse to see how the rounds differ: nobody knows how sure that is
         return math.exp(size), None
     freedom = sum(errors) ** 2 / sum(e**2 / (len(side) - 1) for e, side in zip(errors, logs, strict=True))
     half = float(student.ppf(0.975, freedom)) * error
     return math.exp(size), (math.exp(size - half), math.exp(size + half))
 
 
-def _row(group: Group, left: Profile, right: Profile) -> Row:
+def _apart_ms(left_ms: float, right_ms: float, rounding_ms: float) -> float:
+    """What the right takes more; 0 where the two are the same but for rounding."""
+    alike = math.isclose(left_ms, right_ms, rel_tol=_ALIKE, abs_tol=rounding_ms)
+    return 0.0 if alike else right_ms - left_ms
+
+
+def _sides(left_ms: float, right_ms: float, rounding_ms: float) -> tuple[float, float, float]:
+    return left_ms, right_ms, _apart_ms(left_ms, right_ms, rounding_ms)
+
+
+def _row(group: Group, left: Profile, right: Profile, rounding_ms: float) -> Row:
     def by_round(layers: tuple[Layer, ...], profile: Profile) -> list[float]:
         rounds = range(len(profile.framework_ms_by_round))
         return [sum(layer.ms_by_round[at] for layer in layers) for at in rounds]
@@ -123,8 +149,7 @@ def _row(group: Group, left: Profile, right: Profile) -> Row:
         tuple(layer.name for layer in group.right),
         group.first.kind,
         group.first.shape,
-        fmean(sides[0]),
-        fmean(sides[1]),
+        *_sides(fmean(sides[0]), fmean(sides[1]), rounding_ms),
         ratio,
         ci95,
     )

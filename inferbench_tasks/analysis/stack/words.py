@@ -25,12 +25,13 @@ def _makers(found: Difference) -> list[str]:
     """The row that makes the largest part of the difference, and what is against it where that is more than all."""
     size = found.difference_ms
     if not size:
-        return []
+        return ["No difference is shown: both take the same time."]
     rows = sorted(found.rows, key=lambda row: row.difference_ms * math.copysign(1, size))
     most, least = rows[-1], rows[0]
     share = most.difference_ms / size
     told = f"{_told(most, found)} ({share:.0%} of the difference)"
-    if share > 1:
+    # Where one row is all of it, rounding may have it be a hair more; only what has the other sign is against it.
+    if share > 1 and least.difference_ms * size < 0:
         return [f"More than all of it: {told}; the other way: {_told(least, found)}."]
     return [f"{'Most' if share > 0.5 else 'The largest part'} of it: {told}."]
 

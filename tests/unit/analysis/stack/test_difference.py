@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from inferbench_tasks.analysis.stack.base import Subject
 from inferbench_tasks.analysis.stack.difference import BETWEEN, difference, ratio_of
 from inferbench_tasks.analysis.stack.document import stacks
+from inferbench_tasks.analysis.stack.profile import Layer, Profile
 from inferbench_tasks.analysis.stack.words import sentences
 from tests.unit.analysis.stack.spans import layer, profile
 
@@ -89,6 +91,51 @@ def test_what_is_against_the_difference_is_not_its_maker() -> None:
     assert sentences(difference(left, right))[1] == (
         "More than all of it: g (matrix product), 2.3 times as long, +0.13 ms (433% of the difference); the other way: "
         "c (convolution), 0.667 times as long, -0.1 ms."
+    )
+
+
+def summed(label: str, *layers_ms: Sequence[float], framework_ms: Sequence[float]) -> Profile:
+    """A profile whose layers have these times in each round, as they were added up."""
+    layers = tuple(Layer(at, f"c{at}", "Conv", tuple(ms), (1, at + 1)) for at, ms in enumerate(layers_ms))
+    return Profile(label, label, layers, tuple(framework_ms), runs=2)
+
+
+def test_the_same_times_in_another_order_are_no_difference() -> None:
+    """0.1 + 0.2 + 0.3 is 0.6000000000000001 and 0.3 + 0.2 + 0.1 is 0.6: no row differs, nothing is said to be against
+    anything, and an interval about nothing is none; nor does 0 between the layers differ from a rounding of 0.
+    """
+    up, down = 0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1
+    assert up != down
+    left = summed("a", [up, up], [down, up], framework_ms=[1.2, up + up])
+    right = summed("b", [down, up], [up, up], framework_ms=[up + up, 1.2])
+    assert left.between_ms_by_round != right.between_ms_by_round
+    found = difference(left, right)
+    assert [row.difference_ms for row in found.rows] == [0.0, 0.0, 0.0] and found.difference_ms == 0.0
+    assert (found.ratio, found.ci95) == (1.0, None)
+    assert [row["share_ratio"] for row in found.as_rows()] == [None] * 3
+    assert sentences(found) == [
+        "A run takes 1.2 ms by a, 1.2 ms by b: 1 times as long. Its rounds are all alike: no interval.",
+        "No difference is shown: both take the same time.",
+    ]
+
+
+def test_a_difference_of_a_millionth_is_one() -> None:
+    """1.000001 ms against 1 ms is 1e-6 ms."""
+    found = difference(
+        summed("a", [1.0], framework_ms=[1.0]), summed("b", [1.000001], framework_ms=[1.000001])
+    )
+    assert found.difference_ms == pytest.approx(1e-6) == found.rows[0].difference_ms
+
+
+def test_one_layer_that_is_all_of_it_has_nothing_against_it() -> None:
+    """Its 0.2 ms are the run's 0.2 ms but for rounding, and the other layer is the same: there is no other way."""
+    first, other = 0.1 + 0.2, 0.3 + 0.2 + 0.1
+    left = summed("a", [first], [0.1 + 0.2 + 0.3], framework_ms=[0.9])
+    right = summed("b", [first + 0.2], [other], framework_ms=[1.1])
+    found = difference(left, right)
+    assert [row.difference_ms for row in found.rows] == pytest.approx([0.2, 0.0, 0.0])
+    assert sentences(found)[1] == (
+        "Most of it: c0 (convolution), 1.67 times as long, +0.2 ms (100% of the difference)."
     )
 
 
