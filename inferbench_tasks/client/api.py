@@ -308,9 +308,16 @@ class InferBench:
         chosen = {key: value for key, value in (("level", level), ("trace", trace)) if value}
         return self._pages(f"/traces/{quote(run, safe='')}/spans", limit, name=name, **chosen)
 
-    def flamegraph(self, run: str, *, levels: Sequence[str] = (), trace: str = "") -> Answer:
-        """Spans with the same way down from the request added up: ``frames``, outer ones first, with ``parent``."""
-        return self._get(f"/traces/{quote(run, safe='')}/flamegraph", level=list(levels), trace=trace)
+    def flamegraph(
+        self, run: str, *, levels: Sequence[str] = (), trace: str = "", part: str = "measured"
+    ) -> Answer:
+        """Spans with the same way down from the request added up: ``frames``, outer ones first, with ``parent``.
+
+        ``part`` of a training: its ``measured`` steps, its ``warmup``, or its ``last``, smaller ones.
+        """
+        return self._get(
+            f"/traces/{quote(run, safe='')}/flamegraph", level=list(levels), trace=trace, part=part
+        )
 
     def compare_traces(self, left: str, right: str) -> Answer:
         """What makes the difference between two traced runs: rows that add up to it, in ms, and sentences."""

@@ -6,8 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from inferbench_tasks.tracing.spans import PART
 
 Ints = NDArray[np.int64]
 
@@ -16,10 +20,12 @@ Ints = NDArray[np.int64]
 class Columns:
     """``trace``, ``level``, ``name``, ``type``: places in the lists of the same name in the plural.
 
+    ``parts``: which part of its load each of ``traces`` says that it is (``spans.PART``), "" of one that says none.
     ``parent``: the row of the span that it lies in, -1 of one that lies in none. ``start_ns``: Unix time.
     """
 
     traces: list[str]
+    parts: list[str]
     levels: list[str]
     names: list[str]
     types: list[str]
@@ -60,9 +66,19 @@ def columns_of(table: pa.Table) -> Columns:
     type_, types = _coded(table["type"])
     number, parent = _plain(table["number"]), _plain(table["parent"])
     return Columns(
-        traces, levels, names, types, trace, number, _rows_of(trace, number, parent), level, name, type_,
-        _plain(table["start_ns"]), _plain(table["duration_ns"]),
+        traces, _parts(table, traces), levels, names, types,
+        trace, number, _rows_of(trace, number, parent), level, name, type_, _plain(table["start_ns"]),
+        _plain(table["duration_ns"]),
     )  # fmt: skip
+
+
+def attribute_of_requests(table: pa.Table, name: str) -> dict[str, str]:
+    """What the requests of a stored table say of themselves under that name, by trace; "" of one that says none."""
+    roots = table.select(["trace_id", "parent", "level", "attributes"]).filter(pc.less(table["parent"], 0))
+    roots = roots.filter(pc.equal(roots["level"].cast(pa.string()), "application"))
+    texts = roots["attributes"].cast(pa.string()).to_pylist()
+    told = (str(orjson.loads(text).get(name, "")) if text else "" for text in texts)
+    return dict(zip(roots["trace_id"].cast(pa.string()).to_pylist(), told, strict=True))
 
 
 def depths(parent: Ints) -> Ints:
@@ -74,6 +90,11 @@ def depths(parent: Ints) -> Ints:
         depth = depth + depth[up]
         up = up[up]
     return depth[:-1]
+
+
+def _parts(table: pa.Table, traces: list[str]) -> list[str]:
+    told = attribute_of_requests(table, PART)
+    return [told.get(trace, "") for trace in traces]
 
 
 def _rows_of(trace: Ints, number: Ints, parent: Ints) -> Ints:

@@ -5,6 +5,7 @@ After B. Gregg, "The Flame Graph", CACM 59(6), 2016; what lies in a frame stands
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -12,21 +13,32 @@ import numpy as np
 
 from inferbench_tasks.tracing.columns import Columns, depths
 from inferbench_tasks.tracing.own_times import own_times, unnumbered
+from inferbench_tasks.tracing.spans import MEASURED, Part
 
 #: So many frames are told, the longest; and of so many spans within each other the outer ones.
 MOST_FRAMES, MOST_DEEP = 5_000, 200
 
 
-def flame_graph(columns: Columns, levels: Collection[str] | None = None, trace: str = "") -> dict[str, Any]:
+def flame_graph(
+    columns: Columns, levels: Collection[str] | None = None, trace: str = "", part: Part = MEASURED
+) -> dict[str, Any]:
     """``frames``, outer ones before those in them: ``parent`` (a frame's place, -1 of none), ``spans`` (how many),
     ``total_ns``, and ``self_ns``: the part of it in which nothing ran that lies in it, see ``own_times``.
 
-    ``levels``: only spans of these, None: of all. ``trace``: of this request alone. ``spans``: of how many;
-    ``left_out``: of how many not, for ``MOST_DEEP`` and ``MOST_FRAMES``.
+    ``levels``: only spans of these, None: of all. ``trace``: of this request alone, else of those of ``part`` (a
+    request that says none is a measured one): warm-up takes longer, and is in no sum with what was measured.
+    ``apart``: how many requests are of each other part. ``spans``: of how many; ``left_out``: of how many not, for
+    ``MOST_DEEP`` and ``MOST_FRAMES``.
     """
     kept, above = columns.within(levels)
+    apart: Counter[str] = Counter()
     if trace:
         kept = kept & (columns.trace == (columns.traces.index(trace) if trace in columns.traces else -1))
+    else:
+        parts = [of or MEASURED for of in columns.parts]
+        apart.update(of for of in parts if of != part)
+        if apart:
+            kept = kept & np.array([of == part for of in parts], dtype=bool)[columns.trace]
     own_ns = own_times(columns.start_ns, columns.duration_ns, np.where(kept, above, -1))
     frames: list[dict[str, Any]] = []
     names, name = unnumbered(columns)
@@ -71,7 +83,14 @@ def flame_graph(columns: Columns, levels: Collection[str] | None = None, trace: 
     frames = _longest(frames)
     told = sum(frame["spans"] for frame in frames)
     requests = len(np.unique(columns.trace[chosen])) if len(chosen) else 0
-    return {"requests": requests, "spans": told, "left_out": len(chosen) - told, "frames": frames}
+    return {
+        "part": "" if trace else part,
+        "apart": dict(apart),
+        "requests": requests,
+        "spans": told,
+        "left_out": len(chosen) - told,
+        "frames": frames,
+    }
 
 
 def _longest(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from inferbench_tasks.tracing.columns import attribute_of_requests
 from inferbench_tasks.tracing.spans import INSTRUMENTED, Span
 
 
@@ -22,14 +22,16 @@ class OneLevel:
     others: int
 
 
-def one_level(table: pa.Table, library: bool) -> OneLevel:
+def one_level(table: pa.Table, library: bool, trace: str = "") -> OneLevel:
     """Of a stored trace the requests with the instruments of the library level, or those without.
 
     What costs more takes longer: times of both are never added up. A trace whose requests are all alike is all there.
+    ``trace``: this request alone, with whichever instruments it was asked.
     """
-    roots = table.filter(pc.less(table["parent"], 0))
-    of = zip(roots["trace_id"].cast(pa.string()).to_pylist(), _told(roots["attributes"]), strict=True)
-    levels = dict(of)
+    levels = attribute_of_requests(table, INSTRUMENTED)
+    if trace:
+        own = table.filter(pc.equal(table["trace_id"].cast(pa.string()), trace))
+        return OneLevel(own, levels.get(trace, "") if len(set(levels.values())) > 1 else "", 0)
     deep = [trace for trace, level in levels.items() if level == "library"]
     if not deep or len(deep) == len(levels):
         return OneLevel(table, "", 0)
@@ -37,12 +39,6 @@ def one_level(table: pa.Table, library: bool) -> OneLevel:
     kept = table.filter(inside if library else pc.invert(inside))
     left = {level for trace, level in levels.items() if (level == "library") == library}
     return OneLevel(kept, "library" if library else min(left), table.num_rows - kept.num_rows)
-
-
-def _told(attributes: pa.ChunkedArray) -> list[str]:
-    """The level that each request says; "" of one that says none."""
-    texts = attributes.cast(pa.string()).to_pylist()
-    return [str(json.loads(text).get(INSTRUMENTED, "")) if text else "" for text in texts]
 
 
 def without_deeper(spans: Iterable[Span]) -> Iterator[Span]:

@@ -21,6 +21,11 @@ USUAL_DEEPEST: Level = "layer"
 #: The attribute of a request that says which level was the deepest whose instruments were on while it was asked; there
 #: only in traces with requests of several: layers' times are of those without instruments below them.
 INSTRUMENTED = "instrumented"
+#: The attribute of a request that says which part of its load it is, there only where a trace has several: of a
+#: training warm-up steps and the last, smaller ones are traced as well. What is added up is of one part.
+PART = "part"
+Part = Literal["measured", "warmup", "last"]
+MEASURED: Part = "measured"
 #: Of a span that another tool told of, whose levels are not ours.
 AnyLevel = Level | Literal["foreign"]
 

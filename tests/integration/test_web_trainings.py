@@ -23,7 +23,7 @@ from inferbench_tasks.training import step_spans, steps
 from inferbench_tasks.training.diagnosis import verified
 from inferbench_tasks.training.diagnosis.verified import Verified
 from tests.schedulers import device
-from tests.unit.training.epochs import JOB, answer
+from tests.unit.training.epochs import JOB, MS, STEP_MS, answer
 from tests.unit.training.fleet.test_rows import result as on_device
 from tests.unit.training.report.results import view
 from tests.unit.training.scaling.made import result as scaling_result
@@ -118,6 +118,14 @@ def test_its_steps_are_traces_by_rest_and_by_command(
     asked: dict[str, str] = {"level": "framework", "name": "forward", "limit": "5"}
     items = http.get(f"/inferbench/api/traces/{run}/spans", params=asked).json()["items"]
     assert [(span["name"], span["duration_ns"]) for span in items] == [("forward", 5_000_000)] * 5
+    graph = http.get(f"/inferbench/api/traces/{run}/flamegraph").json()
+    # Three rounds of 2 steps of warm-up, 20 measured and one smaller; a step is all ranks'.
+    assert (graph["requests"], graph["apart"]) == (60, {"warmup": 6, "last": 3})
+    first = graph["frames"][0]
+    assert (first["name"], first["spans"], first["total_ns"]) == ("step", 60, 60 * STEP_MS * MS)
+    asked = {"part": "warmup"}
+    warmup = http.get(f"/inferbench/api/traces/{run}/flamegraph", params=asked).json()
+    assert (warmup["requests"], warmup["apart"]) == (6, {"measured": 60, "last": 3})
     monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
     listed = json.loads(CliRunner().invoke(trace_app, ["list", "-o", "json"]).stdout)
     assert {(row["run"], row["origin"]) for row in listed} == {(of, "training") for of in trainings.values()}

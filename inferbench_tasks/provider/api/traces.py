@@ -22,7 +22,7 @@ from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.flame import flame_graph
 from inferbench_tasks.tracing.profiled import OneLevel, one_level
 from inferbench_tasks.tracing.queries import spans_like
-from inferbench_tasks.tracing.spans import AnyLevel
+from inferbench_tasks.tracing.spans import MEASURED, AnyLevel, Part
 from inferbench_tasks.tracing.stored import find_imported
 from inferbench_tasks.tracing.timeline import timeline as drawn
 
@@ -114,15 +114,21 @@ def flamegraph(
         list[AnyLevel], Query(max_length=20, description="Of these alone; of all if none.")
     ] = [],  # noqa: B006
     trace: Trace = "",
+    part: Annotated[
+        Part,
+        Query(description="Of a training: of its measured steps, its warm-up, or its last, smaller ones."),
+    ] = MEASURED,
     format: Format = None,
 ) -> Response:
     """``frames``, outer ones first: ``parent`` (place of the one around it, else -1), spans, total and own ns.
+    ``apart`` says how many requests are of other parts than ``part``.
 
     Requests with the instruments of the library level are added up only with each other, and only if it is among
-    ``level``: ``instrumented`` says which these are, ``others`` how many spans are of other requests.
+    ``level``: ``instrumented`` says which these are, ``others`` how many spans are of other requests. One request, by
+    ``trace``, is there with whichever instruments it was asked.
     """
-    alike = one_level(_found(db, run).table(), "library" in level)
-    found = flame_graph(columns_of(alike.table), level or None, trace) | _instruments(alike)
+    alike = one_level(_found(db, run).table(), "library" in level, trace)
+    found = flame_graph(columns_of(alike.table), level or None, trace, part) | _instruments(alike)
     return table(request, format, found["frames"], found, name="flamegraph")
 
 
@@ -131,7 +137,7 @@ def timeline(run: str, db: Store, level: Deepest = "layer", trace: Trace = "") -
     """At most 200,000 spans, of whole requests; ``left_out`` says how many more there are. ``instrumented`` says with
     which instruments these requests were asked, ``others`` how many spans are of requests with other ones.
     """
-    alike = one_level(_found(db, run).table(), level == "library")
+    alike = one_level(_found(db, run).table(), level == "library", trace)
     found = drawn(columns_of(alike.table), trace) | _instruments(alike)
     content = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(content, media_type="application/json")

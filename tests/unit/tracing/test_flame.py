@@ -111,6 +111,43 @@ def test_steps_of_a_training_are_one_frame() -> None:
     ]
 
 
+def parted(*parts_ns: tuple[str, int]) -> list[Span]:
+    """A step of each of these parts that takes so many ns, with a phase of half of it."""
+    spans = []
+    for at, (part, ns) in enumerate(parts_ns):
+        trace, start_ns = f"{at:032x}", 10_000 * at
+        spans.append(Span(trace, 0, -1, "application", f"step {at}", start_ns, ns, attributes={"part": part}))
+        spans.append(Span(trace, 1, 0, "framework", "forward", start_ns, ns // 2))
+    return spans
+
+
+def test_warm_up_is_never_added_to_what_was_measured() -> None:
+    """Two measured steps of 100 and 140 ns are 240, not 5,260 with a warm-up of 5,000 and a smaller one of 20; each
+    part is there alone, and a step alone whatever part it is of.
+    """
+    columns = columns_of(
+        table_of(parted(("warmup", 5_000), ("measured", 100), ("measured", 140), ("last", 20)))
+    )
+    found = flame_graph(columns)
+    assert rows(found) == [(-1, "step", 2, 240, 120), (0, "forward", 2, 120, 120)]
+    assert (found["part"], found["apart"]) == ("measured", {"warmup": 1, "last": 1})
+    assert (found["requests"], found["spans"], found["left_out"]) == (2, 4, 0)
+    warmup = flame_graph(columns, part="warmup")
+    assert rows(warmup)[0] == (-1, "step", 1, 5_000, 2_500)
+    assert warmup["apart"] == {"measured": 2, "last": 1}
+    alone = flame_graph(columns, trace=f"{3:032x}")
+    assert rows(alone)[0] == (-1, "step", 1, 20, 10) and alone["apart"] == {}
+    assert timeline(columns)["parts"] == ["warmup", "measured", "measured", "last"]
+
+
+def test_requests_that_say_no_part_are_measured_ones() -> None:
+    """Requests of a served model, whose warm-up is not traced, and an attribute of that name of another tool."""
+    served = flame_graph(columns_of(table_of(request(1, 300))))
+    assert (served["requests"], served["apart"]) == (1, {})
+    foreign = [Span("a" * 32, 0, -1, "foreign", "op", 0, 5, attributes={"part": "warmup"})]
+    assert flame_graph(columns_of(table_of(foreign)))["spans"] == 1
+
+
 def test_what_reaches_beyond_a_span_is_not_taken_off_it() -> None:
     """Of 10 ns 4 are left: one from 2 to 6 and one from 5 to 8 share one; one from 20 on has none of it."""
     start, length = np.array([0, 2, 5, 20]), np.array([10, 4, 3, 9])
@@ -148,6 +185,8 @@ def test_a_timeline_has_every_span_once(monkeypatch: pytest.MonkeyPatch) -> None
         for at in range(len(spans))
     ]
     assert again == spans and told["left_out"] == 0
+    # Of a request 100 ns are its own, of its server 100, of a run 300 and 490, of layers all.
+    assert of["own_ns"] == [100, 100, 300, 300, 200, 100, 100, 490, 310]
     monkeypatch.setattr(timelines, "MOST_SPANS", 8)
     told = timeline(columns_of(table_of(spans)))
     assert (told["spans"], told["left_out"], len(told["columns"]["name"])) == (9, 4, 5)

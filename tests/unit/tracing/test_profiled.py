@@ -29,6 +29,15 @@ def test_requests_of_two_levels_are_never_added_up() -> None:
     assert timeline(columns_of(deep.table))["requests"] == ["b" * 32]
 
 
+def test_one_request_is_there_whatever_its_instruments() -> None:
+    """Asked for by its trace it is never empty: with the library level's instruments or without."""
+    for library in (False, True):
+        for trace, spans, level in (("a" * 32, 2, "layer"), ("b" * 32, 3, "library")):
+            found = one_level(table_of(SPANS), library, trace)
+            assert (found.table.num_rows, found.instrumented, found.others) == (spans, level, 0)
+    assert one_level(table_of(SPANS), False, "c" * 32).table.num_rows == 0
+
+
 def test_requests_that_are_all_alike_are_all_there() -> None:
     """A trace without that level, one of nothing else, and none."""
     for spans in (SPANS[:2], SPANS[2:], []):
