@@ -21,6 +21,27 @@ NASTY = "<img src=x onerror=alert(1)>/attention"
 _START_NS = 1_790_000_000_000_000_000
 
 
+def steps() -> Iterator[Span]:
+    """Two steps of a warm-up of 5 ms, three measured ones of 2 ms, a last one of 1 ms; in each a phase of 0 ns."""
+    for at, (part, ns) in enumerate(
+        [("warmup", 5_000_000)] * 2 + [("measured", 2_000_000)] * 3 + [("last", 1_000_000)]
+    ):
+        trace, start_ns = f"{at + 1:032x}", _START_NS + at * 10_000_000
+        yield Span(trace, 0, -1, "application", f"step {at}", start_ns, ns, attributes={"part": part})
+        yield Span(trace, 1, 0, "model", "rank 0", start_ns, ns)
+        yield Span(trace, 2, 1, "framework", "nothing", start_ns, 0)
+
+
+def instrumented() -> Iterator[Span]:
+    """A request of 1 ms without the instruments of the library level, and of 3 ms with them."""
+    for at, (level, ns) in enumerate((("layer", 1_000_000), ("library", 3_000_000))):
+        trace, start_ns = f"{at + 1:032x}", _START_NS + at * 10_000_000
+        yield Span(trace, 0, -1, "application", "request", start_ns, ns, attributes={"instrumented": level})
+        yield Span(trace, 1, 0, "layer", "conv", start_ns, ns // 2, "Conv")
+        if level == "library":
+            yield Span(trace, 2, 1, "library", "jit", start_ns, ns // 4, "convolution")
+
+
 def requests(count: int, layers: int, slower: float = 1.0) -> Iterator[Span]:
     """Requests one behind the other, each with a server, an inference, a run of the runtime and its layers."""
     for at in range(count):

@@ -16,7 +16,7 @@ from tests.e2e.made_traces import LAYERS, NASTY, REQUESTS, SPANS
 from tests.e2e.page_site import Site, served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = [
     pytest.mark.integration,
@@ -37,6 +37,8 @@ COUNTED = """async () => {
 def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     """Two traced runs, one whose trace failed, an imported trace."""
     made_traces.seed(perfdb, tmp_path)
+    made_traces.store(perfdb, tmp_path, "traced-steps", made_traces.steps(), 18)
+    made_traces.store(perfdb, tmp_path, "traced-instrumented", made_traces.instrumented(), 5)
     with served(perfdb, tmp_path) as site:
         yield site
 
@@ -119,6 +121,60 @@ def test_a_timeline_by_keys_alone(page: Page, site: Site) -> None:
     page.keyboard.press("Escape")
     assert page.evaluate("timeline.view[1] - timeline.view[0]") > 40_000_000 * (REQUESTS - 1)
     assert page.get_by_role("region", name="The chosen span").inner_text().startswith("No span is chosen")
+
+
+def test_a_training_s_flame_graph_is_of_its_measured_steps(page: Page, site: Site) -> None:
+    """Three steps of 2 ms are 6 ms, and how many others there are is said; each part is shown when it is chosen; a span
+    of 0 ns has a share of 0%.
+    """
+    opened(page, site, "trace/traced-steps")
+    told = page.locator("#flame-told")
+    told.get_by_text("9 spans of 3 requests in 3 frames; not among them: 2 warm-up").wait_for()
+    assert "1 last, smaller request." in told.inner_text()
+    assert page.evaluate("flame.told(0)").startswith("application: step, 6 ms in 3 spans (100%)")
+    assert page.evaluate("flame.told(2)") == "framework: nothing, 0 ms in 3 spans (0%), of its own 0 ms"
+    assert page.locator("#request-told").inner_text() == "of 6, 5 ms, warm-up"
+    page.locator("#part").select_option("warmup")
+    told.get_by_text("6 spans of 2 requests in 3 frames; not among them: 3 measured requests").wait_for()
+    assert page.evaluate("flame.told(0)").startswith("application: step, 10 ms in 2 spans (100%)")
+    for level in ("application", "model"):
+        page.get_by_label(level, exact=True).uncheck()
+    told.get_by_text("2 spans of 2 requests in 1 frames").wait_for()
+    # Of nothing there is no share.
+    assert page.evaluate("flame.told(0)") == "framework: nothing, 0 ms in 2 spans, of its own 0 ms"
+    opened(page, site, "trace/traced-quick")
+    assert not page.locator("#part").is_visible()
+
+
+def test_of_two_answers_the_one_that_was_asked_for_last_is_shown(page: Page, site: Site) -> None:
+    """The level library ticked and unticked again while its spans are on their way: those without it stay, also when
+    the others come.
+    """
+    late: list[Route] = []
+
+    def held(route: Route) -> None:
+        if "level=library" in route.request.url:
+            late.append(route)
+        else:
+            route.continue_()
+
+    opened(page, site, "trace/traced-instrumented")
+    assert page.locator("#request-told").inner_text() == "of 1, 1 ms"
+    page.route("**/timeline*", held)
+    page.get_by_label("library", exact=True).check()
+    page.wait_for_function("'timeline' in asked")
+    page.get_by_label("library", exact=True).uncheck()
+    told = page.locator("#flame-told")
+    told.get_by_text("2 spans of 1 request in 2 frames; asked with the instruments of level layer").wait_for()
+    for route in late:
+        route.continue_()
+    page.unroute("**/timeline*")
+    page.wait_for_timeout(300)
+    assert page.locator("#request-told").inner_text() == "of 1, 1 ms"
+    assert "can't be shown" not in page.locator("#timeline-told").inner_text()
+    page.get_by_label("library", exact=True).check()
+    told.get_by_text("3 spans of 1 request in 3 frames").wait_for()
+    assert page.locator("#request-told").inner_text() == "of 1, 3 ms"
 
 
 def test_two_traces_side_by_side(page: Page, site: Site) -> None:

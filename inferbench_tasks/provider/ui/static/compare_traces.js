@@ -22,7 +22,7 @@ function begin() {
     const field = side.place.querySelector("input"), at = Math.min(Math.max(Number(field.value) - 1 || 0, 0), side.spans.begins.length - 1);
     field.value = at + 1;
     side.begun = side.picture.data.origin = side.spans.begins[at];
-    side.told("request", `of ${count(side.spans.begins.length)}, ${figure(ms(side.spans.ends[at] - side.begun))} ms${side.spans.lacking(side.place.dataset.noun)}`);
+    side.told("request", `of ${count(side.spans.begins.length)}, ${figure(ms(side.spans.ends[at] - side.begun))} ms${side.spans.partOf(at)}${side.spans.lacking(side.place.dataset.noun)}`);
     longest = Math.max(longest, side.spans.ends[at] - side.begun);
   }
   for (const side of sides) side.picture.look(side.begun - 0.01 * longest, side.begun + 1.02 * longest, true);

@@ -1,8 +1,10 @@
 "use strict";
 
 // A trace's columns, as the API sends them, as boxes: a group of rows for each level, colours by operator.
-const LEVELS = ["application", "model", "framework", "layer", "library", "hardware", "foreign"];
+const LEVELS = ["application", "model", "framework", "layer", "library", "foreign"];
 const MOST_LANES = 200;
+// A training's steps that are not measured ones.
+const PARTS = { warmup: "warm-up", last: "last, smaller" };
 const OF_LEVELS = { application: 8, model: 0, framework: 6 };
 
 const ms = (ns) => ns / 1e6;
@@ -10,22 +12,20 @@ const figure = (value) => Math.abs(value) >= 100 || value === 0 ? value.toFixed(
 const axisMs = (ns, step) => { const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(ms(step)) + 1e-9))); return `${ms(ns).toFixed(digits)} ms`; };
 const count = (number) => number.toLocaleString("en");
 
-async function answered(path) {
-  const answer = await fetch(path, { credentials: "same-origin" }), body = await answer.json();
+async function answered(path, signal) {
+  const answer = await fetch(path, { credentials: "same-origin", signal }), body = await answer.json();
   if (!answer.ok) throw new Error(Array.isArray(body.detail) ? body.detail.map((of) => of.msg).join("; ") : body.detail);
   return body;
 }
 
 class Spans {
   constructor(body) {
-    const { columns } = body, length = columns.name.length, levels = body.levels, to = new Float64Array(length), own = Float64Array.from(columns.duration_ns);
+    const { columns } = body, length = columns.name.length, levels = body.levels, to = new Float64Array(length);
     for (let at = 0; at < length; at++) to[at] = columns.start_ns[at] + columns.duration_ns[at];
-    const order = Uint32Array.from({ length }, (_, at) => at).sort((a, b) => columns.start_ns[a] - columns.start_ns[b] || columns.duration_ns[b] - columns.duration_ns[a]), ended = new Float64Array(length).fill(-Infinity);
-    // A span's own time is what none in it has: what several of these share counts once, what is beyond the span not at all.
-    for (const at of order) { const up = columns.parent[at]; if (up < 0) continue; const begun = Math.max(columns.start_ns[at], columns.start_ns[up], ended[up]), end = Math.min(to[at], to[up]); if (end > begun) own[up] -= end - begun; ended[up] = Math.max(ended[up], end); }
+    const order = Uint32Array.from({ length }, (_, at) => at).sort((a, b) => columns.start_ns[a] - columns.start_ns[b] || columns.duration_ns[b] - columns.duration_ns[a]);
     const begins = new Float64Array(body.requests.length).fill(Infinity), ends = new Float64Array(body.requests.length).fill(-Infinity), roots = new Int32Array(body.requests.length).fill(-1);
     for (let at = 0; at < length; at++) { const request = columns.request[at]; if (columns.start_ns[at] < begins[request]) begins[request] = columns.start_ns[at]; if (to[at] > ends[request]) ends[request] = to[at]; if (columns.parent[at] < 0 && roots[request] < 0) roots[request] = at; }
-    Object.assign(this, { ...columns, body, length, to, own, order, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
+    Object.assign(this, { ...columns, body, length, to, order, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
     this.lanes = this.laid();
     this.times = this.timed();
     Object.assign(this, inked([this]));
@@ -37,6 +37,8 @@ class Spans {
     return `${left_out ? `; ${count(left_out)} of later ${noun}s are not drawn` : ""}${others ? `; of the ${noun}s with the instruments of level ${instrumented}: ${count(others)} spans of those with others are apart from these` : ""}`;
   }
 
+  // Which part of its training a step is, in words; nothing of a measured one.
+  partOf(request) { const part = this.body.parts[request]; return part in PARTS ? `, ${PARTS[part]}` : ""; }
   levelOf(at) { return this.body.levels[this.level[at]]; }
   nameOf(at) { return this.body.names[this.name[at]]; }
   typeOf(at) { return this.body.types[this.type[at]]; }
@@ -62,7 +64,7 @@ class Spans {
 
   timed() {
     const times = new Map();
-    for (let at = 0; at < this.length; at++) { const key = this.key(this.levelOf(at), this.typeOf(at), this.nameOf(at)); times.set(key, (times.get(key) || 0) + this.own[at]); }
+    for (let at = 0; at < this.length; at++) { const key = this.key(this.levelOf(at), this.typeOf(at), this.nameOf(at)); times.set(key, (times.get(key) || 0) + this.own_ns[at]); }
     return times;
   }
 
@@ -78,7 +80,7 @@ class Spans {
 
   told(at) {
     const type = this.typeOf(at), begun = ms(this.start_ns[at] - this.begins[this.request[at]]);
-    return `${this.levelOf(at)}: ${this.nameOf(at)}${type ? ` (${type})` : ""}, ${figure(ms(this.duration_ns[at]))} ms, of its own ${figure(ms(this.own[at]))} ms, ${figure(begun)} ms after its beginning`;
+    return `${this.levelOf(at)}: ${this.nameOf(at)}${type ? ` (${type})` : ""}, ${figure(ms(this.duration_ns[at]))} ms, of its own ${figure(ms(this.own_ns[at]))} ms, ${figure(begun)} ms after its beginning`;
   }
 
   legend(place) {
@@ -106,8 +108,8 @@ function flameBoxes(body, spans) {
   const frames = body.frames, length = frames.length, wide = Float64Array.from(frames, (frame) => Math.max(0, frame.total_ns)), inner = new Float64Array(length), from = new Float64Array(length), to = new Float64Array(length), used = new Float64Array(length + 1);
   for (let at = length - 1; at >= 0; at--) { wide[at] = Math.max(wide[at], inner[at]); if (frames[at].parent >= 0) inner[frames[at].parent] += wide[at]; }
   for (let at = 0; at < length; at++) { const up = frames[at].parent, slot = up < 0 ? length : up; from[at] = (up < 0 ? 0 : from[up]) + used[slot]; used[slot] += wide[at]; to[at] = from[at] + wide[at]; }
-  const deep = frames.reduce((most, frame) => Math.max(most, frame.depth + 1), 0), all = used[length] || 1;
-  const told = (at) => { const of = frames[at]; return `${of.level}: ${of.name}${of.type ? ` (${of.type})` : ""}, ${figure(ms(of.total_ns))} ms in ${count(of.spans)} ${of.spans === 1 ? "span" : "spans"} (${figure(100 * of.total_ns / all)}%), of its own ${figure(ms(of.self_ns))} ms`; };
+  const deep = frames.reduce((most, frame) => Math.max(most, frame.depth + 1), 0), all = used[length] || 1, share = (ns) => used[length] ? ` (${figure(100 * ns / all)}%)` : ""; // of nothing there is no share
+  const told = (at) => { const of = frames[at]; return `${of.level}: ${of.name}${of.type ? ` (${of.type})` : ""}, ${figure(ms(of.total_ns))} ms in ${count(of.spans)} ${of.spans === 1 ? "span" : "spans"}${share(of.total_ns)}, of its own ${figure(ms(of.self_ns))} ms`; };
   return { from, to, row: Int32Array.from(frames, (of) => of.depth), fill: Uint8Array.from(frames, (of) => spans.ink(of.level, of.type, of.name)), parent: Int32Array.from(frames, (of) => of.parent), heads: Array(deep).fill(""), whole: [0, all], origin: 0, flat: true, label: (at) => frames[at].name, told };
 }
 

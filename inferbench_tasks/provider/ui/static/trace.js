@@ -7,6 +7,21 @@ const told = (id, text) => { document.getElementById(id).textContent = text; };
 const noun = page.dataset.noun;
 let spans = null, flame = null, searched = 0;
 
+// The answer to the newest question of a kind; null of an older one, which may come later and must not be shown then.
+const asked = {};
+async function newest(kind, path) {
+  drop(kind);
+  const mine = asked[kind] = new AbortController();
+  try {
+    const body = await answered(path, mine.signal);
+    return asked[kind] === mine ? body : null;
+  } catch (problem) {
+    if (asked[kind] !== mine) return null;
+    throw problem;
+  }
+}
+function drop(kind) { asked[kind]?.abort(); delete asked[kind]; }
+
 function remember(changes) {
   for (const [name, value] of Object.entries(changes)) if (value === "") chosen.delete(name); else chosen.set(name, value);
   history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}`);
@@ -26,25 +41,31 @@ function goTo() {
   timeline.look(spans.begins[at] - edge, spans.ends[at] + edge);
   document.getElementById("earlier").disabled = at === 0;
   document.getElementById("later").disabled = at === spans.begins.length - 1;
-  told("request-told", `of ${count(spans.begins.length)}, ${figure(ms(spans.ends[at] - spans.begins[at]))} ms`);
+  told("request-told", `of ${count(spans.begins.length)}, ${figure(ms(spans.ends[at] - spans.begins[at]))} ms${spans.partOf(at)}`);
   remember({ request: at ? String(at + 1) : "" });
   if (document.getElementById("alone").checked) loadFlame();
 }
 
 // The requests with the instruments of the library level, or those without: times of both are never in one picture.
+// False where others were asked for meanwhile.
 async function read(deep) {
-  spans = new Spans(await answered(`${API}/timeline${deep ? "?level=library" : ""}`));
-  const { others } = spans.body, field = document.getElementById("request");
+  const body = await newest("timeline", `${API}/timeline${deep ? "?level=library" : ""}`);
+  if (!body) return false;
+  spans = new Spans(body);
+  const { others } = body, field = document.getElementById("request");
   told("timeline-told", `${count(spans.length)} spans${spans.lacking(noun)}${others ? `: ${deep ? "without" : "with"} the level library ticked these are shown` : ""}.`);
   field.max = spans.begins.length;
+  document.getElementById("parts").hidden = !body.parts.some((part) => part in PARTS);
   spans.legend(document.getElementById("legend"));
+  return true;
 }
 
 async function changeLevels() {
+  drop("timeline"); // what is on its way is of levels that were ticked before
   const { others, instrumented } = spans.body, deep = levels().includes("library");
   if (!others || deep === (instrumented === "library")) { showLevels(); return; }
   try {
-    await read(deep);
+    if (!await read(deep)) return;
   } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); return; }
   timeline.marked = null;
   showLevels();
@@ -63,23 +84,27 @@ function showLevels() {
 }
 
 async function loadFlame() {
-  const alone = document.getElementById("alone").checked, query = new URLSearchParams(), shown = levels(), mine = loadFlame.last = {};
-  if (alone) query.set("trace", spans.body.requests[request()]);
-  if (shown.length < spans.present.length || spans.body.others) for (const level of shown.length ? shown : ["none"]) query.append("level", level);
-  remember({ alone: alone ? "1" : "" });
+  const alone = document.getElementById("alone").checked, part = document.getElementById("part"), query = new URLSearchParams(), shown = levels();
+  part.disabled = alone;
+  if (alone) query.set("trace", spans.body.requests[request()]); else if (part.value) query.set("part", part.value);
+  if (shown.length < spans.present.length || spans.body.others) for (const level of shown) query.append("level", level);
+  remember({ alone: alone ? "1" : "", part: part.value });
+  drop("flame");
   try {
-    const body = shown.length ? await answered(`${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, others: 0 };
-    if (loadFlame.last !== mine) return;
+    const body = shown.length ? await newest("flame", `${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, others: 0, apart: {} };
+    if (!body) return;
+    const apart = Object.entries(body.apart).map(([of, steps]) => `${count(steps)} ${PARTS[of] ?? of} ${noun}${steps === 1 ? "" : "s"}`);
     flame = flameBoxes(body, spans);
     flames.chosen = -1;
     flames.set(flame);
     flames.look(...flame.whole);
     told("frame", "");
-    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}${body.others ? `; asked with the instruments of level ${body.instrumented}` : ""}.`);
+    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}${body.others ? `; asked with the instruments of level ${body.instrumented}` : ""}${apart.length ? `; not among them: ${apart.join(", ")}` : ""}.`);
   } catch (problem) { told("flame-told", `The flame graph can't be shown: ${problem.message}`); }
 }
 
 async function showSpan(at) {
+  drop("span");
   const place = document.getElementById("span");
   if (at < 0) { place.replaceChildren(element("p", "No span is chosen: click one, or go through them with the arrow keys.", { class: "soft" })); return; }
   const facts = element("dl", null, { class: "facts" }), type = spans.typeOf(at), own = spans.request[at], fact = (name, value) => { const cell = element("dd", null); cell.append(value); facts.append(element("dt", name), cell); };
@@ -87,14 +112,14 @@ async function showSpan(at) {
   fact("level", spans.levelOf(at) + (type ? `, ${type}` : ""));
   fact(noun, count(own + 1));
   fact("begins after", `${figure(ms(spans.start_ns[at] - spans.begins[own]))} ms`);
-  fact("takes", `${figure(ms(spans.duration_ns[at]))} ms${whole ? `, ${figure(100 * spans.duration_ns[at] / whole)}% of the ${noun}` : ""}`);
-  fact("of its own", `${figure(ms(spans.own[at]))} ms`);
+  fact("takes", `${figure(ms(spans.duration_ns[at]))} ms${whole > 0 ? `, ${figure(100 * spans.duration_ns[at] / whole)}% of the ${noun}` : ""}`);
+  fact("of its own", `${figure(ms(spans.own_ns[at]))} ms`);
   if (up >= 0) { const button = element("button", spans.nameOf(up), { type: "button", class: "plain" }); button.addEventListener("click", () => timeline.pick(up)); fact("lies in", button); }
   place.replaceChildren(element("h3", spans.nameOf(at)), facts);
-  const mine = showSpan.last = {};
   try {
-    const query = new URLSearchParams({ trace: spans.body.requests[own], span: spans.number[at] }), { items: [item] } = await answered(`${API}/spans?${query}`);
-    if (showSpan.last !== mine) return;
+    const query = new URLSearchParams({ trace: spans.body.requests[own], span: spans.number[at] }), answer = await newest("span", `${API}/spans?${query}`);
+    if (!answer) return;
+    const [item] = answer.items;
     fact("span id", item.span_id);
     for (const [name, value] of Object.entries(item.attributes)) fact(name, typeof value === "object" ? JSON.stringify(value) : String(value));
   } catch (problem) { fact("attributes", `can't be shown: ${problem.message}`); }
@@ -114,12 +139,12 @@ function placeOf(own, number) {
 }
 
 async function search(more = false) {
-  const name = document.getElementById("name").value, level = document.getElementById("level").value, query = new URLSearchParams({ name, limit: 50, offset: more ? searched : 0 }), body = document.querySelector("#found tbody"), mine = search.last = {};
+  const name = document.getElementById("name").value, level = document.getElementById("level").value, query = new URLSearchParams({ name, limit: 50, offset: more ? searched : 0 }), body = document.querySelector("#found tbody");
   if (level) query.set("level", level);
   remember({ name, level });
   try {
-    const answer = await answered(`${API}/spans?${query}`);
-    if (search.last !== mine) return;
+    const answer = await newest("search", `${API}/spans?${query}`);
+    if (!answer) return;
     if (!more) { body.replaceChildren(); searched = 0; }
     body.append(...answer.items.map(row));
     searched += answer.items.length;
@@ -134,13 +159,14 @@ async function search(more = false) {
 async function loadTrace() {
   const given = chosen.get("levels")?.split(",");
   try {
-    await read(given?.includes("library"));
+    if (!await read(given?.includes("library"))) return;
   } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
   if (!spans.length) { told("timeline-told", "It has no spans."); page.removeAttribute("aria-busy"); return; }
   if (spans.body.others) document.querySelector("input[name=shown][value=library]").checked = false;
   if (given) for (const box of document.querySelectorAll("input[name=shown]")) box.checked = given.includes(box.value);
   document.getElementById("request").value = chosen.get("request") || 1;
   document.getElementById("alone").checked = chosen.get("alone") === "1";
+  document.getElementById("part").value = chosen.get("part") in PARTS ? chosen.get("part") : "";
   document.getElementById("name").value = chosen.get("name") || "";
   document.getElementById("level").value = chosen.get("level") || "";
   showLevels();
@@ -153,7 +179,7 @@ async function loadTrace() {
 document.getElementById("request").addEventListener("change", goTo);
 for (const [id, step] of [["earlier", -1], ["later", 1]]) document.getElementById(id).addEventListener("click", () => { document.getElementById("request").value = request() + 1 + step; goTo(); });
 for (const box of document.querySelectorAll("input[name=shown]")) box.addEventListener("change", changeLevels);
-document.getElementById("alone").addEventListener("change", loadFlame);
+for (const id of ["alone", "part"]) document.getElementById(id).addEventListener("change", loadFlame);
 document.getElementById("search").addEventListener("submit", (event) => { event.preventDefault(); search(); });
 document.getElementById("more").addEventListener("click", () => search(true));
 addEventListener("DOMContentLoaded", loadTrace);
