@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
 from inferbench_tasks.tracing.spans import LEVELS, Span, spans_of
 
@@ -54,5 +55,5 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
             "cat": span.type or span.level,
             "ts": (span.start_ns - first_ns) / 1e3,
             "dur": span.duration_ns / 1e3,
-            "args": {"trace_id": span.trace_id, "span_id": span.span_id, **span.attributes},
+            "args": {"trace_id": span.trace_id, "span_id": span.span_id, **fitting(span.attributes)},
         }

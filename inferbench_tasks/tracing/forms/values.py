@@ -10,6 +10,15 @@ Kind = Literal["bool", "int", "double", "string"]
 _INT64 = 2**63
 
 
+def fitting(value: Any) -> Any:
+    """A plain value as JSON of 64-bit integers has it: larger ones as text, also within lists and mappings."""
+    if isinstance(value, int):
+        return value if isinstance(value, bool) or -_INT64 <= value < _INT64 else str(value)
+    if isinstance(value, dict):
+        return {name: fitting(each) for name, each in value.items()}
+    return [fitting(each) for each in value] if isinstance(value, list) else value
+
+
 def typed(value: Any) -> tuple[Kind, Any]:
     """Its type, and what is written of it: text is JSON of what is no text itself, larger numbers too."""
     if isinstance(value, bool):

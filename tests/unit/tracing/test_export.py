@@ -114,7 +114,19 @@ def test_what_otlp_has_no_number_for_is_said(tmp_path: Path) -> None:
     assert f'"stringValue":"{2**70}"'.encode() in (tmp_path / "x.otlp.json").read_bytes()
     with pytest.raises(InputError, match="before 1970"):
         write(table_of([replace(big, start_ns=-5)]), tmp_path / "y.otlp.pb", {})
-    assert {path.name for path in tmp_path.iterdir()} == {"x.otlp.pb", "x.otlp.json", "x.jaeger.json"}
+    within = replace(
+        big, attributes={"n": 2**70, "of": [-(2**70), {"m": 2**63}], "fits": 2**63 - 1, "yes": True}
+    )
+    write(table_of([within]), tmp_path / "x.json", {})
+    event = orjson.loads((tmp_path / "x.json").read_bytes())["traceEvents"][-1]
+    told = {name: event["args"][name] for name in within.attributes}
+    assert told == {"n": str(2**70), "of": [str(-(2**70)), {"m": str(2**63)}], "fits": 2**63 - 1, "yes": True}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "x.json",
+        "x.otlp.pb",
+        "x.otlp.json",
+        "x.jaeger.json",
+    }
 
 
 def test_jaeger_s_form(tmp_path: Path) -> None:

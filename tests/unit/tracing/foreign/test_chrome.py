@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,33 @@ def test_complete_events_lie_within_each_other_by_their_times(tmp_path: Path) ->
     assert (named["now"].start_ns, named["now"].duration_ns) == (1_700_000_000_000_123_500, 250)
     assert named["inner"].attributes["chrome"] == {"process": "7", "thread": "main", "category": "kernel"}
     assert named["inner"].attributes["shape"] == [1, 2]
+
+
+def test_whole_numbers_keep_all_of_their_digits(tmp_path: Path) -> None:
+    """2^70 + 1 is 1180591620717411303425 as text, not a rounded number, also in a list; two threads whose numbers
+    differ in the last digit alone are two; texts of as many digits, and fractions, stay what they are.
+    """
+    big, near = 2**70 + 1, 2**64 + 1
+    events = [
+        x(
+            "one",
+            1,
+            9,
+            tid=near,
+            args={"n": big, "of": [-big, 1.5], "text": f"a, {big}, b", "fits": 2**63 - 1},
+        ),
+        x("other", 2, 3, tid=near + 1, args={"fraction": 0.25}),
+    ]
+    spans, _ = read_back(tmp_path, json.dumps({"traceEvents": events}).encode())
+    one, other = spans
+    assert one.parent == other.parent == -1
+    assert one.attributes["chrome"]["thread"] == str(near)
+    told = {name: one.attributes[name] for name in ("n", "of", "text", "fits")}
+    assert told == {"n": str(big), "of": [str(-big), 1.5], "text": f"a, {big}, b", "fits": 2**63 - 1}
+    assert other.attributes["fraction"] == 0.25
+    for digits, words in ((b"1" * 5000, "no JSON"), (str(near).encode(), "beyond what 64 bits")):
+        with pytest.raises(InputError, match=words):
+            read_back(tmp_path, b'{"traceEvents": [{"ph": "X", "name": "x", "ts": %s, "dur": 1}]}' % digits)
 
 
 def test_pairs_of_begin_and_end(tmp_path: Path) -> None:
