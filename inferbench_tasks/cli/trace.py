@@ -181,17 +181,11 @@ def export(
 ) -> None:
     """Write the spans of a run, a training or an imported trace for another tool: the ending says which."""
     from inferbench_tasks.pipelines.traces import find_trace
-    from inferbench_tasks.tracing.export import FORMS, form_of, write
-    from inferbench_tasks.training.export import write as write_steps
-    from inferbench_tasks.training.result import TrainingResult
+    from inferbench_tasks.tracing.export import form_of, write
 
-    form = form_of(path)
+    form_of(path)
     with _open() as db:
         trace = find_trace(db, run)
-        if isinstance(trace.result, TrainingResult) and form is FORMS["perfetto"]:
-            # In Chrome's form each rank is a process of its own.
-            say(f"{write_steps(db, [trace.result], path):,} events written to {path}")
-            return
         count = write(trace.table(), path, trace.about)
     say(f"{count:,} spans written to {path}")
 

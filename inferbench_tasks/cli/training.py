@@ -102,7 +102,7 @@ def export_(
     with _open() as db:
         results = [result_of(db, run) for run in runs]
         count = export.write(db, results, file)
-    what = {"chrome": "event(s)", "jade": "row(s)"}.get(export.form_of(file), "step(s)")
+    what = {"chrome": "span(s)", "jade": "row(s)"}.get(export.form_of(file), "step(s)")
     say(f"{file}: {count} {what}")
 
 

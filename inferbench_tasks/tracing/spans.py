@@ -26,6 +26,8 @@ INSTRUMENTED = "instrumented"
 PART = "part"
 Part = Literal["measured", "warmup", "last"]
 MEASURED: Part = "measured"
+#: The attribute of a rank's step, within that of all ranks of a training.
+RANK = "rank"
 #: Of a span that another tool told of, whose levels are not ours.
 AnyLevel = Level | Literal["foreign"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.forms import chrome
+from inferbench_tasks.training import step_spans
 from inferbench_tasks.training.imported.rows import PHASES
 from inferbench_tasks.training.imported.table import COLUMNS
 from inferbench_tasks.training.result import TrainingResult
@@ -30,7 +30,7 @@ def form_of(path: Path) -> str:
 
 
 def write(db: PerfDB, results: Sequence[TrainingResult], path: Path) -> int:
-    """Write the file; how many lines, events or bytes it has is for people.
+    """Write the file; how many lines or spans it has is for people.
 
     InputError for another ending, several runs in a form that has one, or a run without what the form needs. The file
     is whole or not at all.
@@ -43,8 +43,7 @@ def write(db: PerfDB, results: Sequence[TrainingResult], path: Path) -> int:
         count = len(results)
     else:
         (result,) = results
-        rows = _steps(db, result)
-        content, count = _content(form, result, rows)
+        content, count = _timeline(db, result) if form == "chrome" else _raw(form, _steps(db, result))
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     partial.replace(path)
@@ -103,13 +102,15 @@ def _steps(db: PerfDB, result: TrainingResult) -> Any:
     return pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples)))
 
 
-def _content(form: str, result: TrainingResult, table: Any) -> tuple[bytes, int]:
+def _timeline(db: PerfDB, result: TrainingResult) -> tuple[bytes, int]:
+    """Chrome's form of its spans, the same as `inferbench trace export` and REST give; and how many spans."""
+    table = step_spans.table(db, result)
+    return chrome.content(table, step_spans.about(result)), table.num_rows
+
+
+def _raw(form: str, table: Any) -> tuple[bytes, int]:
     import pyarrow
 
-    if form == "chrome":
-        events = list(chrome_events(table.to_pylist()))
-        other = {"run": result.run_id, "verdict": str(result.verdict), "clock": "CLOCK_MONOTONIC of the host"}
-        return orjson.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}), len(events)
     sink = pyarrow.BufferOutputStream()
     if form == "csv":
         import pyarrow.csv
@@ -118,34 +119,3 @@ def _content(form: str, result: TrainingResult, table: Any) -> tuple[bytes, int]
     else:
         pyarrow.parquet.write_table(table, sink, compression="zstd")
     return sink.getvalue().to_pybytes(), table.num_rows
-
-
-def chrome_events(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Complete events of Chrome's trace format, times in microseconds: each rank a process, steps above their phases.
-
-    Only epochs of ``synchronised`` have stamps of their phases. CPU time and waits for a core stand in ``args``, ms.
-    """
-    ranks: set[int] = set()
-    for row in rows:
-        if row.get("timing", "synchronised") != "synchronised":
-            continue
-        rank = int(row["rank"])
-        if rank not in ranks:
-            ranks.add(rank)
-            yield {"ph": "M", "pid": rank, "name": "process_name", "args": {"name": f"rank {rank}"}}
-        about = {"round": row["round"], "part": row["part"], "samples": row["samples"]}
-        yield _event(rank, f"step {row['step']}", row["step_start_ns"], row["step_ns"], about)
-        for phase in (name.removesuffix("_start_ns") for name in row if name.endswith("_start_ns")):
-            if phase == "step" or row[f"{phase}_start_ns"] is None:
-                continue
-            clocks = {
-                f"{of}_ms": row[f"{phase}_{of}_ns"] / 1e6
-                for of in ("cpu", "wait", "own_cpu", "own_wait")
-                if row.get(f"{phase}_{of}_ns") is not None
-            }
-            yield _event(rank, phase, row[f"{phase}_start_ns"], row[f"{phase}_wall_ns"], clocks)
-
-
-def _event(rank: int, name: str, start_ns: int, length_ns: int, args: dict[str, Any]) -> dict[str, Any]:
-    times = {"ts": start_ns / 1e3, "dur": length_ns / 1e3}
-    return {"ph": "X", "pid": rank, "tid": 0, "name": name, "cat": "training", **times, "args": args}

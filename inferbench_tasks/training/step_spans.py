@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.tracing.spans import Span, table_of
+from inferbench_tasks.tracing.spans import PART, RANK, Span, table_of
 from inferbench_tasks.training.result import TrainingResult
 
 if TYPE_CHECKING:
@@ -39,14 +39,16 @@ def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> It
         start_ns = min(row["step_start_ns"] for row in of_ranks)
         end_ns = max(row["step_start_ns"] + row["step_ns"] for row in of_ranks)
         samples = sum(int(row["samples"]) for row in of_ranks)
-        about = {"round": round_, "part": of_ranks[0]["part"], "samples": samples}
+        about = {"round": round_, PART: of_ranks[0]["part"], "samples": samples}
         whole = start_ns + offset_ns, end_ns - start_ns
         yield Span(trace, 0, -1, "application", f"step {step}", *whole, attributes=about)
         number = 1
         for row in sorted(of_ranks, key=lambda of: int(of["rank"])):
             parent = number
             times = row["step_start_ns"] + offset_ns, row["step_ns"]
-            yield Span(trace, parent, 0, "model", f"rank {row['rank']}", *times)
+            yield Span(
+                trace, parent, 0, "model", f"rank {row['rank']}", *times, attributes={RANK: int(row["rank"])}
+            )
             number += 1
             for phase in (name.removesuffix("_start_ns") for name in row if name.endswith("_start_ns")):
                 if phase == "step" or row[f"{phase}_start_ns"] is None:

@@ -134,7 +134,13 @@ def test_its_steps_are_traces_by_rest_and_by_command(
         assert written.exit_code == 0, written.output
     (resource,) = json.loads((tmp_path / "steps.otlp.json").read_text())["resourceSpans"]
     assert len(resource["scopeSpans"][0]["spans"]) == 3 * 23 * 5
-    assert len(json.loads((tmp_path / "steps.json").read_text())["traceEvents"]) > 3 * 23 * 4
+    timeline = (tmp_path / "steps.json").read_bytes()
+    assert sum(event["ph"] == "X" for event in json.loads(timeline)["traceEvents"]) == 3 * 23 * 5
+    # One content, whoever writes it.
+    assert http.get(f"/inferbench/api/traces/{run}", params={"format": "perfetto"}).content == timeline
+    written = CliRunner().invoke(app, ["export", str(tmp_path / "again.json"), run])
+    assert written.exit_code == 0, written.output
+    assert (tmp_path / "again.json").read_bytes() == timeline
 
 
 def test_a_run_of_two_attempts_is_one_trace_the_last(

@@ -170,6 +170,30 @@ def test_rows_of_a_level_stand_together() -> None:
     ]  # fmt: skip
 
 
+def test_each_rank_of_a_training_is_a_process() -> None:
+    """What lies in a rank's step is in its process, named by it; the step of all ranks is in one of its own."""
+    spans = [
+        Span("a" * 32, 0, -1, "application", "step 0", 1_000, 100),
+        Span("a" * 32, 1, 0, "model", "rank 0", 1_000, 100, attributes={"rank": 0}),
+        Span("a" * 32, 2, 1, "framework", "forward", 1_010, 60),
+        Span("a" * 32, 3, 0, "model", "rank 1", 1_020, 80, attributes={"rank": 1}),
+        Span("a" * 32, 4, 3, "framework", "forward", 1_030, 40),
+    ]
+    events = list(chrome_events(spans))
+    processes = {of["pid"]: of["args"]["name"] for of in events if of["name"] == "process_name"}
+    rows = {(of["pid"], of["tid"]): of["args"]["name"] for of in events if of["name"] == "thread_name"}
+    assert len({row for _, row in rows}) == len(rows), "no row's number is that of another process's row"
+    assert [
+        (processes[of["pid"]], rows[of["pid"], of["tid"]], of["name"]) for of in events if of["ph"] == "X"
+    ] == [
+        ("all ranks", "application", "step 0"),
+        ("rank 0", "model", "rank 0"),
+        ("rank 0", "framework", "forward"),
+        ("rank 1", "model", "rank 1"),
+        ("rank 1", "framework", "forward"),
+    ]
+
+
 #: Of another tool: a shop that failed to reach its bank.
 FOREIGN = [
     Span("c" * 32, 0, -1, "foreign", "buy", 1_000, 9_000,
