@@ -30,16 +30,12 @@ _OF_RUNS = (
 )  # fmt: skip
 
 
-def traced_runs(
-    db: PerfDB, limit: int = 0, skip: int = 0, before: datetime | None = None
-) -> list[dict[str, Any]]:
+def traced_runs(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
     """A row for each run with a trace, or with the reason why there is none; the newest first."""
     where: dict[str, Any] = {"extensions.trace": {"$exists": True}}
     if before is not None:
         where |= {"created_at": {"$lt": before}}
-    return [
-        _row_of_run(to_plain(each)) for each in db.find_raw(where, NEWEST_FIRST, limit, skip, fields=_OF_RUNS)
-    ]
+    return [_row_of_run(to_plain(each)) for each in db.find_raw(where, NEWEST_FIRST, limit, fields=_OF_RUNS)]
 
 
 def imported(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
@@ -61,7 +57,7 @@ def imported_rows(db: PerfDB, limit: int = 0, before: datetime | None = None) ->
 
 def rows(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dict[str, Any]]:
     """Both kinds in one list, the newest first; ``origin`` says which."""
-    both = traced_runs(db, limit, before=before)
+    both = traced_runs(db, limit, before)
     both += imported_rows(db, limit, before)
     both.sort(key=lambda row: row["created_at"], reverse=True)
     return both[: limit or None]

@@ -50,11 +50,12 @@ class Analysis(ABC):
     def rows(self, subject: Subject) -> Rows:
         """The table."""
 
+    # What follows is of the table, which is made once.
     @abstractmethod
-    def sentence(self, subject: Subject) -> str:
-        """What it shows."""
+    def sentence(self, subject: Subject, rows: Rows) -> str:
+        """What the table of the subject shows."""
 
-    def figure(self, subject: Subject) -> Chart | None:
+    def figure(self, subject: Subject, rows: Rows) -> Chart | None:
         """The table as a picture; None where there is none."""
         return None
 

@@ -43,7 +43,7 @@ class BatchSizes(Analysis):
             for point in points
         ]
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The best."""
         points = _highest(subject)
         best = _best(points)

@@ -28,8 +28,9 @@ def analysed(subject: Subject) -> Document:
         about = {"number": each.number, "name": each.name, "title": each.title, "formula": each.formula}
         missing = each.missing(subject)
         if missing is None:
-            shown = {"sentence": each.sentence(subject), "rows": each.rows(subject)}
-            made.append(about | shown | {"figure": each.figure(subject), "missing": None})
+            rows = each.rows(subject)
+            shown = {"sentence": each.sentence(subject, rows), "rows": rows}
+            made.append(about | shown | {"figure": each.figure(subject, rows), "missing": None})
         else:
             made.append(about | {"sentence": None, "rows": [], "figure": None, "missing": missing})
     return {

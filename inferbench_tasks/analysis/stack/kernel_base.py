@@ -50,13 +50,13 @@ class KernelAnalysis(Analysis):
     def of(self, kernels: Kernels) -> Rows:
         """The table, where there is all that it takes."""
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """What it shows."""
-        return self.words(_there(subject))
+        return self.words(_there(subject), rows)
 
     @abstractmethod
-    def words(self, kernels: Kernels) -> str:
-        """What it shows, where there is all that it takes."""
+    def words(self, kernels: Kernels, rows: Rows) -> str:
+        """What the table shows, where there is all that it takes."""
 
 
 def _there(subject: Subject) -> Kernels:

@@ -24,8 +24,8 @@ class KernelMetrics(KernelAnalysis):
     def of(self, kernels: Kernels) -> Rows:
         """In the layers' order; layers of whose kernels nothing is known have no figures."""
         rows: Rows = []
-        for layer in kernels.layers:
-            work, ratio = counted([each.work for each in kernels.of_layer(layer)])
+        for layer, inside in kernels.by_layer():
+            work, ratio = counted([each.work for each in inside])
             rows.append(
                 {
                     "place": layer.order,
@@ -38,11 +38,11 @@ class KernelMetrics(KernelAnalysis):
             )
         return rows
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """The layer with most arithmetic, and of how much of the time anything is known."""
-        rows = [row for row in self.of(kernels) if row["flops"]]
-        most = max(rows, key=lambda row: int(row["flops"]))
-        whole = sum(row["flops"] for row in rows)
+        known = [row for row in rows if row["flops"]]
+        most = max(known, key=lambda row: int(row["flops"]))
+        whole = sum(row["flops"] for row in known)
         _, ratio = counted([each.work for each in kernels.kernels])
         # A mean of 0 ns has no rate: so short a time can't be told from none.
         rate = "" if most["gflop_per_s"] is None else f", at {most['gflop_per_s']:.3g} GFLOP/s"
@@ -51,10 +51,10 @@ class KernelMetrics(KernelAnalysis):
             f"and bytes are known of {ratio:.0%} of the kernels' time."
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The layers whose counted kernels take most."""
         return bars(
-            longest(self.rows(subject)),
+            longest(rows),
             ("layer", "bound"),
             "Kernels with FLOPs and bytes by layer",
             {"ms": "own time"},

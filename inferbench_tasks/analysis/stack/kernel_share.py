@@ -39,8 +39,7 @@ class KernelShare(KernelAnalysis):
     def of(self, kernels: Kernels) -> Rows:
         """In the layers' order."""
         rows: Rows = []
-        for layer in kernels.layers:
-            inside = kernels.of_layer(layer)
+        for layer, inside in kernels.by_layer():
             if not any(each.library == _ONEDNN for each in inside):
                 continue
             primitives = sum(each.ms for each in inside if each.library == _ONEDNN)
@@ -61,9 +60,8 @@ class KernelShare(KernelAnalysis):
             )
         return rows
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """All of them together, and the one with most around its primitives."""
-        rows = self.of(kernels)
         told = _told(rows)
         exceeded = (
             f" {len(rows) - len(told)} of {len(rows)} layers with such primitives are left out: their parts exceed "
@@ -84,16 +82,14 @@ class KernelShare(KernelAnalysis):
             f"{most['ms']:.4g} ms.{exceeded}"
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest of these layers, in their parts."""
         parts = {
             "primitives_ms": "primitives",
             "operators_ms": "other operators",
             "other_ms": "around primitives",
         }
-        return bars(
-            longest(_told(self.rows(subject))), ("layer",), "Kernels against other time by layer", parts
-        )
+        return bars(longest(_told(rows)), ("layer",), "Kernels against other time by layer", parts)
 
 
 def _told(rows: Rows) -> Rows:

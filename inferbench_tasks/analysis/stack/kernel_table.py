@@ -37,7 +37,7 @@ class KernelTable(KernelAnalysis):
             for each in kernels.kernels
         ]
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """How few of them take how much."""
         times = sorted((each.ms for each in kernels.kernels), reverse=True)
         few = min(3, len(times))
@@ -47,7 +47,7 @@ class KernelTable(KernelAnalysis):
             f"run's {kernels.framework_ms:.4g} ms; all kernels {kernels.ms / kernels.framework_ms:.1%} of it."
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest."""
-        rows = longest(self.rows(subject))
-        return bars(rows, ("kernel", "layer"), f"The {len(rows)} longest kernels", {"ms": "own time"})
+        few = longest(rows)
+        return bars(few, ("kernel", "layer"), f"The {len(few)} longest kernels", {"ms": "own time"})

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.stack.kinds import kind_of
-from inferbench_tasks.analysis.stack.profile import middle_runs
+from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
 from inferbench_tasks.analysis.stack.work import Work
 from inferbench_tasks.tracing.spans import Span
 
@@ -92,9 +92,12 @@ class Kernels:
         """All kernels together."""
         return sum(kernel.ms for kernel in self.kernels)
 
-    def of_layer(self, layer: RunLayer) -> list[Kernel]:
-        """The kernels of a layer, in their order."""
-        return [kernel for kernel in self.kernels if kernel.layer == layer.order]
+    def by_layer(self) -> list[tuple[RunLayer, list[Kernel]]]:
+        """Each layer with its kernels, both in their order."""
+        inside: dict[int, list[Kernel]] = defaultdict(list)
+        for kernel in self.kernels:
+            inside[kernel.layer].append(kernel)
+        return [(layer, inside[layer.order]) for layer in self.layers]
 
 
 def kernels_of(
@@ -105,10 +108,10 @@ def kernels_of(
 
     Times are means over the middle half of each round's runs, as those of layers are (``profile``).
     """
-    rounds = [runs for runs in _rounds(spans) if runs]
+    rounds = [own for runs in rounds_of(spans) if (own := [run for run in runs if run.instrumented])]
     if not rounds:
         return None
-    middles = [middle_runs(runs, lambda run: run.length_ns) for runs in rounds]
+    middles = [middle_runs(runs) for runs in rounds]
     layer_ms: dict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(middles))
     kernel_ms: dict[tuple[_Key, _Key], list[float]] = defaultdict(lambda: [0.0] * len(middles))
     layers: dict[_Key, Span] = {}
@@ -156,15 +159,6 @@ _Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class _Run:
-    """``inside``: the spans of the library level by the number of the span they are in, of the run's own trace."""
-
-    length_ns: int
-    layers: tuple[Span, ...]
-    inside: Mapping[int, list[Span]]
-
-
-@dataclass(frozen=True)
 class _Primitive:
     """``counted``: what is inside it has FLOPs that are known, so that its own time has none."""
 
@@ -188,30 +182,6 @@ def _numbered(items: Iterable[_Named]) -> Iterable[tuple[_Key, _Named]]:
     for item in items:
         yield (item.name, seen[item.name]), item
         seen[item.name] += 1
-
-
-def _rounds(spans: Iterable[Span]) -> Iterable[list[_Run]]:
-    """The runs whose layers have primitives, by round."""
-    number: dict[str, int] = {}
-    runs: dict[tuple[str, int], Span] = {}
-    layers: dict[tuple[str, int], list[Span]] = defaultdict(list)
-    inside: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
-    for span in spans:
-        if span.parent < 0:
-            number[span.trace_id] = int(span.attributes.get("round", 0))
-        elif span.level == "framework":
-            runs[span.trace_id, span.number] = span
-        elif span.level == "layer" and (span.trace_id, span.parent) in runs:
-            layers[span.trace_id, span.parent].append(span)
-        elif span.level == "library":
-            inside[span.trace_id][span.parent].append(span)
-    rounds: dict[int, list[_Run]] = defaultdict(list)
-    for (trace_id, run), of_run in layers.items():
-        if any(layer.number in inside[trace_id] for layer in of_run):
-            ordered = sorted(of_run, key=lambda span: (span.start_ns, span.number))
-            length_ns = runs[trace_id, run].duration_ns
-            rounds[number.get(trace_id, 0)].append(_Run(length_ns, tuple(ordered), inside[trace_id]))
-    return [rounds[at] for at in sorted(rounds)]
 
 
 def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:

@@ -23,8 +23,8 @@ class KernelsByLayer(KernelAnalysis):
     def of(self, kernels: Kernels) -> Rows:
         """In the layers' order."""
         rows: Rows = []
-        for layer in kernels.layers:
-            inside = kernels.of_layer(layer)
+        whole = kernels.ms
+        for layer, inside in kernels.by_layer():
             ms = sum(each.ms for each in inside)
             most = max(inside, key=lambda each: each.ms, default=None)
             rows.append(
@@ -34,22 +34,21 @@ class KernelsByLayer(KernelAnalysis):
                     "type": layer.type,
                     "kernels": len(inside),
                     "ms": ms,
-                    "share_ratio": share(ms, kernels.ms),
+                    "share_ratio": share(ms, whole),
                     "longest": most.name if most else None,
                     "longest_ms": most.ms if most else None,
                 }
             )
         return rows
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """The layer whose kernels take most."""
-        first = max(self.of(kernels), key=lambda row: float(row["ms"]))
+        first = max(rows, key=lambda row: float(row["ms"]))
         return (
             f"The kernels of {first['layer']} ({first['kernels']}) take most, {first['share_ratio'] or 0:.0%} of all "
             f"kernels' time; the longest of them is {first['longest']}, {first['longest_ms'] or 0:.4g} ms."
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The layers whose kernels take most."""
-        rows = longest(self.rows(subject))
-        return bars(rows, ("layer", "longest"), "Kernels' time by layer", {"ms": "kernels"})
+        return bars(longest(rows), ("layer", "longest"), "Kernels' time by layer", {"ms": "kernels"})

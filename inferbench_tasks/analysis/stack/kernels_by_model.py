@@ -45,17 +45,17 @@ class KernelsByModel(KernelAnalysis):
             )
         return rows
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """What they take, and what bounds them."""
-        first = self.of(kernels)[0]
+        first = rows[0]
         return (
             f"{first['kernels']} kernels take {first['share_ratio'] or 0:.1%} of a run's {kernels.framework_ms:.4g} "
             f"ms; {_work(first)}."
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """By library."""
-        return bars(self.rows(subject)[1:], ("library",), "Kernels' time by library", {"ms": "own time"})
+        return bars(rows[1:], ("library",), "Kernels' time by library", {"ms": "own time"})
 
 
 def _work(row: Mapping[str, Any]) -> str:

@@ -29,25 +29,21 @@ class KernelsByName(KernelAnalysis):
         for each in kernels.kernels:
             groups[each.name, each.library].append(each)
         rows: Rows = []
+        whole = kernels.ms
         for (name, library), group in groups.items():
             work = total(each.work for each in group)
             about = {"kernel": name, "library": library, "count": len(group), "ms": work.ms}
-            rows.append(
-                {**about, "share_ratio": share(work.ms, kernels.ms), **work.columns(kernels.ceilings)}
-            )
+            rows.append({**about, "share_ratio": share(work.ms, whole), **work.columns(kernels.ceilings)})
         return sorted(rows, key=lambda row: -float(row["ms"]))
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """The longest."""
-        rows = self.of(kernels)
         first = rows[0]
         return (
             f"{first['kernel']} ({first['library']}) takes {first['share_ratio'] or 0:.0%} of the kernels' time, in "
             f"{first['count']} of {len(kernels.kernels)} kernels; there are {len(rows)} by name."
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest."""
-        return bars(
-            longest(self.rows(subject)), ("kernel", "library"), "Time of kernels by name", {"ms": "own time"}
-        )
+        return bars(longest(rows), ("kernel", "library"), "Time of kernels by name", {"ms": "own time"})

@@ -22,9 +22,8 @@ class LayerLatency(Analysis):
             rows.append({"place": layer.order, "layer": layer.name, "ms": layer.ms, "until_ms": until})
         return rows
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The place where half of the time is over."""
-        rows = self.rows(subject)
         half = rows[-1]["until_ms"] / 2
         at = next(number for number, row in enumerate(rows, 1) if row["until_ms"] >= half)
         longest = max(rows, key=lambda row: float(row["ms"]))

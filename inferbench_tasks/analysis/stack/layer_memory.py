@@ -33,7 +33,7 @@ class LayerMemory(Analysis):
             for layer in layers
         ]
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The largest."""
         known = [layer for layer in subject.profile.layers if layer.output_bytes is not None]
         whole = sum(layer.output_bytes or 0 for layer in known)

@@ -22,6 +22,5 @@ class LayerRoofline(Roofline):
     def works(self, kernels: Kernels) -> Sequence[tuple[str, Work]]:
         """Of each layer its counted kernels' together."""
         return [
-            (layer.name, counted([each.work for each in kernels.of_layer(layer)])[0])
-            for layer in kernels.layers
+            (layer.name, counted([each.work for each in inside])[0]) for layer, inside in kernels.by_layer()
         ]

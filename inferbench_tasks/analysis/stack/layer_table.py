@@ -38,7 +38,7 @@ class LayerTable(Analysis):
         last = {"layer": "between layers", "ms": between, "share_ratio": share(between, profile.framework_ms)}
         return [*rows, {**nothing, **last}]
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The bottleneck: what the three longest take."""
         profile = subject.profile
         times = sorted((layer.ms for layer in profile.layers), reverse=True)

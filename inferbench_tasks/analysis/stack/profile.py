@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from inferbench_tasks.analysis.stack.kinds import kind_of
+from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
 from inferbench_tasks.tracing.spans import Span
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,22 +74,16 @@ class Profile:
         return tuple(whole - part for whole, part in zip(self.framework_ms_by_round, sums, strict=True))
 
 
-@dataclass(frozen=True)
-class _Run:
-    length_ns: int
-    layers: tuple[Span, ...]
-
-
 def profile_of(spans: Iterable[Span], label: str = "", run_id: str = "", **about: Any) -> Profile | None:
     """The profile that spans make; None where no run in them has layers.
 
     A layer is the same in two runs if it has the same name, and is the same one of that name in its run. Only the
     outermost ones count: bodies of loops are parts of them.
     """
-    rounds = _rounds(spans)
+    rounds = rounds_of(spans)
     if not rounds:
         return None
-    middles = [middle_runs(runs, lambda run: run.length_ns) for runs in rounds]
+    middles = [middle_runs(runs) for runs in rounds]
     times: list[dict[tuple[str, int], float]] = []
     firsts: dict[tuple[str, int], Span] = {}
     for runs in middles:
@@ -109,32 +102,6 @@ def profile_of(spans: Iterable[Span], label: str = "", run_id: str = "", **about
     )
     framework = tuple(fmean(run.length_ns for run in runs) / 1e6 for runs in middles)
     return Profile(label, run_id, layers, framework, sum(len(runs) for runs in rounds), about)
-
-
-def _rounds(spans: Iterable[Span]) -> list[list[_Run]]:
-    """The runs with layers, by round."""
-    number: dict[str, int] = {}
-    runs: dict[tuple[str, int], Span] = {}
-    inside: dict[tuple[str, int], list[Span]] = defaultdict(list)
-    for span in spans:
-        if span.parent < 0:
-            number[span.trace_id] = int(span.attributes.get("round", 0))
-        elif span.level == "framework":
-            runs[span.trace_id, span.number] = span
-        elif span.level == "layer" and (parent := (span.trace_id, span.parent)) in runs:
-            inside[parent].append(span)
-    rounds: dict[int, list[_Run]] = defaultdict(list)
-    for key, layers in inside.items():
-        ordered = sorted(layers, key=lambda span: (span.start_ns, span.number))
-        rounds[number.get(key[0], 0)].append(_Run(runs[key].duration_ns, tuple(ordered)))
-    return [rounds[at] for at in sorted(rounds)]
-
-
-def middle_runs(runs: Sequence[T], length_ns: Callable[[T], int]) -> list[T]:
-    """The middle half by length; all of fewer than four."""
-    out = len(runs) // 4
-    ordered = sorted(runs, key=length_ns)
-    return ordered[out : len(ordered) - out]
 
 
 def _layer(order: int, span: Span, ms_by_round: tuple[float, ...]) -> Layer:

@@ -50,9 +50,8 @@ class Roofline(KernelAnalysis):
         ]
         return sorted(rows, key=lambda row: -float(str(row["ms"])))
 
-    def words(self, kernels: Kernels) -> str:
+    def words(self, kernels: Kernels, rows: Rows) -> str:
         """How many are bound by memory and what these take, and where the longest one is."""
-        rows = self.of(kernels)
         judged = [row for row in rows if row["bound"]]
         others = len(rows) - len(judged)
         left_out = (
@@ -74,7 +73,7 @@ class Roofline(KernelAnalysis):
             f"bound by memory{part}; the longest, {first[self.one]}, is bound by {first['bound']}{attained}.{left_out}"
         )
 
-    def figure(self, subject: Subject) -> Chart:
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The roof, and the works below it."""
         assert subject.kernels is not None
-        return roofline(self.rows(subject), self.one, subject.kernels, self.title)
+        return roofline(rows, self.one, subject.kernels, self.title)

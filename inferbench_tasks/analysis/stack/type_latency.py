@@ -23,7 +23,7 @@ class TypeLatency(Analysis):
             rows.append({"type": type_, "count": len(group), "ms": ms, "share_ratio": share(ms, whole)})
         return sorted(rows, key=lambda row: -float(str(row["ms"])))
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The longest."""
-        first = self.rows(subject)[0]
+        first = rows[0]
         return f"{first['type']} takes {first['share_ratio'] or 0:.0%} of the layers' time, in {first['count']} layers."

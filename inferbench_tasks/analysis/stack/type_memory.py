@@ -35,7 +35,7 @@ class TypeMemory(LayerMemory):
             )
         return sorted(rows, key=lambda row: -(row["output_bytes"] or 0))
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The largest."""
-        first = self.rows(subject)[0]
+        first = rows[0]
         return f"{first['type']} has {first['share_ratio'] or 0:.0%} of the bytes of all layers' outputs."

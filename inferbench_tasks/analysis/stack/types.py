@@ -26,9 +26,9 @@ class TypeDistribution(Analysis):
         ]
         return sorted(rows, key=lambda row: -int(str(row["count"])))
 
-    def sentence(self, subject: Subject) -> str:
+    def sentence(self, subject: Subject, rows: Rows) -> str:
         """The most frequent."""
-        first = self.rows(subject)[0]
+        first = rows[0]
         return f"{first['count']} of {len(subject.profile.layers)} layers are {first['type']}."
 
 

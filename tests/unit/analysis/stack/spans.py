@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.stack.base import Analysis, Subject
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
 from inferbench_tasks.tracing.spans import Span
 
@@ -43,3 +44,8 @@ def profile(
     found = profile_of(spans, label)
     assert found is not None
     return found
+
+
+def sentence_of(analysis: Analysis, subject: Subject) -> str:
+    """What the analysis says of its table of the subject."""
+    return analysis.sentence(subject, analysis.rows(subject))

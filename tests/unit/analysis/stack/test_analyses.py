@@ -10,7 +10,7 @@ from inferbench_tasks.analysis.stack.base import ANALYSES, Point, Subject, analy
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.analysis.stack.stored import _points
 from inferbench_tasks.perfdb.documents import ResultDocument
-from tests.unit.analysis.stack.spans import layer, profile
+from tests.unit.analysis.stack.spans import layer, profile, sentence_of
 from tests.unit.perfdb.builders import result
 
 #: 100 us in 4 layers, 25 us between.
@@ -40,7 +40,7 @@ def test_the_layers_with_their_shares_of_a_run() -> None:
     rows = table("layers")
     assert [row["share_ratio"] for row in rows] == pytest.approx([0.08, 0.04, 0.56, 0.12, 0.2])
     assert rows[-1]["layer"] == "between layers" and rows[0]["kind"] == "convolution"
-    words = ANALYSES.load("layers")().sentence(SUBJECT)
+    words = sentence_of(ANALYSES.load("layers")(), SUBJECT)
     assert words == "3 of 4 layers take 76% of a run's 0.125 ms; all layers add up to 80.0% of it."
 
 
@@ -48,14 +48,14 @@ def test_the_time_up_to_each_layer() -> None:
     """Half of 100 us is over in the third layer."""
     rows = table("layer_latency")
     assert [row["until_ms"] for row in rows] == pytest.approx([0.010, 0.015, 0.085, 0.100])
-    words = ANALYSES.load("layer_latency")().sentence(SUBJECT)
+    words = sentence_of(ANALYSES.load("layer_latency")(), SUBJECT)
     assert words == "Half of the layers' time is over after 3 of 4 layers; the longest is c2, 0.07 ms."
 
 
 def test_the_bytes_of_outputs() -> None:
     """1, 1 and 2 MiB of 4; of the last layer nothing is known."""
     assert [row["share_ratio"] for row in table("layer_memory")] == [0.25, 0.25, 0.5, None]
-    words = ANALYSES.load("layer_memory")().sentence(SUBJECT)
+    words = sentence_of(ANALYSES.load("layer_memory")(), SUBJECT)
     assert words == "The outputs of 3 of 4 layers take 4 MiB; the largest are those of c2, 2 MiB."
 
 
@@ -90,7 +90,7 @@ def test_all_fifteen_are_there() -> None:
     for each in analyses():
         assert each.title and each.formula and each.name in ANALYSES
         if each.missing(SUBJECT) is None:
-            assert each.rows(SUBJECT) and each.sentence(SUBJECT).endswith(".")
+            assert each.rows(SUBJECT) and sentence_of(each, SUBJECT).endswith(".")
 
 
 def test_the_best_batch_size() -> None:
@@ -104,13 +104,13 @@ def test_the_best_batch_size() -> None:
     assert [(row["batch_size"], row["throughput_sps"], row["best"]) for row in rows] == [
         (1, 10.0, False), (2, 18.0, False), (4, 19.0, True), (8, 18.5, False),
     ]  # fmt: skip
-    assert analysis.sentence(subject).startswith("A batch of 4 is the best: 19 samples/s, 400 ms")
+    assert sentence_of(analysis, subject).startswith("A batch of 4 is the best: 19 samples/s, 400 ms")
 
 
 def test_of_the_largest_batch_nobody_knows_that_it_is_the_best() -> None:
     """Throughput still grew when the sizes ended."""
     points = [Point(f"r{size}", size, 10.0 * size, 100.0) for size in (1, 2, 4)]
-    sentence = ANALYSES.load("batch_sizes")().sentence(Subject(SUBJECT.profile, points))
+    sentence = sentence_of(ANALYSES.load("batch_sizes")(), Subject(SUBJECT.profile, points))
     assert sentence.startswith("The largest batch that was measured, 4, ") and "may bring more" in sentence
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.report.ceilings import Ceilings
-from inferbench_tasks.analysis.stack.base import ANALYSES, Subject
-from inferbench_tasks.analysis.stack.document import stacks, write
+from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
+from inferbench_tasks.analysis.stack.document import analysed, stacks, write
 from inferbench_tasks.analysis.stack.kernels import Kernels, kernels_of
 from inferbench_tasks.analysis.stack.work import Work, total
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import INSTRUMENTED, Span
-from tests.unit.analysis.stack.spans import layer, profile
+from tests.unit.analysis.stack.spans import layer, profile, sentence_of
 
 US = 1_000
 #: 100 GFLOP/s and 10 GB/s: from 10 FLOP/byte on a kernel is bound by arithmetic.
@@ -93,6 +93,32 @@ def kernels(
 SUBJECT = replace(Subject(profile([[layer("conv", "conv2d", 50)]])), kernels=kernels())
 
 
+def test_each_table_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentence and figure of an analysis are of the very rows that are its table."""
+    made: list[str] = []
+    for name in ANALYSES:
+        kind = ANALYSES.load(name)
+
+        def counted(self: Analysis, subject: Subject, rows: Any = kind.rows, name: str = name) -> Any:
+            made.append(name)
+            return rows(self, subject)
+
+        monkeypatch.setattr(kind, "rows", counted)
+    document = analysed(SUBJECT)
+    assert sorted(made) == sorted(each["name"] for each in document["analyses"] if not each["missing"])
+    assert {"kernels", "kernel_metrics", "kernels_by_layer", "layer_roofline"} <= set(made)
+
+
+def test_kernels_stand_with_their_layers() -> None:
+    """Each kernel once, a layer without any too, both in their order."""
+    found = SUBJECT.kernels
+    assert found is not None
+    grouped = found.by_layer()
+    assert [layer for layer, _ in grouped] == list(found.layers)
+    assert sorted((k for _, inside in grouped for k in inside), key=lambda k: k.order) == list(found.kernels)
+    assert all(kernel.layer == layer.order for layer, inside in grouped for kernel in inside)
+
+
 def table(name: str) -> list[dict[str, Any]]:
     """The rows of an analysis."""
     return ANALYSES.load(name)().rows(SUBJECT)
@@ -100,7 +126,7 @@ def table(name: str) -> list[dict[str, Any]]:
 
 def words(name: str) -> str:
     """Its sentence."""
-    return ANALYSES.load(name)().sentence(SUBJECT)
+    return sentence_of(ANALYSES.load(name)(), SUBJECT)
 
 
 def test_8_kernels_have_the_time_that_is_their_own() -> None:
@@ -278,12 +304,12 @@ def test_what_is_not_fp32_is_not_judged_by_its_ceilings() -> None:
         ("s8", None, None), ("f32", "arithmetic", pytest.approx(0.5)),
     ]  # fmt: skip
     assert rows[0]["gflop_per_s"] == pytest.approx(40)
-    assert analysis.sentence(mixed) == (
+    assert sentence_of(analysis, mixed) == (
         "0 of 1 kernels that multiply matrices in fp32 are bound by memory, 0% of their time; the longest, convolution "
         "jit, is bound by arithmetic and attains 50% of its roof. 1 of 2 kernels that multiply matrices are not "
         "judged: they calculate in another type than fp32, which the machine's FLOP/s are of, or theirs is not known."
     )
-    figure = analysis.figure(mixed)
+    figure = analysis.figure(mixed, rows)
     assert figure is not None and len(figure["data"][1]["x"]) == 1
     alone = kernels(
         [("q", "conv2d", aten("conv2d", 0, 50, onednn("convolution", 0, 50, 9, 9, data_type="bf16")))]
@@ -317,18 +343,15 @@ def test_kernels_that_took_no_time_have_work_and_no_rate() -> None:
             None,
             None,
         )
-    assert (
-        analyses["kernel_metrics"]
-        .sentence(subject)
-        .startswith("n calculates most, 100% of 0.003 GFLOP; FLOPs")
+    assert sentence_of(analyses["kernel_metrics"], subject).startswith(
+        "n calculates most, 100% of 0.003 GFLOP; FLOPs"
     )
-    assert (
-        analyses["kernels_by_model"]
-        .sentence(subject)
-        .endswith("do 0.003 GFLOP and are bound by arithmetic together.")
+    assert sentence_of(analyses["kernels_by_model"], subject).endswith(
+        "do 0.003 GFLOP and are bound by arithmetic together."
     )
     for name in ("kernel_roofline", "layer_roofline", "kernel_share"):
-        assert ANALYSES.load(name)().sentence(subject) and ANALYSES.load(name)().figure(subject)
+        analysis = ANALYSES.load(name)()
+        assert sentence_of(analysis, subject) and analysis.figure(subject, analysis.rows(subject))
 
 
 def test_layers_whose_parts_exceed_them_are_left_out_and_counted() -> None:
@@ -340,12 +363,13 @@ def test_layers_whose_parts_exceed_them_are_left_out_and_counted() -> None:
     )
     subject = replace(SUBJECT, kernels=kernels([LAYERS[0], short]))
     analysis = ANALYSES.load("kernel_share")()
-    row = analysis.rows(subject)[1]
+    rows = analysis.rows(subject)
+    row = rows[1]
     assert (row["layer"], row["other_ms"], row["primitives_ratio"]) == ("short", None, None)
-    words = analysis.sentence(subject)
+    words = analysis.sentence(subject, rows)
     assert words.startswith("In 1 of 2 layers oneDNN's primitives take 83.3%")
     assert "1 of 2 layers with such primitives are left out" in words
-    figure = analysis.figure(subject)
+    figure = analysis.figure(subject, rows)
     assert figure is not None and len(figure["data"][0]["y"]) == 1
 
 
