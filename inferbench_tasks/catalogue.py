@@ -25,7 +25,11 @@ _VARIANT = re.compile(r"\b(PCIe|NVL|FHHL|DGXS|CNX|SXM3|MIG|GRID)\b|-\d+[ABCQ]\b"
 #: A size of memory in a name: ``A100-SXM4-40GB``, ``H100 80GB HBM3``.
 _MEMORY_GB = re.compile(r"\b(\d+) ?GB\b", re.IGNORECASE)
 #: Architectures without tensor cores for a type: runtimes take ways there that no peak of the table tells.
-_WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
+_WITHOUT_TENSOR_CORES = {
+    "fp16": ("Pascal",),
+    "bf16": ("Pascal", "Volta", "Turing"),
+    "tf32": ("Pascal", "Volta", "Turing"),
+}
 #: Precision -> where the datasheet has its peak.
 _PEAKS = {
     "fp32": "fp32_tflops",
@@ -75,9 +79,15 @@ class Hardware(Row):
             return self.tdp_per_core_w
         return self.tdp_w / self.cores if self.tdp_w and self.cores else None
 
+    def computes(self, precision: str) -> bool:
+        """Whether the architecture computes it with units of its own; TF32 is a GPU's."""
+        if precision not in _PEAKS or (precision == "tf32" and self.kind != "gpu"):
+            return False
+        return self.architecture not in _WITHOUT_TENSOR_CORES.get(precision, ())
+
     def peak(self, precision: str) -> float | None:
         """10^12 operations/s; None where the table has none, or the architecture does not compute it that way."""
-        if precision not in _PEAKS or self.architecture in _WITHOUT_TENSOR_CORES.get(precision, ()):
+        if not self.computes(precision):
             return None
         value: float | None = getattr(self, _PEAKS[precision])
         return value

@@ -11,7 +11,7 @@ from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.submission.schema import Submission
 
 if TYPE_CHECKING:
-    from inferbench_tasks.analysis.report.ceilings import Ceilings
+    from inferbench_tasks.analysis.ceilings import Ceilings
     from inferbench_tasks.perfdb.store import PerfDB
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _ceilings(inp: Input, ctx: Context, db: PerfDB) -> Ceilings | None:
     """This machine's, for CPU runs on its processor; without them the roofline is left out of the report."""
-    from inferbench_tasks.analysis.report.ceilings import measured_ceilings
+    from inferbench_tasks.analysis.ceilings import measured_ceilings
     from inferbench_tasks.monitors import environment
 
     if inp.submission.serve.device.kind != "cpu":

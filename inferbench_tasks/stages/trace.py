@@ -121,7 +121,7 @@ def ceilings(ctx: Context) -> dict[str, Any]:
     """What this machine's cores and memory reach, for rooflines; its ``problem`` where that can't be measured."""
     from dataclasses import asdict
 
-    from inferbench_tasks.analysis.report.ceilings import measured_ceilings
+    from inferbench_tasks.analysis.ceilings import measured_ceilings
     from inferbench_tasks.monitors.environment import hardware
 
     try:

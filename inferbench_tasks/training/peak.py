@@ -12,19 +12,19 @@ FEWER_PRODUCTS: Final = 4.0
 
 
 def peak_flops(sheet: Hardware, precision: str | None, *, tf32_for_fp32: bool = False) -> float | None:
-    """FLOP/s of the datasheet; None where it has none. Dense; a CPU's are of the whole processor.
+    """FLOP/s of the datasheet (``Hardware.peak``); None where it has none. Dense; a CPU's are of the whole processor.
 
-    ``tf32_for_fp32``: whether products of fp32 may have been computed in TF32, as torch's convolutions are unless it is
-    told not to.
+    ``precision``: None where nobody knows it, and so the highest that the sheet has. ``tf32_for_fp32``: whether
+    products of fp32 may have been computed in TF32, as torch's convolutions are unless it is told not to; a device that
+    does, and whose sheet does not say how fast, has no peak.
     """
-    if precision == "fp32":
-        wide = (sheet.fp32_tflops or 0.0, (sheet.tf32_tflops or 0.0) if tf32_for_fp32 else 0.0)
-        tflops: float | None = max(wide) or None
-    elif precision == "tf32":
-        tflops = sheet.tf32_tflops
-    else:
-        tflops = sheet.fp16_tflops
-    return tflops * 1e12 if tflops else None
+    if precision is None:
+        known = (sheet.fp32_tflops, sheet.tf32_tflops, sheet.fp16_tflops)
+        highest = max((tflops for tflops in known if tflops), default=None)
+        return highest * 1e12 if highest else None
+    may = ["fp32", "tf32"] if precision == "fp32" and tf32_for_fp32 else [precision]
+    peaks = [sheet.peak(each) for each in may if each == precision or sheet.computes(each)]
+    return None if None in peaks else max(tflops for tflops in peaks if tflops) * 1e12
 
 
 def device_flops(

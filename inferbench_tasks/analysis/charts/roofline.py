@@ -1,11 +1,7 @@
-"""The roofline: what a model reaches against what its operational intensity allows.
+"""The roofline: what a model reaches against what its operational intensity allows (``analysis.intensity``).
 
-Williams, Waterman and Patterson 2009. Attained: FLOP of a run of the model over the time that the inference of its
-requests took in the server; intensity: FLOP over bytes moved, with the weights read once per run. A server that merges
-requests runs more samples at once than a request has: their mean number is measured (``metrics.stages``), and a run of
-such a server that nobody counted has no place. Ceilings: measured on one core (``analysis.report.ceilings``) times the
-server's threads, so a run with several threads may lie below for want of bandwidth alone; the datasheet's dashed, where
-``configs/hardware.yaml`` has it.
+Ceilings: measured on one core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie
+below for want of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it.
 """
 
 from __future__ import annotations
@@ -16,15 +12,14 @@ import numpy as np
 
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, colour
+from inferbench_tasks.analysis.intensity import position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inferbench_tasks.analysis.report.ceilings import Ceilings
+    from inferbench_tasks.analysis.ceilings import Ceilings
     from inferbench_tasks.analysis.report.runs import RunView
     from inferbench_tasks.catalogue import Hardware
-
-BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 
 def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Chart | None:
@@ -70,29 +65,6 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
         xaxis=axis("operational intensity, FLOP per byte (log)", log=True),
         yaxis=axis("attained, GFLOP/s (log)", log=True),
     )
-
-
-def position(view: RunView) -> tuple[float, float] | None:
-    """(FLOP/byte, GFLOP/s) of a run, None where something is not known."""
-    model = view.result.model if view.result else None
-    inference_ms = (view.figure("stages_ms.inference") or {}).get("mean")
-    merges = (view.job.get("serve") or {}).get("batching") is not None
-    batch = view.figure("stages_ms.batch_samples_mean") or (None if merges else view.samples_per_request)
-    if model is None or not model.flops or not model.bytes or not inference_ms or not batch:
-        return None
-    place = intensity(model.flops, model.bytes, model.parameters, model.precision or "fp32", batch)
-    return None if place is None else (place, model.flops * batch / (inference_ms / 1e3) / 1e9)
-
-
-def intensity(
-    flops: int | None, moved_bytes: int | None, parameters: int | None, precision: str, batch: float
-) -> float | None:
-    """FLOP/byte of a run over ``batch`` samples; FLOPs and bytes are those of one. None where they are not known."""
-    if not flops or not moved_bytes:
-        return None
-    weights = (parameters or 0) * BYTES_PER_WEIGHT.get(precision, 4)
-    moved = max(moved_bytes - weights, 0) * batch + min(weights, moved_bytes)
-    return flops * batch / moved
 
 
 def origin(measured: Ceilings, threads: int) -> str:

@@ -1,9 +1,10 @@
 """A GPU's throughput from its datasheet and what other GPUs reach of theirs.
 
 The roof of a device is what its datasheet allows (Williams, Waterman and Patterson 2009): min(peak FLOP/s, intensity x
-bytes/s) / FLOP of a sample, in samples/s; the intensity is that of ``charts.roofline``, with the weights read once per
-request. Each measured GPU reaches a share e of its own roof, by the FLOPs and bytes of the file that ran there. Over n
-of them the logarithm of e has the mean m and the standard deviation s; another GPU is predicted roof x exp(m), within
+bytes/s) / FLOP of a sample, in samples/s; the intensity is that of ``analysis.intensity``, with the weights read once
+per request. Each measured GPU reaches a share e of its own roof, by the FLOPs and bytes of the file that ran there.
+Over n of them the logarithm of e has the mean m and the standard deviation s; another GPU is predicted roof x exp(m),
+within
 
     exp(+- t(0.975, n - 1) x sqrt(s^2 (1 + 1/n) + DRIFT_RATIO^2)),
 
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO
-from inferbench_tasks.analysis.charts.roofline import BYTES_PER_WEIGHT, intensity
+from inferbench_tasks.analysis.intensity import BYTES_PER_WEIGHT, intensity
 from inferbench_tasks.catalogue import Hardware, find_hardware
 
 #: GPUs with a datasheet on which the same has to be measured.

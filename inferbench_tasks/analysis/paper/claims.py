@@ -12,10 +12,10 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from inferbench_tasks.analysis.charts.roofline import position
+from inferbench_tasks.analysis.intensity import position
 from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.evidence import Evidence, faster_than_the_cpu, rates_differ
-from inferbench_tasks.analysis.paper.finding import Finding, Judge, Runs, both, shares
+from inferbench_tasks.analysis.paper.finding import Finding, Runs, both, shares
 from inferbench_tasks.analysis.report.runs import RunView
 
 FAMILIES = ("mlp", "cnn", "rnn", "transformer")
@@ -25,8 +25,20 @@ CHANCE = 0.05
 
 
 @dataclass(frozen=True)
+class Case:
+    """What a claim is judged by: the runs of its submission, none where it has none, and all that there is besides."""
+
+    runs: Runs
+    evidence: Evidence
+
+
+Judge = Callable[[Case], Finding]
+
+
+@dataclass(frozen=True)
 class Claim:
-    """``figure``: of the paper; ``submission``: whose runs are asked; None where nothing here measures it.
+    """``figure``: of the paper; ``submission``: whose runs are asked, None where it is judged by all that there is, or,
+    without a ``judge``, nothing here measures it.
 
     ``instead``: where none is asked, or beside it: what cannot be compared here, and where it is.
     """
@@ -36,18 +48,21 @@ class Claim:
     submission: str | None
     judge: Judge | None = None
     instead: str = ""
-    #: Where it is judged by more than the paper's own submissions.
-    by: Callable[[Evidence], Finding] | None = None
 
 
 def _batches(figure: str, way: Any) -> Judge:
-    return lambda runs: runs.compare(runs.at(load__batch_size=1), runs.at(load__batch_size=32), figure, way)
+    def judge(case: Case) -> Finding:
+        runs = case.runs
+        return runs.compare(runs.at(load__batch_size=1), runs.at(load__batch_size=32), figure, way)
+
+    return judge
 
 
 def _attained(axis: str, low: int, high: int, others: Mapping[str, Any]) -> Judge:
     """FLOP/s over one axis at a place of the ``others``, of both frameworks."""
 
-    def judge(runs: Runs) -> Finding:
+    def judge(case: Case) -> Finding:
+        runs = case.runs
         found = []
         for framework in FRAMEWORKS:
             place = {**others, "model.framework": framework}
@@ -69,7 +84,8 @@ def _gflops(view: RunView | None) -> float | None:
     return found[1] if found else None
 
 
-def _roofline(runs: Runs) -> Finding:
+def _roofline(case: Case) -> Finding:
+    runs = case.runs
     points = [point for view in runs.views if view.valid and (point := position(view)) is not None]
     if len(points) < 5:
         return Finding("unmeasured", f"{len(points)} of {len(runs.views)} runs have a place in the roofline")
@@ -80,7 +96,8 @@ def _roofline(runs: Runs) -> Finding:
     return Finding("agrees" if test.statistic > 0 else "differs", text)
 
 
-def _intensity(runs: Runs) -> Finding:
+def _intensity(case: Case) -> Finding:
+    runs = case.runs
     found = []
     for neurons in (64, 256, 1024):
         pair = [runs.at(model__neurons=neurons, load__batch_size=batch) for batch in (1, 32)]
@@ -92,15 +109,18 @@ def _intensity(runs: Runs) -> Finding:
 
 
 def _rates(figure: str) -> Judge:
-    return lambda runs: runs.compare(
-        runs.at(load__arrivals__rate_rps=100), runs.at(load__arrivals__rate_rps=400), figure, "higher"
-    )
+    def judge(case: Case) -> Finding:
+        low, high = (case.runs.at(load__arrivals__rate_rps=rate) for rate in (100, 400))
+        return case.runs.compare(low, high, figure, "higher")
+
+    return judge
 
 
 def _batching(users: int, way: Any) -> Judge:
     """With dynamic batching against without, at so many users."""
 
-    def judge(runs: Runs) -> Finding:
+    def judge(case: Case) -> Finding:
+        runs = case.runs
         place = {"load__arrivals__concurrency": users}
         merged = {"serve__batching__max_batch_size": 16}
         plain = runs.at(**place, serve__batching=None)
@@ -109,8 +129,9 @@ def _batching(users: int, way: Any) -> Judge:
     return judge
 
 
-def _idle(runs: Runs) -> Finding:
+def _idle(case: Case) -> Finding:
     """Of the GPU, or of the server's cores, less than a half is used, by a tenth at least; on each server."""
+    runs = case.runs
     found = []
     for backend in ("onnxruntime", "triton"):
         view = runs.at(serve__backend=backend, model__family="transformer")
@@ -130,14 +151,16 @@ def _used_percent(view: RunView | None) -> float | None:
     return 100 * cores / view.result.device.cores if cores is not None and view.result.device.cores else None
 
 
-def _inference_share(runs: Runs) -> Finding:
+def _inference_share(case: Case) -> Finding:
+    runs = case.runs
     low, high = (
         _share(runs.at(load__network="wifi", load__batch_size=batch), "inference") for batch in (1, 16)
     )
     return shares(low, high, "higher", "Wi-Fi: inference is {} % of a request at batch 1, {} % at 16")
 
 
-def _transmission(runs: Runs) -> Finding:
+def _transmission(case: Case) -> Finding:
+    runs = case.runs
     view = runs.at(load__network="wifi", load__batch_size=1)
     transmit, inference = _share(view, "transmit"), _share(view, "inference")
     return shares(
@@ -153,7 +176,8 @@ def _share(view: RunView | None, part: str) -> float | None:
     return 100 * spent / whole if spent is not None and whole else None
 
 
-def _slowest_network(runs: Runs) -> Finding:
+def _slowest_network(case: Case) -> Finding:
+    runs = case.runs
     found = []
     for batch in (1, 16):
         mobile = runs.at(load__network="4g_lte", load__batch_size=batch)
@@ -161,6 +185,11 @@ def _slowest_network(runs: Runs) -> Finding:
             other = runs.at(load__network=network, load__batch_size=batch)
             found.append(runs.compare(other, mobile, "p50_ms", "higher"))
     return both(*found)
+
+
+def _of_all(judge: Callable[[Evidence], Finding]) -> Judge:
+    """By all that there is, not by the runs of one submission."""
+    return lambda case: judge(case.evidence)
 
 
 _GPU = "needs a GPU: on one, put serve.device gpu into the submission, as its first lines say"
@@ -182,14 +211,14 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("7(a, b)", "A larger batch has a higher throughput (ResNet-50, BERT-Large; four GPUs)", "fig07-08-batch-size",
           _batches("throughput_samples_per_s", "higher")),
     Claim("7(a, b)", "A larger batch has a longer latency", "fig07-08-batch-size", _batches("p50_ms", "higher")),
-    Claim("7(c)", "Under the CPU's latency as objective a V100 serves 3.6 to 47.4 times as much", None, instead=_GPU,
-          by=faster_than_the_cpu),
+    Claim("7(c)", "Under the CPU's latency as objective a V100 serves 3.6 to 47.4 times as much", None,
+          _of_all(faster_than_the_cpu), _GPU),
     Claim("8(a)", "Energy and CO₂ of a request are highest at batch 1 and fall with the batch", "fig07-08-batch-size",
           _batches("joule_per_sample", "lower")),
     Claim("8(b)", "The cost of a request falls with the batch", "fig07-08-batch-size",
           _batches("cost_usd_per_1k_samples", "lower"),
           "on the cheapest instance with the device"),
-    Claim("8(b)", "For the same device providers have different hourly rates", None, by=rates_differ),
+    Claim("8(b)", "For the same device providers have different hourly rates", None, _of_all(rates_differ)),
     *_FAMILIES,
     Claim("10(b)", "Operations per second grow with arithmetic intensity (generated models, V100)", "fig10-roofline",
           _roofline),
@@ -217,7 +246,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("14(c)", "Triton starts later than TF-Serving; a small model takes more than 10 s", None,
           instead="each report has the cold start of its own server"),
     Claim("15", "Queue-aware placement with shortest job first: 1.43 times shorter completion times", None,
-          by=lambda evidence: scheduler.judged(evidence.scheduler)),
+          _of_all(lambda evidence: scheduler.judged(evidence.scheduler))),
 )  # fmt: skip
 
 
@@ -230,17 +259,13 @@ def judged(
     """What the runs of its submission say, or all that there is; ``views``: submission -> its runs, where it was run;
     ``unavailable``: submission -> why it can't be run here.
     """
-    if claim.by is not None:
-        found = claim.by(evidence or Evidence())
-        text = (
-            f"{found.text}; {claim.instead}" if found.kind == "unmeasured" and claim.instead else found.text
-        )
-        return Finding(found.kind, text)
-    if claim.submission is None or claim.judge is None:
+    if claim.judge is None:
         return Finding("unmeasured", claim.instead)
-    if claim.submission not in views:
-        return Finding(
-            "unmeasured", (unavailable or {}).get(claim.submission) or "its submission was not run"
-        )
-    found = claim.judge(Runs(views[claim.submission]))
-    return Finding(found.kind, f"{found.text} ({claim.instead})" if claim.instead else found.text)
+    name = claim.submission
+    if name is not None and name not in views:
+        return Finding("unmeasured", (unavailable or {}).get(name) or "its submission was not run")
+    found = claim.judge(Case(Runs(views[name] if name else ()), evidence or Evidence()))
+    if not claim.instead or (name is None and found.kind != "unmeasured"):
+        return found
+    text = f"{found.text} ({claim.instead})" if name else f"{found.text}; {claim.instead}"
+    return Finding(found.kind, text)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from inferbench_tasks.analysis.charts import devices, heatmap, latency, resources, roofline, stages, sweep
 from inferbench_tasks.analysis.charts.style import Chart
-from inferbench_tasks.analysis.devices.costs import Offer
 from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
 from inferbench_tasks.analysis.paper.evidence import Evidence
@@ -26,6 +24,45 @@ WORDS = {
     "undecided": ("undecided", "warn"),
     "unmeasured": ("not measured here", "soft"),
 }
+
+
+Drawn = Sequence[Chart | None]
+#: The paper's figure -> the pictures of a submission's measured runs that show what it shows.
+OF_RUNS: dict[str, Callable[[Sequence[RunView]], Drawn]] = {
+    "7": lambda views: sweep.comparison(views)[:2],
+    "8": lambda views: sweep.comparison(views)[2:],
+    "9": lambda views: heatmap.heat_maps(views)[:1],
+    "10": lambda views: [roofline.roofline(views, None, sheet_of(views))],
+    "11": lambda views: [latency.cdf(views, {}), latency.percentiles(views, {})],
+    "12": lambda views: sweep.comparison(views)[:1],
+    "13": lambda views: resources.resources(views)[:1],
+    "14": lambda views: [stages.pipeline(views), stages.cold_start(views)],
+}
+
+
+def _costs(evidence: Evidence) -> tuple[Drawn, str]:
+    """Of the models and loads those with the most instances side by side, in their order."""
+    comparable = [offer for offer in evidence.offers if len(offer.rows) > 1]
+    most = set(sorted(range(len(comparable)), key=lambda at: -len(comparable[at].rows))[:MOST_OFFERS])
+    charts = [devices.costs(offer.rows, offer.words) for at, offer in enumerate(comparable) if at in most]
+    rest = len(comparable) - len(most)
+    left_out = (
+        f"Costs of the {len(most)} models and loads with the most instances; {rest} more: inferbench costs, and the "
+        "page Devices."
+    )
+    return charts, left_out if rest else ""
+
+
+#: Those of all that there is, and of the scheduler; and what is not drawn of them, and where it is.
+OF_ALL: dict[str, Callable[[Evidence], tuple[Drawn, str]]] = {
+    "7": lambda evidence: ([devices.speedups(evidence.speedups.rows)], "; ".join(evidence.speedups.notes)),
+    "8": _costs,
+    "15": lambda evidence: (scheduler.charts(evidence.scheduler), ""),
+}
+
+
+def _nothing(_: object) -> Drawn:
+    return []
 
 
 def findings(
@@ -62,9 +99,10 @@ def make_page(
         of_figure = [(claim, finding) for claim, finding in found if claim.figure.split("(")[0] == figure]
         names = list(dict.fromkeys(claim.submission for claim, _ in of_figure if claim.submission in views))
         keys = []
-        of_runs = [chart for name in names if name for chart in _charts(figure, views[name])]
-        more, left_out = _more_charts(figure, evidence)
-        for chart in [*of_runs, *more]:
+        of_runs = OF_RUNS.get(figure, _nothing)
+        drawn = [chart for name in names if name for chart in of_runs([v for v in views[name] if v.measured])]
+        of_all, left_out = OF_ALL[figure](evidence) if figure in OF_ALL else ([], "")
+        for chart in filter(None, [*drawn, *of_all]):
             keys.append(f"c{len(charts)}")
             charts[keys[-1]] = chart
         blocks.append(
@@ -91,49 +129,6 @@ def make_page(
     )  # fmt: skip
     page.write(path, html)
     return words
-
-
-def _charts(figure: str, views: Sequence[RunView]) -> list[Chart]:
-    """The pictures of a submission's runs that show what the paper's figure shows."""
-    measured = [view for view in views if view.measured]
-    drawn: dict[str, Any] = {
-        "7": lambda: sweep.comparison(measured)[:2],
-        "8": lambda: sweep.comparison(measured)[2:],
-        "9": lambda: heatmap.heat_maps(measured)[:1],
-        "10": lambda: [roofline.roofline(measured, None, sheet_of(measured))],
-        "11": lambda: [latency.cdf(measured, {}), latency.percentiles(measured, {})],
-        "12": lambda: sweep.comparison(measured)[:1],
-        "13": lambda: resources.resources(measured)[:1],
-        "14": lambda: [stages.pipeline(measured), stages.cold_start(measured)],
-    }
-    return [chart for chart in drawn.get(figure, list)() if chart is not None]
-
-
-def _more_charts(figure: str, evidence: Evidence) -> tuple[list[Chart], str]:
-    """Those of all of PerfDB, and of the scheduler; what is not drawn of them, and where it is."""
-    if figure == "15":
-        return scheduler.charts(evidence.scheduler), ""
-    if figure == "7":
-        drawn = devices.speedups(evidence.speedups.rows)
-        return [drawn] if drawn is not None else [], "; ".join(evidence.speedups.notes)
-    return _costs(evidence.offers) if figure == "8" else ([], "")
-
-
-def _costs(offers: Sequence[Offer]) -> tuple[list[Chart], str]:
-    """Of the models and loads those with the most instances side by side, in their order."""
-    comparable = [offer for offer in offers if len(offer.rows) > 1]
-    most = set(sorted(range(len(comparable)), key=lambda at: -len(comparable[at].rows))[:MOST_OFFERS])
-    charts = [
-        chart
-        for at, offer in enumerate(comparable)
-        if at in most and (chart := devices.costs(offer.rows, offer.words)) is not None
-    ]
-    rest = len(comparable) - len(most)
-    left_out = (
-        f"Costs of the {len(most)} models and loads with the most instances; {rest} more: inferbench costs, and the "
-        "page Devices."
-    )
-    return charts, left_out if rest else ""
 
 
 def _machine(views: Sequence[RunView]) -> str:

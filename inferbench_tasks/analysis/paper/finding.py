@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,9 +60,6 @@ class Runs:
         if not self._judge.differ(first, second, row.name):
             return Finding("undecided", f"{text}: no difference beyond noise")
         return Finding("agrees" if (b > a) == (way == "higher") else "differs", text)
-
-
-Judge = Callable[[Runs], Finding]
 
 
 def both(*findings: Finding) -> Finding:

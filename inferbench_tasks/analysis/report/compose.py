@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import Advice, advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
-from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.columns import Column, columns_of
 from inferbench_tasks.analysis.report.missing import missing_notes
 from inferbench_tasks.analysis.report.provenance import beside

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.charts import (
     density,
     heatmap,
@@ -21,7 +22,6 @@ from inferbench_tasks.analysis.charts import (
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
 from inferbench_tasks.analysis.report import answers, devices, language, layers, stacks, tables
-from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.paired_advice import table as pairs_table

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeVar
 
-from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
 from inferbench_tasks.analysis.stack.work import Work

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.ceilings import Ceilings
 
 #: The type whose products the machine's FLOP/s were measured with, as oneDNN calls it.
 CEILINGS_TYPE = "f32"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from inferbench_tasks.analysis.report import ceilings as measured
-from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis import ceilings as measured
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.monitors.environment import hardware
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace import ceilings

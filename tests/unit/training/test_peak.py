@@ -17,6 +17,18 @@ def test_a_peak_is_that_of_the_precision() -> None:
     assert peak_flops(sheet, "fp16") is None, "the table has none of it"
 
 
+def test_a_peak_that_a_device_may_have_and_nobody_knows_is_none() -> None:
+    """An H100 has fp32 of 67 TFLOP/s and does TF32, which the table lacks: no bound for what may be in it. A V100 has
+    neither TF32 nor bf16, so that its fp32 is the bound, and nothing is said of bf16; int8 is never that of fp16.
+    """
+    hopper, volta = find_hardware("NVIDIA H100 80GB HBM3"), find_hardware("Tesla V100-SXM2-32GB")
+    assert hopper is not None and volta is not None and hopper.tf32_tflops is None
+    assert peak_flops(hopper, "fp32") == 67e12 and peak_flops(hopper, "fp32", tf32_for_fp32=True) is None
+    assert peak_flops(volta, "fp32", tf32_for_fp32=True) == 15.7e12
+    assert peak_flops(volta, "bf16") is None and peak_flops(volta, "fp16") == 125e12
+    assert peak_flops(hopper, "int8") == 1979e12 and peak_flops(volta, None) == 125e12
+
+
 def test_the_least_time_is_the_work_at_the_peak() -> None:
     """15.7 TFLOP on a V100 are a second, a quarter of it by Winograd's products; nothing is known of a device without a
     datasheet.

@@ -10,21 +10,22 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from inferbench_tasks.analysis.charts.density import log_kde
-from inferbench_tasks.analysis.charts.grid import axes_of, fold
-from inferbench_tasks.analysis.charts.heatmap import heat_maps
-from inferbench_tasks.analysis.charts.latency import cdf
-from inferbench_tasks.analysis.charts.roofline import position, roofline
-from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
-from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
-from inferbench_tasks.analysis.charts.traffic import traffic
-from inferbench_tasks.analysis.report import ceilings
-from inferbench_tasks.analysis.report.ceilings import (
+from inferbench_tasks.analysis import ceilings
+from inferbench_tasks.analysis.ceilings import (
     Ceilings,
     last_level_cache_bytes,
     measured_ceilings,
     triad_array_bytes,
 )
+from inferbench_tasks.analysis.charts.density import log_kde
+from inferbench_tasks.analysis.charts.grid import axes_of, fold
+from inferbench_tasks.analysis.charts.heatmap import heat_maps
+from inferbench_tasks.analysis.charts.latency import cdf
+from inferbench_tasks.analysis.charts.roofline import roofline
+from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
+from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
+from inferbench_tasks.analysis.charts.traffic import traffic
+from inferbench_tasks.analysis.intensity import position
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.catalogue import Hardware
 from inferbench_tasks.figures import FIGURES

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
 from inferbench_tasks.analysis.stack.document import analysed, stacks, write
 from inferbench_tasks.analysis.stack.kernels import Kernels, kernels_of
