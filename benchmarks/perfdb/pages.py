@@ -74,8 +74,8 @@ def weight(answer: Any) -> int:
     return int(answer.headers["content-length"])
 
 
-def pages(db: PerfDB) -> dict[str, Callable[[], int]]:
-    """Each page; returns its bytes."""
+def application(db: PerfDB) -> TestClient:
+    """Somebody who asks the real web application, which has read what all pages share."""
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
     from fastapi.middleware.gzip import GZipMiddleware
@@ -98,7 +98,12 @@ def pages(db: PerfDB) -> dict[str, Callable[[], int]]:
     outer = FastAPI()
     outer.mount("/inferbench", app)
     outer.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    client = TestClient(outer)
+    return TestClient(outer)
+
+
+def pages(db: PerfDB) -> dict[str, Callable[[], int]]:
+    """Each page; returns its bytes."""
+    client = application(db)
 
     @cache
     def static(path: str) -> int:

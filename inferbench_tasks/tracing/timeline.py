@@ -14,7 +14,8 @@ MOST_SPANS = 200_000
 
 
 def timeline(columns: Columns, trace: str = "") -> dict[str, Any]:
-    """All requests, as many as ``MOST_SPANS`` allows (``left_out``: spans of the others), or that of ``trace`` alone.
+    """The spans, by their beginnings, of all requests, as many as ``MOST_SPANS`` allows (``left_out``: spans of the
+    others), or of that of ``trace`` alone.
 
     ``start_ns`` is Unix time of the first span, as text, which no browser would round; ``parts``: which part of its
     load each request says that it is, or ""; ``columns``: of each span its request's place in ``requests``, its number
@@ -31,6 +32,8 @@ def timeline(columns: Columns, trace: str = "") -> dict[str, Any]:
         sizes = np.bincount(columns.trace, minlength=len(columns.traces))
         whole = max(1, int(np.searchsorted(np.cumsum(sizes), MOST_SPANS, side="right")))
         chosen = np.flatnonzero(columns.trace < whole)
+    # In the order in which they begin, outer ones first: who draws them need not sort them.
+    chosen = chosen[np.lexsort((-columns.duration_ns[chosen], columns.start_ns[chosen]))]
     of_rows = np.full(count + 1, -1)
     of_rows[chosen] = np.arange(len(chosen))
     start_ns = int(columns.start_ns[chosen].min()) if len(chosen) else 0

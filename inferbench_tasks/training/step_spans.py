@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.tracing.spans import PART, RANK, Span, table_of
 from inferbench_tasks.training.result import TrainingResult
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 CLOCK: Final = "unix_minus_monotonic_ns"
 ORIGIN: Final = "training"
 _WITH_STEPS: Final = {"samples": {"$ne": None}, "summary": {"$ne": None}}
+#: What of a result stands in a list: a thousand whole ones take seconds to read.
+_OF_ROWS: Final = (
+    "run_id", "attempt", "created_at", "model.name", "engine.kind", "samples.bytes", "summary.synchronised.steps",
+    "summary.synchronised.warmup.steps", "summary.synchronised.last.steps",
+)  # fmt: skip
 
 
 def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> Iterator[Span]:
@@ -108,33 +114,34 @@ def listed(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[d
     where: dict[str, Any] = dict(_WITH_STEPS)
     if before is not None:
         where["created_at"] = {"$lt": before}
-    newest: dict[str, TrainingResult] = {}
+    newest: dict[str, dict[str, Any]] = {}
     skip = 0
     while not limit or len(newest) < limit:
-        results = db.results_of(TrainingResult, where, limit=limit, skip=skip)
-        skip += len(results)
-        for result in results:
-            known = newest.get(result.run_id)
-            if known is None or known.attempt < result.attempt:
-                newest[result.run_id] = result
-        if not limit or len(results) < limit:
+        found = db.find_raw(
+            where, limit=limit, skip=skip, fields=_OF_ROWS, collection=TrainingResult.collection
+        )
+        skip += len(found)
+        for result in map(to_plain, found):
+            known = newest.get(result["run_id"])
+            if known is None or known["attempt"] < result["attempt"]:
+                newest[result["run_id"]] = result
+        if not limit or len(found) < limit:
             break
     return [_row(result) for result in list(newest.values())[: limit or None]]
 
 
-def _row(result: TrainingResult) -> dict[str, Any]:
-    assert result.summary is not None and result.samples is not None
+def _row(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "run": result.run_id,
+        "run": raw["run_id"],
         "origin": ORIGIN,
-        "created_at": result.created_at,
-        "model": result.model.name if result.model else None,
-        "backend": result.engine.kind if result.engine else None,
-        "requests": _traces(result.summary.synchronised),
+        "created_at": raw["created_at"],
+        "model": (raw.get("model") or {}).get("name"),
+        "backend": (raw.get("engine") or {}).get("kind"),
+        "requests": _traces(raw["summary"].get("synchronised") or {}),
         "spans": None,
         "levels": "application, model, framework",
         "defects": None,
-        "bytes": result.samples.bytes,
+        "bytes": raw["samples"]["bytes"],
         "problem": "",
     }
 

@@ -22,11 +22,11 @@ class Spans {
   constructor(body) {
     const { columns } = body, length = columns.name.length, levels = body.levels, to = new Float64Array(length);
     for (let at = 0; at < length; at++) to[at] = columns.start_ns[at] + columns.duration_ns[at];
-    const order = Uint32Array.from({ length }, (_, at) => at).sort((a, b) => columns.start_ns[a] - columns.start_ns[b] || columns.duration_ns[b] - columns.duration_ns[a]);
     const begins = new Float64Array(body.requests.length).fill(Infinity), ends = new Float64Array(body.requests.length).fill(-Infinity), roots = new Int32Array(body.requests.length).fill(-1);
     for (let at = 0; at < length; at++) { const request = columns.request[at]; if (columns.start_ns[at] < begins[request]) begins[request] = columns.start_ns[at]; if (to[at] > ends[request]) ends[request] = to[at]; if (columns.parent[at] < 0 && roots[request] < 0) roots[request] = at; }
-    Object.assign(this, { ...columns, body, length, to, order, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
+    Object.assign(this, { ...columns, body, length, to, begins, ends, roots, present: LEVELS.filter((name) => levels.includes(name)) });
     this.lanes = this.laid();
+    this.coded();
     this.times = this.timed();
     Object.assign(this, inked([this]));
   }
@@ -44,10 +44,34 @@ class Spans {
   typeOf(at) { return this.body.types[this.type[at]]; }
   key(level, type, name) { return level in OF_LEVELS ? level : type || name; }
 
+  // The row of a request's span by its number; -1 of one that is not drawn. They are in the order in which they begin.
+  placeOf(request, number) {
+    let low = 0, high = this.length;
+    while (low < high) { const middle = (low + high) >> 1; if (this.start_ns[middle] < this.begins[request]) low = middle + 1; else high = middle; }
+    for (let at = low; at < this.length && this.start_ns[at] <= this.ends[request]; at++) if (this.request[at] === request && this.number[at] === number) return at;
+    return -1;
+  }
+
+  // Which of the keys is each span's: there are few, and each is made once.
+  coded() {
+    const { names, types, levels } = this.body, known = new Map(), places = new Map();
+    this.keys = []; this.code = new Uint32Array(this.length);
+    for (let at = 0; at < this.length; at++) {
+      const what = (this.level[at] * types.length + this.type[at]) * names.length + this.name[at];
+      let code = known.get(what);
+      if (code === undefined) {
+        const key = this.key(levels[this.level[at]], types[this.type[at]], names[this.name[at]]);
+        if (!places.has(key)) places.set(key, this.keys.push(key) - 1);
+        known.set(what, code = places.get(key));
+      }
+      this.code[at] = code;
+    }
+  }
+
   // Within a level each span stands on the first row that is free, below those of its level that it lies in.
   laid() {
-    const { start_ns, parent, level, to, order } = this, lane = new Int32Array(this.length).fill(-1), ends = this.body.levels.map(() => []);
-    for (const at of order) {
+    const { start_ns, parent, level, to } = this, lane = new Int32Array(this.length).fill(-1), ends = this.body.levels.map(() => []);
+    for (let at = 0; at < this.length; at++) {
       let around = parent[at];
       while (around >= 0 && level[around] !== level[at]) around = parent[around];
       const last = ends[level[at]];
@@ -63,18 +87,19 @@ class Spans {
   }
 
   timed() {
-    const times = new Map();
-    for (let at = 0; at < this.length; at++) { const key = this.key(this.levelOf(at), this.typeOf(at), this.nameOf(at)); times.set(key, (times.get(key) || 0) + this.own_ns[at]); }
-    return times;
+    const times = new Float64Array(this.keys.length);
+    for (let at = 0; at < this.length; at++) times[this.code[at]] += this.own_ns[at];
+    return new Map(this.keys.map((key, code) => [key, times[code]]));
   }
 
-  ink(level, type, name) { return this.inks.get(this.key(level, type, name)) ?? FILLS.length - 1; }
+  inkOf(key) { return this.inks.get(key) ?? FILLS.length - 1; }
+  ink(level, type, name) { return this.inkOf(this.key(level, type, name)); }
 
   boxes(shown = this.present) {
     const { length, level, body } = this, heads = [], first = body.levels.map(() => -1);
     for (const name of this.present.filter((of) => shown.includes(of))) { const code = body.levels.indexOf(name); first[code] = heads.length; for (let row = 0; row < this.rows[code]; row++) heads.push(row ? "" : name); }
-    const row = new Int32Array(length), fill = new Uint8Array(length);
-    for (let at = 0; at < length; at++) { row[at] = first[level[at]] < 0 ? -1 : first[level[at]] + this.lanes[at]; fill[at] = this.ink(this.levelOf(at), this.typeOf(at), this.nameOf(at)); }
+    const row = new Int32Array(length), fill = new Uint8Array(length), inks = this.keys.map((key) => this.inkOf(key));
+    for (let at = 0; at < length; at++) { row[at] = first[level[at]] < 0 ? -1 : first[level[at]] + this.lanes[at]; fill[at] = inks[this.code[at]]; }
     return { from: this.start_ns, to: this.to, row, fill, parent: this.parent, heads, whole: [this.begins.reduce((a, b) => Math.min(a, b), Infinity), this.ends.reduce((a, b) => Math.max(a, b), -Infinity)], origin: 0, label: (at) => this.nameOf(at), told: (at) => this.told(at) };
   }
 

@@ -127,15 +127,10 @@ async function showSpan(at) {
 
 function row(item) {
   const own = spans.body.requests.indexOf(item.trace_id), line = element("tr", null), name = element("td", null, { class: "wrap" });
-  const at = own < 0 ? -1 : placeOf(own, item.span);
+  const at = own < 0 ? -1 : spans.placeOf(own, item.span);
   if (at >= 0) { const button = element("button", item.name, { type: "button", class: "plain" }); button.addEventListener("click", () => { document.getElementById("request").value = own + 1; goTo(); timeline.pick(at); document.getElementById("span").scrollIntoView({ block: "nearest" }); }); name.append(button); } else name.textContent = item.name;
   line.append(name, element("td", item.level), element("td", item.type), element("td", own < 0 ? "not drawn" : count(own + 1), { class: "n" }), element("td", at < 0 ? "" : figure(ms(spans.start_ns[at] - spans.begins[own])), { class: "n" }), element("td", figure(ms(item.duration_ns)), { class: "n" }));
   return line;
-}
-
-function placeOf(own, number) {
-  for (let at = 0; at < spans.length; at++) if (spans.request[at] === own && spans.number[at] === number) return at;
-  return -1;
 }
 
 async function search(more = false) {
