@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.grid import Axis, axes_of, fold
-from inferbench_tasks.analysis.charts.roofline import position
 from inferbench_tasks.analysis.charts.style import Chart, axis, chart, text
 from inferbench_tasks.analysis.charts.sweep import charted
+from inferbench_tasks.analysis.intensity import position
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figure import Figure
 

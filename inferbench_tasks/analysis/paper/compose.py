@@ -31,8 +31,7 @@ Drawn = Sequence[Chart | None]
 OF_RUNS: dict[str, Callable[[Sequence[RunView]], Drawn]] = {
     "7": lambda views: sweep.comparison(views)[:2],
     "8": lambda views: sweep.comparison(views)[2:],
-    "9": lambda views: heatmap.heat_maps(views)[:1],
-    "10": lambda views: [roofline.roofline(views, None, sheet_of(views))],
+    "9": lambda views: [heatmap.attained_map(views)],
     "11": lambda views: [latency.cdf(views, {}), latency.percentiles(views, {})],
     "12": lambda views: sweep.comparison(views)[:1],
     "13": lambda views: resources.resources(views)[:1],
@@ -61,8 +60,13 @@ OF_ALL: dict[str, Callable[[Evidence], tuple[Drawn, str]]] = {
 }
 
 
-def _nothing(_: object) -> Drawn:
-    return []
+def _of_runs(figure: str, groups: Sequence[Sequence[RunView]], evidence: Evidence) -> Drawn:
+    """The pictures of each submission of a figure; of a roofline one for all, which share its roof."""
+    if figure == "10":
+        every = [view for group in groups for view in group]
+        return [roofline.roofline(every, evidence.ceilings, sheet_of(every))]
+    draw = OF_RUNS.get(figure)
+    return [chart for group in groups for chart in draw(group)] if draw else []
 
 
 def findings(
@@ -97,10 +101,10 @@ def make_page(
     blocks = []
     for figure in dict.fromkeys(claim.figure.split("(")[0] for claim in CLAIMS):
         of_figure = [(claim, finding) for claim, finding in found if claim.figure.split("(")[0] == figure]
-        names = list(dict.fromkeys(claim.submission for claim, _ in of_figure if claim.submission in views))
+        asked = dict.fromkeys(name for claim, _ in of_figure for name in claim.submissions)
+        names = [name for name in asked if name in views]
         keys = []
-        of_runs = OF_RUNS.get(figure, _nothing)
-        drawn = [chart for name in names if name for chart in of_runs([v for v in views[name] if v.measured])]
+        drawn = _of_runs(figure, [[v for v in views[name] if v.measured] for name in names], evidence)
         of_all, left_out = OF_ALL[figure](evidence) if figure in OF_ALL else ([], "")
         for chart in filter(None, [*drawn, *of_all]):
             keys.append(f"c{len(charts)}")
@@ -116,7 +120,7 @@ def make_page(
                     for claim, finding in of_figure
                 ],
                 "charts": keys, "left_out": left_out,
-                "reports": [(name, reports[name]) for name in names if name and reports.get(name)],
+                "reports": [(name, reports[name]) for name in names if reports.get(name)],
             }
         )  # fmt: skip
     everything = [view for group in views.values() for view in group]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.devices import names
 from inferbench_tasks.analysis.devices.costs import MEASURED, Offer, Row, doubts
 from inferbench_tasks.analysis.devices.speedup import Speedups
@@ -14,11 +15,13 @@ from inferbench_tasks.analysis.paper.scheduler import NO_LOG, Replayed
 
 @dataclass(frozen=True)
 class Evidence:
-    """``speedups``: over the CPU; ``scheduler``: why there is no log, where there is none."""
+    """``speedups``: over the CPU; ``scheduler``: why there is no log, where there is none; ``ceilings``: of the
+    machine that ran the paper's submissions, None where that is not this one."""
 
     speedups: Speedups = field(default_factory=lambda: Speedups([]))
     offers: Sequence[Offer] = ()
     scheduler: Replayed | str = NO_LOG
+    ceilings: Ceilings | None = None
 
 
 def faster_than_the_cpu(evidence: Evidence) -> Finding:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
+from inferbench_tasks.analysis.paper.evidence import Evidence
 from inferbench_tasks.analysis.paper.finding import Finding, Runs, both, shares
+from inferbench_tasks.analysis.paper.judges import Case
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.cli.paper import FOLDER
 from inferbench_tasks.dotted import value_at
@@ -83,12 +86,13 @@ def test_every_place_that_a_sentence_asks_for_is_in_its_submission(monkeypatch: 
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(Runs, "at", lambda self, **place: asked.append(place))
     for claim in CLAIMS:
-        if claim.submission is None or claim.judge is None:
+        if not claim.submissions or claim.judge is None:
             continue
-        jobs = expand(read_submission(FOLDER / f"{claim.submission}.yaml", INSTALLED))
+        files = [FOLDER / f"{name}.yaml" for name in claim.submissions]
+        jobs = [job for file in files for job in expand(read_submission(file, INSTALLED))]
         specs = [job.spec.model_dump(mode="json") for job in jobs]
         asked.clear()
-        claim.judge(Runs([]))
+        claim.judge(Case(Runs([]), Evidence()))
         for place in asked:
             wanted = {path.replace("__", "."): value for path, value in place.items()}
             matching = [spec for spec in specs if all(value_at(spec, p) == v for p, v in wanted.items())]
@@ -109,3 +113,36 @@ def test_the_part_of_inference_is_of_the_mean_request() -> None:
     found = judged(_claim("14(a)", "larger part"), {"fig14-pipeline": named(*runs)})
     assert found.kind == "agrees"
     assert "20 % of a request at batch 1, 50 % at 16" in found.text
+
+
+def _model(family: str, batch: int, inference_ms: float) -> RunView:
+    """A run of a model of 1 MFLOP and 1 MB, 0.4 of it weights, at so many samples a request."""
+    one = view(
+        records(inference_ms, seconds=8),
+        f"{family}.{batch}",
+        job={"model": {"kind": "canonical", "family": family}, "load__batch_size": batch},
+    )
+    assert one.result is not None
+    model = one.result.model.model_copy(
+        update={"flops": 1_000_000, "bytes": 1_000_000, "parameters": 100_000, "precision": "fp32"}
+    )
+    result = one.result.model_copy(update={"model": model})
+    made = replace(one, result=result)
+    made.summary["stages_ms"] = {"inference": {"mean": inference_ms}, "batch_samples_mean": float(batch)}
+    return made
+
+
+def test_operations_rise_with_intensity_within_each_family() -> None:
+    """By hand: bytes are 0.6 MB a sample and 0.4 MB of weights once, so that the intensity rises with the batch. Five
+    batches of an MLP in equal time rise in FLOP/s, too: agrees; a CNN's that fall differ, however the families lie to
+    each other; four runs of a family decide nothing.
+    """
+    batches = (1, 2, 4, 8, 16)
+    rising = [_model("mlp", batch, 5.0) for batch in batches]
+    falling = [_model("cnn", batch, 5.0 * batch**2) for batch in batches]
+    claim = _claim("10(b)", "Operations per second")
+    assert judged(claim, {"fig10-roofline": named(*rising)}).kind == "agrees"
+    both_ = judged(claim, {"fig10-roofline": named(*rising), "fig09-cnn": named(*falling)})
+    assert both_.kind == "differs" and "mlp: rank correlation 1.00 over 5 runs" in both_.text
+    assert "cnn: rank correlation -1.00" in both_.text
+    assert judged(claim, {"fig10-roofline": named(*rising[:4])}).kind == "unmeasured"

@@ -8,6 +8,7 @@ from pathlib import Path
 from inferbench_tasks.analysis.devices.costs import offers
 from inferbench_tasks.analysis.paper.claims import CLAIMS
 from inferbench_tasks.analysis.paper.compose import _costs, findings, in_words, make_page
+from inferbench_tasks.analysis.paper.evidence import Evidence
 from tests.report_page import charts_of
 from tests.unit.analysis.builders import named, records, view
 from tests.unit.analysis.devices.builders import CPU, T4, run
@@ -47,7 +48,7 @@ def test_of_many_costs_those_of_the_most_instances_are_drawn_and_the_rest_is_cou
     """A CPU has one instance, which is no comparison; of six loads on a T4 with two each four are drawn, two told."""
     documents = [run("cpu", CPU, 5.0, 100.0, batch=99)]
     documents += [run(f"t4-{users}", T4, 5.0, 100.0, users=users) for users in (1, 2, 4, 8, 16, 32)]
-    drawn, left_out = _costs(offers(documents))
+    drawn, left_out = _costs(Evidence(offers=offers(documents)))
     assert len(drawn) == 4 and "; 2 more: inferbench costs" in left_out
-    drawn, left_out = _costs(offers(documents[:3]))
+    drawn, left_out = _costs(Evidence(offers=offers(documents[:3])))
     assert len(drawn) == 2 and left_out == ""

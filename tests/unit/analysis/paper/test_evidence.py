@@ -122,28 +122,20 @@ def test_both_servers_of_figure_12_are_asked_each_its_own_sentence() -> None:
     assert (missing.kind, missing.text) == ("unmeasured", "triton does not run here")
 
 
-def test_a_service_leaves_its_device_idle_on_both_servers() -> None:
-    """0.2 and 0.4 of two cores are 10 and 20%: agrees; 1.6 are 80%: differs; one server alone: not measured."""
+@pytest.mark.parametrize("server", ["TF-Serving", "Triton"])
+def test_a_service_leaves_its_device_idle(server: str) -> None:
+    """Of each server: 0.4 of two cores are 20%: agrees; 1.6 are 80%: differs; not run: not measured."""
+    (claim,) = (one for one in CLAIMS if one.figure == "13(a)" and server in one.paper)
+    model = {"kind": "canonical", "family": "transformer", "layers": 4, "hidden_size": 64}
 
-    def service(*used: tuple[str, float]) -> dict[str, list[RunView]]:
-        model = {"kind": "canonical", "family": "transformer", "layers": 4, "hidden_size": 64}
-        return {
-            "fig13-services": named(
-                *(
-                    view(
-                        records(5.0), backend, cpu_cores=cores, device=CPU,
-                        job={"serve__backend": backend, "model": model},
-                    )
-                    for backend, cores in used
-                )
-            )
-        }  # fmt: skip
+    def service(cores: float) -> dict[str, list[RunView]]:
+        run = view(records(5.0), "run", cpu_cores=cores, device=CPU, job={"model": model})
+        return {claim.submissions[0]: named(run)}
 
-    claim = _claim("13(a)")
-    found = judged(claim, service(("onnxruntime", 0.2), ("triton", 0.4)))
-    assert found.kind == "agrees" and "triton: 20 % of the device is used" in found.text
-    assert judged(claim, service(("onnxruntime", 0.2), ("triton", 1.6))).kind == "differs"
-    assert judged(claim, service(("onnxruntime", 0.2))).kind == "unmeasured"
+    found = judged(claim, service(0.4))
+    assert found.kind == "agrees" and "20 % of the device is used" in found.text
+    assert judged(claim, service(1.6)).kind == "differs"
+    assert judged(claim, {}).kind == "unmeasured"
 
 
 def test_the_page_draws_speed_ups_and_costs(tmp_path: Path) -> None:
