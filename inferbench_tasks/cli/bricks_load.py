@@ -200,6 +200,13 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
         )
     if row["slo_left_out"]:
         said.append(f"Not predicted, and in no capacity: {', '.join(row['slo_left_out'])} of the slo.")
+    if hidden := [
+        name for name in ("p50_ms", "p95_ms", "p99_ms") if row["error_ratio"] and row[name] is None
+    ]:
+        said.append(
+            f"{row['job']}: {row['error_ratio']:.3%} of its requests have no answer in time, so that "
+            f"{', '.join(hidden)} of the others would not be those of all: withheld, as of a run."
+        )
     by = f"{row['capacity_arrivals']} arrivals by {row['capacity_by']}"
     said.append(f"capacity_rps: the highest rate of {by}.")
     if row["capacity_rps"] is None:

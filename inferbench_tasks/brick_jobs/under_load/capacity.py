@@ -38,20 +38,43 @@ PERCENTS = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99
 
 @dataclass(frozen=True)
 class Objective:
-    """``bounds``: p99_ms and the like -> ms; ``left_out``: figures that are bounded, and not predicted."""
+    """``bounds``: p99_ms and the like -> ms; ``left_out``: figures that are bounded, and not predicted.
+
+    ``error_ratio``: the share of requests that may fail, which are those without an answer after ``timeout_ms``; None
+    where nothing is asked of it.
+    """
 
     bounds: Mapping[str, float]
     left_out: tuple[str, ...]
+    error_ratio: float | None = None
+    timeout_ms: float = math.inf
 
     @classmethod
-    def of(cls, bounds: Mapping[str, float]) -> Objective:
-        """Those of a submission's ``slo``. That nothing may fail is kept by every rate below the capacity."""
+    def of(cls, bounds: Mapping[str, float], timeout_ms: float) -> Objective:
+        """Those of a submission's ``slo``, and its ``load.timeout_ms``."""
         known = {name: bound for name, bound in bounds.items() if name in PERCENTS}
         others = [name for name in bounds if name not in PERCENTS and name != "error_ratio"]
-        return cls(known, tuple(others))
+        errors = bounds.get("error_ratio")
+        # That all may fail is kept by every rate.
+        return cls(known, tuple(others), None if errors is None or errors >= 1 else errors, timeout_ms)
+
+    @cached_property
+    def percentiles_ms(self) -> Mapping[float, float]:
+        """Percent of all requests -> ms within which they are answered; empty where nothing is asked.
+
+        A share e that may fail is the percentile 100 (1 - e) within the timeout. One that fails is above every bound.
+        """
+        limits = {PERCENTS[name]: bound for name, bound in self.bounds.items()}
+        if self.error_ratio is not None:
+            percent = 100 * (1 - self.error_ratio)
+            limits[percent] = min(self.timeout_ms, limits.get(percent, math.inf))
+        return limits
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} <= {bound:g}" for name, bound in self.bounds.items()) or "saturation"
+        parts = [f"{name} <= {bound:g}" for name, bound in self.bounds.items()]
+        if self.error_ratio is not None:
+            parts.append(f"error_ratio <= {self.error_ratio:g} (timeout_ms {self.timeout_ms:g})")
+        return ", ".join(parts) or "saturation"
 
 
 def at_rate(arrivals: ArrivalProcess, rate_rps: float) -> ArrivalProcess:
@@ -96,7 +119,7 @@ def capacity(
     }
     first = searches[1.0][0]
     most = searches[fast][0].saturation_rps
-    if not objective.bounds:
+    if not objective.percentiles_ms:
         return Capacity(first.saturation_rps, (searches[slow][0].saturation_rps, most))
     found = {1.0: list(_each_rps(searches[1.0], None))}
     rps = float(np.median(found[1.0]))
@@ -171,7 +194,7 @@ class Search:
         return next((rate for rate in self._grid() if rate < rps and not self.holds(rate)), None)
 
     def holds(self, rate_rps: float) -> bool:
-        """Nothing fails, and every percentile is within its bound."""
+        """No more fail than may, and every percentile is within its bound."""
         return self.ratio(rate_rps) <= 1
 
     def ratio(self, rate_rps: float) -> float:
@@ -183,9 +206,7 @@ class Search:
             }
         )  # fmt: skip
         arrivals, rng = at_rate(self.arrivals, rate_rps), np.random.default_rng(self.seed)
-        return worst_ratio(self.server, load, arrivals, rng, _LONGEST, {
-            PERCENTS[name]: bound for name, bound in self.objective.bounds.items()
-        })  # fmt: skip
+        return worst_ratio(self.server, load, arrivals, rng, _LONGEST, self.objective.percentiles_ms)
 
     def _grid(self) -> Iterator[float]:
         rate_rps, least_rps = self.highest_rps, self.saturation_rps * _LEAST_RATIO
@@ -226,8 +247,9 @@ class Search:
         return _RELAXATIONS * self.variability / max(1 - rate_rps / self.saturation_rps, 1e-9) ** 2
 
     def _requests(self, rate_rps: float) -> int:
-        tail = max(1 / (1 - PERCENTS[name] / 100) for name in self.objective.bounds)
-        wanted = max(MOST_REQUESTS, _BEYOND * tail, self.forgets_in(rate_rps))
+        # Of requests of which none may fail every number of them is as good: some fail in the long run.
+        tails = [100 / (100 - percent) for percent in self.objective.percentiles_ms if percent < 100]
+        wanted = max(MOST_REQUESTS, _BEYOND * max(tails, default=0), self.forgets_in(rate_rps))
         return math.ceil(min(wanted, _LONGEST))
 
     @cached_property

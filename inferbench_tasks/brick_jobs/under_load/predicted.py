@@ -20,6 +20,7 @@ from inferbench_tasks.brick_jobs.under_load.simulated import (
     requests_of,
     simulated,
 )
+from inferbench_tasks.loadgen.statistics import hidden_by_failures
 from inferbench_tasks.queueing.server import Batcher, Server
 from inferbench_tasks.queueing.vectorised import Draws
 from inferbench_tasks.submission.schema import JobSpec
@@ -87,7 +88,7 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     (``_wide``).
     """
     load, sigma = told.job.traffic, told.services.log_spread()
-    objective = Objective.of(told.job.slo.bounds() if told.job.slo else {})
+    objective = Objective.of(told.job.slo.bounds() if told.job.slo else {}, load.timeout_ms)
     seed = load.seed
     slow, fast = float(np.exp(_Z * sigma)), float(np.exp(-_Z * sigma))
     most = capacity(told.server, (slow, fast), load, told.arrivals, objective, seed)
@@ -136,7 +137,7 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
         for at, factor in enumerate(factors)
     ]
     row |= _figures(centre, drawn, draws < wanted, shorter) | {"draws": draws}
-    if row["p50_ms"] is None:
+    if row["error_ratio"] == 1 or not any(len(seen.latencies_ms) for seen in centre):
         row["state"] = (
             f"{NOBODY}: none comes, or none in time, in the {load.duration_s:g} s that are measured"
         )
@@ -201,12 +202,17 @@ def _wide(values: list[float]) -> list[float]:
 
 def _figures(centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool) -> dict[str, Any]:
     """``shorter``: paths are parts of the load; its percentiles are those of all of them together. The middle of parts'
-    percentiles is less: few of them have the longest queues."""
-    found: dict[str, Any] = {}
+    percentiles is less: few of them have the longest queues.
+
+    A percentile that failures may belong to is withheld, as of a run."""
+    found: dict[str, Any] = {
+        name: float(np.mean([getattr(seen, name) for seen in centre]))
+        for name in ("utilisation_ratio", "error_ratio", "batch_requests", "throughput_rps")
+    }
     answered = [seen for seen in drawn if len(seen.latencies_ms)]
     middle = [seen for seen in centre if len(seen.latencies_ms)]
     for name, percent in FIGURES.items():
-        if middle and answered:
+        if middle and answered and not hidden_by_failures(percent / 100, found["error_ratio"]):
             values = [float(np.percentile(seen.latencies_ms, percent)) for seen in answered]
             paths = [seen.latencies_ms for seen in middle]
             paths = [np.concatenate(paths)] if shorter else paths
@@ -214,6 +220,4 @@ def _figures(centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool) ->
             found[f"{name}_interval"] = (
                 _wide(values) if few else [float(value) for value in np.percentile(values, _INTERVAL)]
             )
-    for name in ("utilisation_ratio", "error_ratio", "batch_requests", "throughput_rps"):
-        found[name] = float(np.mean([getattr(seen, name) for seen in centre]))
     return found

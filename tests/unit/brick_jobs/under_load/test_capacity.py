@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.arrivals.poisson import Poisson
@@ -19,9 +21,13 @@ from inferbench_tasks.brick_jobs.under_load.capacity import (
 )
 from inferbench_tasks.queueing.server import Batcher, Server, Service
 from inferbench_tasks.queueing.simulate import open_loop
+from inferbench_tasks.queueing.vectorised import Draws
 from inferbench_tasks.submission.schema import LoadSpec
 
 MS = 1e6
+
+
+LONG_MS = 600_000.0
 
 
 def load(**arrivals: Any) -> LoadSpec:
@@ -36,14 +42,14 @@ def exponential(ms: float) -> Server:
 
 def m_m_1(p99_ms: float, off: float = 0.0) -> Capacity:
     """Of 1,000 per second; times within a share ``off``."""
-    spec, objective = load(), Objective.of({"p99_ms": p99_ms})
+    spec, objective = load(), Objective.of({"p99_ms": p99_ms}, LONG_MS)
     factors = (1 + off, 1 / (1 + off))
     return capacity(exponential, factors, spec, spec.arrivals, objective, 1)
 
 
 def search(server: Server, p99_ms: float) -> Search:
     spec = load()
-    return Search(server, spec, spec.arrivals, Objective.of({"p99_ms": p99_ms}), (1,))
+    return Search(server, spec, spec.arrivals, Objective.of({"p99_ms": p99_ms}, LONG_MS), (1,))
 
 
 def test_of_random_services_it_is_the_known_one_and_so_are_the_ends() -> None:
@@ -104,7 +110,8 @@ def test_far_above_the_bound_a_load_is_not_simulated_to_its_end(monkeypatch: pyt
 def test_regular_arrivals_hold_up_to_saturation() -> None:
     """D/D/1: nobody waits below it, so that 6 ms of 5 hold at every rate that is looked at: beyond the highest."""
     spec = load(kind="constant", rate_rps=10)
-    one = Search(Server(lambda rows, rng: 5 * MS), spec, spec.arrivals, Objective.of({"p99_ms": 6.0}), (1,))
+    objective = Objective.of({"p99_ms": 6.0}, LONG_MS)
+    one = Search(Server(lambda rows, rng: 5 * MS), spec, spec.arrivals, objective, (1,))
     assert one.rps() == math.inf and one.highest_rps == pytest.approx(198)
 
 
@@ -115,6 +122,48 @@ def test_arrivals_that_change_have_the_capacity_of_random_ones() -> None:
 
 
 def test_what_is_bounded_and_not_predicted_is_named() -> None:
-    """An objective on energy changes no capacity silently; that nothing fails is kept by every rate below it."""
-    objective = Objective.of({"p99_ms": 100.0, "joule_per_request": 1.0, "error_ratio": 0.0})
+    """An objective on energy changes no capacity silently; that so many may fail is part of it."""
+    bounds = {"p99_ms": 100.0, "joule_per_request": 1.0, "error_ratio": 0.05}
+    objective = Objective.of(bounds, 2000.0)
     assert objective.bounds == {"p99_ms": 100.0} and objective.left_out == ("joule_per_request",)
+    assert objective.percentiles_ms == {99.0: 100.0, 95.0: 2000.0}
+    assert str(objective) == "p99_ms <= 100, error_ratio <= 0.05 (timeout_ms 2000)"
+
+
+def within(timeout_ms: float, **bounds: float) -> Capacity:
+    """Of an M/M/1 queue of 100 per second whose clients wait so long."""
+    spec = load()
+    draws = Draws(
+        services=lambda rows, uniform: -10 * MS * np.log1p(-uniform),
+        delays=lambda idle_ns, uniform: np.zeros(len(idle_ns)),
+        waking=lambda idle_ns: np.zeros(len(idle_ns)),
+    )
+    server = replace(exponential(10.0), draws=draws)
+    return capacity(
+        lambda factor: server, (1.0, 1.0), spec, spec.arrivals, Objective.of(bounds, timeout_ms), 1
+    )
+
+
+@pytest.mark.parametrize("error_ratio", [0.01, 0.1])
+def test_as_many_fail_as_the_timeout_makes_and_no_more_than_may(error_ratio: float) -> None:
+    """M/M/1: a request takes longer than t with exp(-(mu - lambda) t), so that a share e fails at
+    lambda = mu - ln(1/e) / t: of 100 per second, clients that wait 100 ms and e = 1% it is 53.9, of 10% 77.0."""
+    exact = 100 - math.log(1 / error_ratio) / 0.1
+    assert within(100.0, error_ratio=error_ratio).rps == pytest.approx(exact, rel=0.04)
+
+
+def test_where_some_may_fail_a_percentile_is_that_of_all_requests() -> None:
+    """p90 <= 50 ms holds up to 100 - ln(10) / 0.05 = 53.9, whether or not the 0.4% that then wait for more than
+    120 ms may fail: with 1% they may, and with 0.1% the rate is 100 - ln(1000) / 0.12 = 42.4."""
+    assert within(120.0, p90_ms=50.0, error_ratio=0.01).rps == pytest.approx(53.9, rel=0.04)
+    assert within(120.0, p90_ms=50.0, error_ratio=0.001).rps == pytest.approx(42.4, rel=0.1)
+
+
+def test_where_none_may_fail_the_capacity_is_below_that_where_few_may() -> None:
+    """Of 10,000 requests of an M/M/1 queue none is above 100 ms only far below the rate at which one of a hundred is;
+    with a timeout that no queue reaches nothing is told from saturation, and without an objective it is that."""
+    rps = within(100.0, error_ratio=0.0).rps
+    assert rps is not None and rps < 30
+    late = within(LONG_MS, error_ratio=0.0)
+    assert late.rps is None and late.interval_rps[1] == pytest.approx(100)
+    assert within(100.0).rps == within(100.0, error_ratio=1.0).rps == pytest.approx(100)

@@ -130,6 +130,18 @@ def test_a_request_that_takes_longer_than_its_client_waits_is_an_error() -> None
     assert found["error_ratio"] == 1 and found["p50_ms"] is None
 
 
+def test_a_percentile_that_failures_belong_to_is_withheld() -> None:
+    """M/D/1 at half of its capacity: the wait is longer than t services with 0.661 e^(-1.2564 t) (the pole:
+    0.5 (e^x - 1) = x), so that 1.5% of clients who wait for 20 ms fail. The p99 of the others is no p99, as of a run of
+    which more than 0.1% failed; p50 is one up to 5%."""
+    spec = job(poisson(100))
+    spec = spec.model_copy(update={"load": spec.traffic.model_copy(update={"timeout_ms": 20.0})})
+    found = row(spec, services(5.0))
+    assert found["error_ratio"] == pytest.approx(0.0152, rel=0.3) and found["state"] == "stable"
+    assert 5.0 <= found["p50_ms"] < 6.0
+    assert found["p99_ms"] is None and found["p99_ms_interval"] is None
+
+
 def test_without_an_objective_the_capacity_is_saturation_within_its_interval() -> None:
     """200 per second, and times within 10%: 182 to 220, exactly."""
     found = row(job(poisson(20)), services(5.0, off=0.1))
