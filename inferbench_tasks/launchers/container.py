@@ -73,6 +73,8 @@ class ContainerLauncher:
 
         if launch.image is None:
             raise ServerError("This backend has no container image; use serve.launcher: process")
+        # Outside of what signals wait for: pulling an image takes minutes, and leaves nothing to clean up.
+        image = self._image(launch, servers_dir.parent)
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
         record = ServerRecord(
             run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
@@ -105,13 +107,11 @@ class ContainerLauncher:
         # A signal waits until the container is known: the engine makes it although nobody waits for its answer.
         with deferred():
             try:
-                container, address = self._run(launch, options, token, servers_dir.parent)
+                container, address = self._run(image, options, token)
             except docker.errors.APIError as error:
                 self._remove(token, None)
                 path.unlink()
-                raise ServerError(
-                    f"The container of {launch.image} can't be started: {error.explanation or error}"
-                ) from error
+                raise _cant_start(launch, error) from error
             except InferBenchError:
                 self._remove(token, None)
                 path.unlink()
@@ -135,12 +135,20 @@ class ContainerLauncher:
         log.info("container started id=%s image=%s pid=%d", container.short_id, launch.image, pid)
         return server
 
-    def _run(self, launch: Launch, options: dict[str, Any], token: str, machine_dir: Path) -> tuple[Any, str]:
+    def _image(self, launch: Launch, machine_dir: Path) -> str:
+        """The id of its image, which is on this machine by then. Raises what ``images.resolve`` raises."""
+        import docker
+
+        try:
+            with _engine() as engine:
+                by_submission = launch.image_by_submission
+                return images.resolve(engine, str(launch.image), machine_dir, by_submission=by_submission)
+        except docker.errors.APIError as error:
+            raise _cant_start(launch, error) from error
+
+    def _run(self, image: str, options: dict[str, Any], token: str) -> tuple[Any, str]:
         """The container as it is once it was started, and its address. Raises docker's errors and ours."""
         with _engine() as engine:
-            image = images.resolve(
-                engine, str(launch.image), machine_dir, by_submission=launch.image_by_submission
-            )
             address = LOOPBACK
             if own := container_network.kind() == "own":
                 container_network.create(engine, token, {LABEL: token})
@@ -204,6 +212,11 @@ class ContainerLauncher:
                 Path(server.log_path).write_bytes(
                     newest(container.logs(stream=True, follow=False), LOG_BYTES)
                 )
+
+
+def _cant_start(launch: Launch, error: Any) -> ServerError:
+    """``error``: docker's."""
+    return ServerError(f"The container of {launch.image} can't be started: {error.explanation or error}")
 
 
 @contextlib.contextmanager
