@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import of_precision
-from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.predictions import predictions
@@ -50,6 +50,7 @@ def answer(
         "granularity": cut.granularity,
         "view": cut.view,
         "precision": cut.precision,
+        "shapes": shapes_text(cut.shapes),
         "device": results.setting.processor,
         "runtime": results.setting.runtime,
         "cores": results.setting.cores,

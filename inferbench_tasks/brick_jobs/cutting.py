@@ -26,8 +26,9 @@ class CutModel(Handle):
     """One model at one batch size and granularity. ``at``: its place in the list; ``whole``: the identity that it is
     timed as; ``parts``: those of its bricks in order, ``needs``: the positions that each takes from.
 
-    ``made_from``: what it was made of (``made_from.py``), None where that is not known; ``inputs``, ``outputs``: those
-    of the model that is served."""
+    ``made_from``: what it was made of (``made_from.py``), None where that is not known; ``source``: the same without
+    the sizes of its free inputs, which are ``shapes`` (name, sizes without batch; in the order of their names).
+    ``inputs``, ``outputs``: those of the model that is served."""
 
     at: int
     name: str
@@ -47,6 +48,8 @@ class CutModel(Handle):
     precision: str = "fp32"
     runtime: str = DEFAULT
     made_from: str | None = None
+    source: str | None = None
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
 

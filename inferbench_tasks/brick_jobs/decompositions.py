@@ -23,6 +23,13 @@ def of_precision(precision: str) -> str | dict[str, list[str | None]]:
     return {"$in": ["fp32", None]} if precision == "fp32" else precision
 
 
+def of_sources(keys: Iterable[str]) -> dict[str, Any]:
+    """How decompositions of models (``CutModel.source``) are asked for, at whatever sizes of free inputs: those of
+    before sizes were kept beside are of models without free inputs, if of these at all."""
+    wanted = {"$in": list(keys)}
+    return {"$or": [{"made_from": wanted}, {"sources.source": wanted}]}
+
+
 def of_runtime(name: str) -> str | dict[str, list[str | None]]:
     """How decompositions for a runtime are asked for: those of before it was kept are ONNX Runtime's."""
     return {"$in": [DEFAULT, None]} if name == DEFAULT else name
@@ -58,6 +65,10 @@ class Decompositions:
         if of is not None and of.made_from is not None:
             # Models with other weights are cut alike: one document, made from each of them.
             update["$addToSet"] = {"made_from": of.made_from}
+            if of.source is not None:
+                shapes = [{"input": name, "sizes": list(sizes)} for name, sizes in of.shapes]
+                one = {"made_from": of.made_from, "source": of.source, "shapes": shapes}
+                update["$addToSet"]["sources"] = one
             # Their inputs need not be alike: of one that leaves a size open the cut has a size.
             update["$set"][f"tensors.{of.made_from}"] = {
                 "inputs": [one.model_dump(mode="json") for one in of.inputs],

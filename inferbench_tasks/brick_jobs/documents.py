@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.handles import TensorSpec
+
+#: Sizes of free inputs without the batch, in the order of their names.
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class MadeOf(NamedTuple):
+    """One of the models that a document is of: ``CutModel.made_from``, ``source`` and ``shapes``."""
+
+    made_from: str
+    source: str
+    shapes: Shapes
+
+
+def shapes_text(shapes: Shapes) -> str | None:
+    """As ``--shape`` takes them; None without any."""
+    return ", ".join(f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes) or None
+
+
+def made_of(document: Mapping[str, Any]) -> list[MadeOf]:
+    """All of them. One that was cut before sizes were kept is taken for one without free inputs."""
+    of = {
+        one["made_from"]: MadeOf(
+            one["made_from"],
+            one["source"],
+            tuple((shape["input"], tuple(shape["sizes"])) for shape in one["shapes"]),
+        )
+        for one in document.get("sources") or ()
+    }
+    return [of.get(key) or MadeOf(key, key, ()) for key in document.get("made_from") or ()]
+
+
+def of_source(document: Mapping[str, Any], source: str) -> list[Mapping[str, Any]]:
+    """As ``of_one``, for each size at which that source was cut like this."""
+    each = ((one, of_one(document, one.made_from)) for one in made_of(document) if one.source == source)
+    return [{**own, "source": source, "shapes": made.shapes} for made, own in each if own is not None]
 
 
 def of_one(document: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
@@ -39,6 +74,7 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         runtime=document.get("runtime") or DEFAULT,
         # Of a document as the database has it these are several models'.
         made_from=made if isinstance(made := document.get("made_from"), str) else None,
+        source=document.get("source"), shapes=tuple(document.get("shapes") or ()),
         inputs=tuple(TensorSpec.model_validate(one) for one in document.get("inputs") or ()),
         outputs=tuple(TensorSpec.model_validate(one) for one in document.get("outputs") or ()),
     )  # fmt: skip

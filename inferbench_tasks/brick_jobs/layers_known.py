@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.decompositions import (
+    DECOMPOSITIONS,
+    of_precision,
+    of_runtime,
+    of_sources,
+)
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.made_from import made_from
 from inferbench_tasks.brick_jobs.members import entries_of, name_of
@@ -65,7 +70,7 @@ def require_layers(
     if granularity == WHOLE:
         return
     where: dict[str, Any] = {"precision": of_precision(precision), "runtime": of_runtime(runtime)}
-    where |= {"model": model} if made_from is None else {"made_from": made_from}
+    where |= {"model": model} if made_from is None else of_sources([made_from])
     layers = _most_layers(db, where, "model")
     if layers and int(granularity) > max(layers.values()):
         raise InputError(too_many(model, int(granularity), max(layers.values())), field="granularity")

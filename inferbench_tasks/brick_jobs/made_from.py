@@ -26,7 +26,7 @@ def made_from(
 
 
 def made_from_card(card: ModelCard, precision: str = "fp32") -> str:
-    """The same of a registered model none of whose inputs is free."""
+    """The same of a registered model, without the sizes of its free inputs: ``CutModel.source``."""
     return _key(settings_of(card), precision, {})
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.documents import made_of
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
 from inferbench_tasks.brick_jobs.names import NEWEST_FIRST, Names
@@ -42,7 +43,7 @@ from inferbench_tasks.submission.model import RegistryModel, ZooModel
 log = logging.getLogger(__name__)
 #: One session of a night: so much estimated time, after which its times are stored.
 SESSION_S = 60.0
-#: What a registered model is cut at that nobody asked for yet.
+#: What a registered model is cut at that nobody asked for yet: batch size and granularity.
 _FIRST = (1, "1")
 
 
@@ -140,36 +141,39 @@ class _Models:
         """Cut registered models whose newest version nobody cut for this instruction set: its content counts, not its
         name. One that can't be is said and left out."""
         for name in uncut(self._db, self._registered.values(), results.setting):
-            try:
-                with ExitStack() as kept:
-                    results.put_cuts(self._cut(kept, (name, *_FIRST), set(), networks=False).cuts)
-            except InferBenchError as error:
-                log.warning("a registered model can't be cut model=%s why=%s", name, error)
-                failed(self._db, self._registered[name], results.setting, str(error))
+            before = self._before(name, results)
+            first = {(name, *_FIRST, shapes) for *_, shapes in before} or {(name, *_FIRST, ())}
+            whys = [why for cut in sorted(first) if (why := self._cut_once(cut, results)) is not None]
+            if len(whys) == len(first):
+                failed(self._db, self._registered[name], results.setting, whys[0])
                 continue
-            self._cut_as_before(name, results)
+            for cut in sorted(before - first):
+                self._cut_once(cut, results)
 
-    def _cut_as_before(self, name: str, results: PerfDBResults) -> None:
-        """The newest version at the batch sizes and granularities at which an older one was cut: it is asked for."""
-        older = {
-            (one["batch_size"], one["granularity"]) for one in self._found(results.setting, {"model": name})
+    def _before(self, name: str, results: PerfDBResults) -> set[Cut]:
+        """How older versions of a registered model were cut: the newest is asked for like that, too."""
+        return {
+            (name, one["batch_size"], one["granularity"], shapes)
+            for one in self._found(results.setting, {"model": name})
+            for shapes in {made.shapes for made in made_of(one)} or {()}
         }
-        for batch_size, granularity in sorted(older - {_FIRST}):
-            try:
-                with ExitStack() as kept:
-                    cuts = self._cut(kept, (name, batch_size, granularity), set(), networks=False).cuts
-                    results.put_cuts(cuts)
-            except InferBenchError as error:
-                log.warning(
-                    "a registered model can't be cut as before model=%s batch=%d granularity=%s why=%s",
-                    name, batch_size, granularity, error,
-                )  # fmt: skip
+
+    def _cut_once(self, cut: Cut, results: PerfDBResults) -> str | None:
+        """Keep how it is cut; why it can't be."""
+        try:
+            with ExitStack() as kept:
+                results.put_cuts(self._cut(kept, cut, set(), networks=False).cuts)
+        except InferBenchError as error:
+            log.warning("a registered model can't be cut cut=%s why=%s", cut, error)
+            return str(error)
+        return None
 
     def cuts(self, setting: Setting) -> list[dict[str, Any]]:
         """How each model was cut last; see ``Names``."""
         current = Names(self._registered.values()).current(self._found(setting, {}))
         self._parts = {
-            (one["model"], one["batch_size"], one["granularity"]): set(one["parts"]) for one in current
+            (one["model"], one["batch_size"], one["granularity"], one["shapes"]): set(one["parts"])
+            for one in current
         }
         return current
 
@@ -181,7 +185,7 @@ class _Models:
             "precision": of_precision("fp32")
         }  # others are made by submissions, which compare the answers
         # These are of one view, runtime, instruction set and precision.
-        fields = ("model", "batch_size", "granularity", "parts", "work", "made_from")
+        fields = ("model", "batch_size", "granularity", "parts", "work", "made_from", "sources")
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS)
@@ -209,13 +213,13 @@ class _Models:
         return made
 
     def _cut(self, kept: ExitStack, cut: Cut, known: set[str], *, networks: bool = True) -> decompose.Output:
-        name, batch_size, granularity = cut
+        name, batch_size, granularity, shapes = cut
         spec = self.spec(name)
         assert spec is not None
         run_id = f"bricks-night-{uuid.uuid4().hex[:12]}"
         kept.callback(shutil.rmtree, self._ctx.run_dir(run_id), ignore_errors=True)
         return asked_to_cut(
             self._ctx, known, run_id=run_id, job_id=run_id, job=job_of("bricks-nightly", spec), wholes=False,
-            networks=networks, batch_sizes=(batch_size,), runtime=self._runtime,
+            networks=networks, batch_sizes=(batch_size,), shapes=dict(shapes), runtime=self._runtime,
             granularity=(int(granularity) if granularity.isdigit() else granularity,),
         )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
+from inferbench_tasks.brick_jobs.documents import shapes_text
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
 from inferbench_tasks.brick_jobs.uncut import notes
@@ -145,7 +146,8 @@ def _gap(
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "model": model, "batch_size": cut["batch_size"], "granularity": cut["granularity"],
-        "precision": cut.get("precision") or "fp32", "bricks": bricks, "missing": missing,
+        "precision": cut.get("precision") or "fp32", "shapes": shapes_text(cut.get("shapes") or ()),
+        "bricks": bricks, "missing": missing,
         "device": setting["device"], "threads": setting["threads"], "runtime": setting["runtime"], "note": note,
     }  # fmt: skip
 
@@ -183,7 +185,7 @@ def models_of(
     """The models that were cut for a task and a runtime; InputError names the tasks that there are."""
     where = {"batch_size": batch_size, "granularity": granularity, "precision": of_precision(precision)}
     where["runtime"] = of_runtime(runtime)
-    cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1, "made_from": 1})
+    cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1, "made_from": 1, "sources": 1})
     known = Names(ModelRepository(db).search())
     of_task = [cut for cut in cuts if cut.get("task") == task and cut.get("model")]
     names = sorted({name for cut in of_task for name in known.of(cut) or {cut["model"]}})

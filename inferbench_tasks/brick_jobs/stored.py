@@ -7,12 +7,10 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
-from inferbench_tasks.brick_jobs.documents import cut_of, of_one
+from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
-from inferbench_tasks.brick_jobs.layers_known import require_layers
-from inferbench_tasks.brick_jobs.made_from import made_from_card
-from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
+from inferbench_tasks.brick_jobs.newest import ANY, newest_cuts
+from inferbench_tasks.brick_jobs.queries import setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
 from inferbench_tasks.bricks.processor import instruction_set
@@ -20,12 +18,7 @@ from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.card import ModelCard
-from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
-
-#: In place of an instruction set, of cuts that are of none.
-_ANY = ""
 
 
 def predicted(
@@ -45,7 +38,7 @@ def predicted(
     interpolated between two batch sizes, or estimated, and where they can't be ``predicted_ms`` is null. InputError for
     a model that was never cut, a device that nothing was measured on, or a batch size beyond those measured there.
     """
-    cuts = _newest_cuts(db, model, batch_size, granularity, precision, runtime)
+    cuts = newest_cuts(db, model, batch_size, granularity, precision, runtime)
     found, whys = _stored_at(db, device, cuts, batch_size, runtime)
     if not found:
         raise _nothing(model, device, batch_size, whys, runtime)
@@ -64,7 +57,7 @@ def by_device(
 ) -> list[dict[str, Any]]:
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
-    newest = _newest_cuts(db, model, batch_size, granularity, precision, runtime)
+    newest = newest_cuts(db, model, batch_size, granularity, precision, runtime)
     best: dict[tuple[str, int, int], Stored] = {}
     found, whys = _stored_at(db, "", newest, batch_size, runtime)
     if not found:
@@ -82,59 +75,6 @@ def said(row: dict[str, Any]) -> dict[str, Any]:
     if why := row.get("why"):
         raise InputError(f"{row['model']} on {row['device']}: {why}", field="batch_size")
     return row
-
-
-def _newest_cuts(
-    db: PerfDB, model: str, batch_size: int, granularity: str, precision: str, runtime: str
-) -> dict[str, dict[str, Any]]:
-    """Instruction set, or ``_ANY`` -> how the model was cut last: what had its name before may have been another.
-
-    At another batch size where it was never cut at this one.
-    """
-    where: dict[str, Any] = {"granularity": granularity, "precision": of_precision(precision)}
-    where["runtime"] = of_runtime(runtime)
-    newest: dict[str, dict[str, Any]] = {}
-    # What was registered is known by its content: it may have been cut as a file, under another name.
-    if (card := _registered(db, model)) is not None:
-        of_card = newest_of(db, where | {"made_from": made_from_card(card, precision)}, batch_size)
-        newest = {name: {**cut, "model": model} for name, cut in of_card.items()}
-    newest = newest or newest_of(db, where | {"model": model}, batch_size)
-    if not newest:
-        require_layers(db, model, granularity, precision, runtime)
-        raise InputError(
-            f"{model!r} was never cut at granularity {granularity} in {precision} for {runtime}; a submission of kind "
-            "bricks does that, or inferbench bricks predict",
-            field="model",
-        )
-    return newest
-
-
-def _registered(db: PerfDB, name: str) -> ModelCard | None:
-    """The newest version of that name; None where nothing is registered under it."""
-    try:
-        return ModelRepository(db).show(name)
-    except InputError:
-        return None
-
-
-def newest_of(db: PerfDB, where: Mapping[str, Any], batch_size: int) -> dict[str, dict[str, Any]]:
-    """As ``_newest_cuts``, of the decompositions of which that is true; empty where there are none.
-
-    Where ``made_from`` is among it they are that model's, whose digest they need not have: models with other weights
-    that are cut alike share a document.
-    """
-    cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
-    if key := where.get("made_from"):
-        cuts = [dict(own) for cut in cuts if (own := of_one(cut, key)) is not None]
-    newest: dict[str, dict[str, Any]] = {}
-    for cut in cuts:
-        newest.setdefault(cut.get("instruction_set") or _ANY, cut)
-    for cut in reversed(cuts):
-        name = cut.get("instruction_set") or _ANY
-        same = key is not None or cut.get("digest") == newest[name].get("digest")
-        if cut.get("batch_size") == batch_size and same:
-            newest[name] = cut
-    return newest
 
 
 #: The times of a setting, what is stored there of a cut's bricks, and the cut.
@@ -160,7 +100,7 @@ def at_setting(
     db: PerfDB, setting: Mapping[str, Any], cuts: Mapping[str, Mapping[str, Any]], batch_size: int
 ) -> tuple[Stored | None, list[str]]:
     """As ``_stored_at``, at one of ``settings_of``."""
-    own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
+    own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(ANY)) if cut is not None]
     results = PerfDBResults(db, setting_of(db, setting["setting_id"])) if own else None
     stored, whys = [], []
     for document in own:

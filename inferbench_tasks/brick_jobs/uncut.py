@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_runtime
+from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_runtime, of_sources
+from inferbench_tasks.brick_jobs.documents import made_of
 from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -24,16 +25,19 @@ _MOST_LETTERS = 1_000
 
 
 def uncut(db: PerfDB, cards: Iterable[ModelCard], setting: Setting) -> list[str]:
-    """The names of those that were not cut for a setting's runtime and instruction set as they are now."""
+    """The names of those that were not cut for a setting's runtime and instruction set as they are now, at whatever
+    sizes of their free inputs."""
     keys: dict[str, list[str]] = {}
     for card in cards:
         keys.setdefault(made_from_card(card), []).append(card.name)
     where: dict[str, Any] = {"instruction_set": setting.instruction_set, "view": "runtime"}
-    where |= {"runtime": of_runtime(setting.runtime_name), "made_from": {"$in": list(keys)}}
-    known: list[str] = db.retrying(
-        lambda: db.collection(DECOMPOSITIONS).distinct("made_from", where), "reading decompositions"
+    where |= {"runtime": of_runtime(setting.runtime_name), **of_sources(keys)}
+    found = db.retrying(
+        lambda: list(db.collection(DECOMPOSITIONS).find(where, {"made_from": 1, "sources": 1})),
+        "reading decompositions",
     )
-    return sorted(name for key, names in keys.items() if key not in set(known) for name in names)
+    known = {one.source for document in found for one in made_of(document)}
+    return sorted(name for key, names in keys.items() if key not in known for name in names)
 
 
 def failed(db: PerfDB, card: ModelCard, setting: Setting, why: str) -> None:

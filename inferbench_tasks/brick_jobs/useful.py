@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import BrickWork
+from inferbench_tasks.brick_jobs.documents import Shapes
 from inferbench_tasks.brick_jobs.filling import measuring_s, run_s
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.results import Result
 
-#: A model as it was cut: its name, batch size and granularity.
-Cut = tuple[str, int, str]
+#: A model as it was cut: its name, batch size, granularity and the sizes of its free inputs.
+Cut = tuple[str, int, str, Shapes]
 
 
 @dataclass
@@ -46,7 +47,7 @@ def lacking(
             one = found.setdefault(part, Lacking(part))
             one.use += seconds[part] * count / total
             one.measuring_s = measuring_s(seconds[part], method, whole=False)
-            one.models.add((cut["model"], cut["batch_size"], cut["granularity"]))
+            one.models.add((cut["model"], cut["batch_size"], cut["granularity"], cut.get("shapes", ())))
     return sorted(found.values(), key=lambda one: (-one.use, one.identity))
 
 

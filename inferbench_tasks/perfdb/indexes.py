@@ -183,6 +183,7 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),
             IndexModel([("parts", 1)], name="parts"),
             IndexModel([("made_from", 1)], name="made_from"),
+            IndexModel([("sources.source", 1)], name="source"),
         ],
         "invocations": [
             IndexModel([("started_at", DESCENDING)], name="started"),

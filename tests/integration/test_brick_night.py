@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from onnx import TensorProto, helper
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs.advise import advised
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.inside.opened import job_of
 from inferbench_tasks.brick_jobs.night import _Models, run_night
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.brick_jobs.uncut import CANT_CUT, NOT_CUT
+from inferbench_tasks.brick_jobs.useful import lacking
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.measure.session import cores_for, setting
 from inferbench_tasks.contracts.models import Watch
@@ -189,3 +192,82 @@ def test_why_a_model_can_t_be_cut_stands_in_the_gaps_and_none_waits_for_a_night_
     assert gap["note"].startswith(CANT_CUT) and "size" in gap["note"] and gap["missing"] is None
     _register(perfdb, data_dir, residual(tmp_path / "m.onnx"), "free")
     assert [row["note"] for row in queries.gaps(perfdb)] == [NOT_CUT]
+
+
+def test_an_older_version_s_bricks_are_never_those_of_a_newer_one(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of version 1 is known, version 2 was never cut: no figure under the name, and what is to be done; nothing is
+    advised of it either. Cut, it is predicted by its own bricks; the content of version 1 again, by those."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, _, results = _ready(perfdb, data_dir, tmp_path)
+    paths = residual(tmp_path / "1.onnx"), residual(tmp_path / "2.onnx", pads=[2, 2, 2, 2], dilations=[2, 2])
+    _register(perfdb, data_dir, paths[0], "ours")
+    job = job_of("t", RegistryModel(kind="registry", name="ours"))
+
+    def cut(ms: float) -> tuple[str, ...]:
+        [one] = asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts
+        results.put_cuts([one.model_copy(update={"task": "vision"})])
+        for identity in dict.fromkeys(one.parts):
+            put_brick(perfdb, identity, ms, setting=results.setting)
+        return one.parts
+
+    older = cut(1.0)
+    assert predicted(perfdb, "ours")["predicted_ms"] == pytest.approx(len(older))
+    _register(perfdb, data_dir, paths[1], "ours")
+    with pytest.raises(
+        InputError, match="as it is now, in version 2; what was cut .* is another version.*ours@2"
+    ):
+        predicted(perfdb, "ours")
+    found = advised(perfdb, "", "vision", "", 1, "1", None)
+    assert not found["ranked"] and "in version 2" in found["left_out"][0]["why"]
+    newer = cut(2.0)  # of what both have the first time stands: it is of the same session
+    times = [1.0 if part in older else 2.0 for part in newer]
+    assert newer != older and predicted(perfdb, "ours")["predicted_ms"] == pytest.approx(sum(times))
+    _register(perfdb, data_dir, paths[0], "ours")
+    assert predicted(perfdb, "ours")["predicted_ms"] == pytest.approx(len(older))
+
+
+def test_a_registered_model_of_free_sizes_is_a_night_s_at_the_sizes_at_which_it_was_cut(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row for each of its sizes, with what is missing; its networks are made at each. A newer version is cut at the
+    same sizes, and predicted by its name at those at which it was cut last, which the answer says."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ctx, cores, results = _ready(perfdb, data_dir, tmp_path)
+
+    def register(operator: str) -> None:
+        free = {"x": (TensorProto.FLOAT, ("batch", "n"))}
+        path = save(tmp_path / "free.onnx", [helper.make_node(operator, ["x"], ["y"])], {}, free)
+        _register(perfdb, data_dir, path, "free")
+
+    register("Relu")
+    job = job_of("t", RegistryModel(kind="registry", name="free"))
+    common: dict[str, Any] = {"run_id": "r", "job_id": "r", "job": job, "networks": False}
+    for size in (8, 16):
+        results.put_cuts(asked_to_cut(ctx, set(), **common, shapes={"x": (size,)}).cuts)
+
+    def gaps() -> list[tuple[Any, ...]]:
+        rows = queries.gaps(perfdb)
+        return sorted((row["model"], row["shapes"], row["missing"], row["note"]) for row in rows)
+
+    both = [("free", "x=16", 1, None), ("free", "x=8", 1, None)]
+    assert gaps() == both
+    night = run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    assert (night.lacked, night.gone) == (2, [])
+    models = _Models(perfdb, ctx, results.setting.runtime_name)
+    ranked = lacking(models.cuts(results.setting), set(), {}, METHOD)
+    with ExitStack() as kept:
+        networks = models.networks(ranked, kept)
+        assert {one.item.name for one in networks} == {one.identity for one in ranked}
+        assert all(one.item.path.is_file() for one in networks)
+    register("Tanh")
+    assert [row["note"] for row in queries.gaps(perfdb)] == [NOT_CUT]
+    run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
+    assert gaps() == both
+    [last] = asked_to_cut(ctx, set(), **common, shapes={"x": (8,)}).cuts
+    results.put_cuts([last])
+    put_brick(perfdb, last.parts[0], 3.0, setting=results.setting)
+    row = predicted(perfdb, "free")
+    assert (row["shapes"], row["predicted_ms"]) == ("x=8", pytest.approx(3.0))
+    assert gaps() == [("free", "x=16", 1, None)]

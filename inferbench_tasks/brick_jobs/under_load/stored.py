@@ -13,8 +13,9 @@ from inferbench_tasks.brick_jobs.decompositions import of_precision, of_runtime
 from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.made_from import made_from
 from inferbench_tasks.brick_jobs.members import name_of
+from inferbench_tasks.brick_jobs.newest import newest_of
 from inferbench_tasks.brick_jobs.queries import settings_of
-from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, newest_of, share_of
+from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, share_of
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
 from inferbench_tasks.brick_jobs.under_load.rows import NONE
 from inferbench_tasks.brick_jobs.under_load.services import sizes_of

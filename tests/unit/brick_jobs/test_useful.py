@@ -40,7 +40,7 @@ def test_the_most_useful_brick_is_the_largest_share_of_all_models() -> None:
     ranked = lacking(cuts, set(), times, Method())
     assert [one.identity for one in ranked] == ["c", "b", "a"]
     assert [one.use for one in ranked] == pytest.approx([0.9, 0.6, 0.5])
-    assert ranked[2].models == {("one", 1, "1"), ("two", 1, "1")}
+    assert ranked[2].models == {("one", 1, "1", ()), ("two", 1, "1", ())}
     assert [one.identity for one in lacking(cuts, {"c", "a"}, times, Method())] == ["b"]
 
 
