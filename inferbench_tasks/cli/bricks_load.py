@@ -15,7 +15,7 @@ from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
 from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.cli.bricks_wish import Wish
 from inferbench_tasks.cores import usable_cores
-from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.submission.document import read_document
 from inferbench_tasks.submission.reader import read_submission
@@ -73,7 +73,12 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
                     tell(f"{job.job_id}: simulating", 0, None)
                     overhead = overheads[_way(job)]
                     assert not isinstance(overhead, str)
-                    rows[job.index] = _row(job, timed, overhead, base_dir, wish.cut["shapes"])
+                    try:
+                        rows[job.index] = _row(job, timed, overhead, base_dir, wish.cut["shapes"])
+                    except InputError as error:
+                        if len(jobs) == 1:
+                            raise
+                        rows[job.index] = _none(job, str(error))
     ordered = [rows[job.index] for job in jobs]
     for row in ordered:
         if row["warning"]:
@@ -158,10 +163,9 @@ def _overhead(db: PerfDB, way: Way, processor: str | None, cores: int | None) ->
 
 def _none(job: Job[JobSpec], why: str) -> dict[str, Any]:
     """The row of a job of which nothing can be said."""
-    from inferbench_tasks.brick_jobs.under_load.rows import NONE
+    from inferbench_tasks.brick_jobs.under_load.rows import none_of
 
-    none: dict[str, Any] = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
-    return {"job": job.job_id, "point": job.point, **none, "state": f"{NONE}{why}"}
+    return {"job": job.job_id, "point": job.point, **none_of(why)}
 
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:

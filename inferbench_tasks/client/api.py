@@ -252,7 +252,8 @@ class InferBench:
 
         ``submission``, ``changes``: as for ``submit``; ``cores``: of the device, where its server was measured on
         several numbers of them; ``shapes``: of free inputs, ``input_ids=128``; ``timeout_s``: loads are simulated,
-        which takes seconds for each job. InputError, with what, where some has to be measured.
+        which takes seconds for each job. A job that has no prediction says why in its ``state``, beside the others;
+        InputError where none has one, with what has to be measured.
         """
         asked = {
             "device": device, "granularity": granularity, "calibrate_on": calibrate_on, "constructor": constructor,

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.brick_jobs.under_load.apart import rows_apart
 from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, point_of, put
@@ -21,7 +22,7 @@ from inferbench_tasks.client.api import InferBench
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api import bricks_load
-from tests.integration.test_brick_load import YAML, known
+from tests.integration.test_brick_load import CONDITIONS, YAML, known
 from tests.integration.test_brick_predict import SETTING, cut
 from tests.integration.test_brick_predict import put as put_brick
 from tests.unit.bricks.graphs import residual
@@ -105,6 +106,54 @@ def test_a_job_that_was_not_simulated_in_time_says_so_beside_what_is_ready(
         )
     with pytest.raises(InputError, match="and 3 cores \\(known: 2\\)"):
         bench.predict_load(YAML, cores=3)
+
+
+def _two_models(perfdb: PerfDB, tmp_path: Path, data_dir: Path) -> tuple[str, CutModel]:
+    """A submission of a model all of which is known, and of another one, which is cut."""
+    one = cut(tmp_path / "ours.onnx", data_dir)
+    PerfDBResults(perfdb, SETTING).put_cuts([one])
+    known(perfdb, one)
+    path = residual(tmp_path / "other.onnx", pads=[2, 2, 2, 2], dilations=[2, 2])
+    swept = YAML.replace("load.arrivals.rate_rps: [20, 1000000]", "model.path: [other.onnx, ours.onnx]")
+    return swept, cut(path, data_dir)
+
+
+def test_a_job_that_can_not_be_predicted_leaves_the_others(
+    bench: InferBench, tmp_path: Path, data_dir: Path, perfdb: PerfDB
+) -> None:
+    """A model that was never cut, requests beyond what was measured of a protocol: the row says why and what helps, in
+    its place; the others have their figures."""
+    swept, _ = _two_models(perfdb, tmp_path, data_dir)
+    answer = bench.predict_load(swept, device="some")
+    other, ours = answer["jobs"]
+    assert [job["point"]["model.path"] for job in answer["jobs"]] == ["other.onnx", "ours.onnx"]
+    assert (
+        other["state"].startswith("no prediction: this model was never cut here")
+        and COMMAND in other["state"]
+    )
+    assert (other["coverage_ratio"], other["capacity_rps"]) == (None, None) and "p50_ms" not in other
+    assert ours["state"] == "stable" and ours["p50_ms"] > 0
+    assert answer["missing"] == [other["state"].removeprefix("no prediction: ")]
+    points = [point_of(n, np.full(200, 500_000), np.full(200, 50_000), 10_000.0) for n in (1, 2)]
+    small = CONDITIONS.model_copy(update={"protocol": "grpc"})
+    put(perfdb, Overhead(conditions=small, points=tuple(points), runs=("r",)))
+    protocols = YAML.replace("load.arrivals.rate_rps: [20, 1000000]", "load.protocol: [grpc, http]")
+    large, ours = bench.predict_load(protocols, device="some")["jobs"]
+    assert "is not said beyond 8 times that" in large["state"] and ours["state"] == "stable"
+
+
+def test_a_late_job_without_a_time_is_not_told_to_shorten_its_load(
+    bench: InferBench, tmp_path: Path, data_dir: Path, perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No simulation, however long, would have predicted it: it says which times are missing, and what measures them."""
+    swept, other = _two_models(perfdb, tmp_path, data_dir)
+    PerfDBResults(perfdb, SETTING).put_cuts([other])
+    monkeypatch.setattr(bricks_load, "rows_apart", lambda orders, timeout_s: rows_apart(orders, 0.0))
+    answer = bench.predict_load(swept, cores=2)
+    lacking, late = (job["state"] for job in answer["jobs"])
+    assert "unique bricks have no time on Some CPU" in lacking and COMMAND in lacking
+    assert NO_TIME not in lacking and late.startswith(NO_TIME)
+    assert answer["missing"] == [lacking.removeprefix("no prediction: ")]
 
 
 def test_what_is_not_predicted_is_refused_with_its_line(bench: InferBench, http: TestClient) -> None:

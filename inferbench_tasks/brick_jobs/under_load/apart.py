@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead
-from inferbench_tasks.brick_jobs.under_load.rows import NO_TIME, facts_of, row_of
+from inferbench_tasks.brick_jobs.under_load.rows import NO_TIME, facts_of, none_of, row_of
 from inferbench_tasks.brick_jobs.under_load.timed import Timed
-from inferbench_tasks.errors import InferBenchError, InputError, StageError
+from inferbench_tasks.errors import InferBenchError, StageError
 from inferbench_tasks.submission.schema import JobSpec
 
 #: Below everything that a measurement, or a page, has to do.
@@ -36,10 +36,11 @@ class Order:
 
 
 def rows_apart(orders: Sequence[Order], timeout_s: float) -> list[dict[str, Any]]:
-    """As ``row_of``, of each, one after the other. Those that are not there after ``timeout_s`` have what is known
-    without a simulation, and a ``state`` that begins with ``NO_TIME``.
+    """As ``row_of``, of each, one after the other; of one that it refuses why, in its place (``none_of``). Those that
+    are not there after ``timeout_s`` have what is known without a simulation, and a ``state`` that begins with
+    ``NO_TIME``, or that says which time is missing, for then a simulation would not help.
 
-    InputError as there; StageError where the process dies.
+    StageError where the process dies.
     """
     try:
         done = subprocess.run(
@@ -52,7 +53,7 @@ def rows_apart(orders: Sequence[Order], timeout_s: float) -> list[dict[str, Any]
             f"{NO_TIME}: {timeout_s:.0f} s of simulation were spent before it was there; ask for it by itself or with "
             "a shorter load, or run `inferbench bricks predict FILE.yaml`, which takes as long as it needs"
         )
-        return rows + [facts_of(one.timed, one.overhead) | {"state": why} for one in orders[len(rows) :]]
+        return rows + [{"state": why, **facts_of(one.timed, one.overhead)} for one in orders[len(rows) :]]
     rows = _ready(done.stdout)
     if len(rows) < len(orders):
         name = orders[len(rows)].job.name
@@ -62,32 +63,19 @@ def rows_apart(orders: Sequence[Order], timeout_s: float) -> list[dict[str, Any]
 
 def _ready(output: bytes) -> list[dict[str, Any]]:
     """The rows of what the process has written by now: a line that has no end is none."""
-    rows = []
-    for line in output.split(b"\n")[:-1]:
-        answer: dict[str, Any] = json.loads(line)
-        if "row" not in answer:
-            raise (
-                InputError(answer["why"], field=answer["field"])
-                if answer["input"]
-                else StageError(answer["why"])
-            )
-        rows.append(answer["row"])
-    return rows
+    return [json.loads(line) for line in output.split(b"\n")[:-1]]
 
 
 def main() -> None:
-    """Of each order on standard input its row, or why there is none, as a line of JSON on standard output."""
+    """Of each order on standard input its row as a line of JSON on standard output."""
     os.nice(_NICE)
     orders: list[Order] = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
     for one in orders:
-        answer: dict[str, Any]
         try:
-            answer = {"row": row_of(one.job, one.timed, one.overhead, one.base_dir, one.shapes)}
-        except InputError as error:
-            answer = {"why": error.message, "input": True, "field": error.field}
+            row = row_of(one.job, one.timed, one.overhead, one.base_dir, one.shapes)
         except InferBenchError as error:
-            answer = {"why": str(error), "input": False}
-        sys.stdout.write(json.dumps(answer) + "\n")
+            row = none_of(str(error))
+        sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
 
 

@@ -17,8 +17,10 @@ NONE, NO_TIME = "no prediction: ", "not predicted: time"
 
 
 def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
-    """What is known of a job before its load is simulated: what it is predicted from."""
+    """What is known of a job before its load is simulated: what it is predicted from; with a ``state`` where there is
+    no prediction whatever is simulated, for a time is missing."""
     any_row = next(iter(timed.rows.values()))
+    why = timed.why_none() or _other_runtime(any_row["runtime"], overhead)
     return {
         "warning": next((row["warning"] for row in timed.rows.values() if row.get("warning")), None),
         "coverage_ratio": timed.coverage_ratio,
@@ -29,7 +31,14 @@ def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
         "disturbed": [why for why in (timed.disturbed, overhead.disturbed) if why],
         "overhead": _told(overhead),
         "capacity_rps": None,
+        **({"state": f"{NONE}{why}; {COMMAND}"} if why else {}),
     }
+
+
+def none_of(why: str) -> dict[str, Any]:
+    """The row of a job of which nothing can be said."""
+    none = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
+    return {**none, "state": f"{NONE}{why}"}
 
 
 def row_of(
@@ -37,11 +46,11 @@ def row_of(
 ) -> dict[str, Any]:
     """Coverage and ``warning`` first; ``state`` says why there are no figures where there are none.
 
-    ``shapes``: of inputs with free sizes.
+    ``shapes``: of inputs with free sizes. InputError where nothing is said of its requests' size.
     """
     row = facts_of(timed, overhead)
-    if why := timed.why_none() or _other_runtime(row["runtime"], overhead):
-        return row | {"state": f"{NONE}{why}; {COMMAND}"}
+    if "state" in row:
+        return row
     rows = job.traffic.samples_per_request
     wire_bytes = bytes_of(timed.inputs, rows, shapes) + bytes_of(timed.outputs, rows, shapes)
     added = overhead.at(wire_bytes)

@@ -129,6 +129,6 @@ def _share(found: Mapping[int, Stored]) -> float:
 
 
 def missing_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What would have to be measured for the rows that have no prediction, with the command; once each."""
+    """What keeps rows from a prediction, with the command where something has to be measured; once each."""
     states = (str(row["state"]) for row in rows)
     return list(dict.fromkeys(state.removeprefix(NONE) for state in states if state.startswith(NONE)))

@@ -14,6 +14,7 @@ from fastapi import Request as HttpRequest
 from inferbench_tasks.brick_jobs.under_load import stored
 from inferbench_tasks.brick_jobs.under_load.apart import Order, rows_apart
 from inferbench_tasks.brick_jobs.under_load.limits import refuse
+from inferbench_tasks.brick_jobs.under_load.rows import none_of
 from inferbench_tasks.brick_jobs.under_load.timed import Timed
 from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.prediction import require_calibrating
@@ -68,9 +69,11 @@ def predict_load(
 ) -> Response:
     """``jobs``: of each job of its sweep first ``warning`` (below 90% measured) and ``coverage_ratio``, then ``state``,
     ``p50_ms``, ``p95_ms``, ``p99_ms`` with their intervals, ``capacity_rps`` and what they are made of, as
-    `inferbench bricks predict FILE.yaml -o json` has them; percentiles are null where the queue grows, all figures
-    where there is no prediction. ``missing``: what has to be measured for those, with the command. Jobs that were not
-    simulated in time have a ``state`` that begins with ``not predicted: time``, beside those that were.
+    `inferbench bricks predict FILE.yaml -o json` has them; percentiles are null where the queue grows. A job that has
+    no prediction (never cut, a time missing, refused) has a ``state`` that begins with ``no prediction: `` and says
+    why, in its place beside the others; 404 where that is so of every job. ``missing``: these whys, once each, with the
+    command where something has to be measured. Jobs that were not simulated in time have a ``state`` that begins with
+    ``not predicted: time``, beside those that were.
 
     No server is started, and no model is made, converted or opened: it has to have been cut before, as it is now.
     """
@@ -104,20 +107,48 @@ def _rows(
     db: Any, jobs: list[Job[JobSpec]], base_dir: Any, asked: stored.Asked, document: Document
 ) -> list[dict[str, Any]]:
     until = time.monotonic() + MOST_S
-    times: dict[Hashable, Timed] = {}
-    orders: list[Order] = []
+    times: dict[Hashable, Timed | InputError] = {}
+    orders: dict[int, Order] = {}
+    whys: dict[int, InputError] = {}
     try:
         processor = stored.processor_of(db, asked.device)
-        for job in jobs:
-            if (key := stored.model_key(job.spec)) not in times:
-                times[key] = stored.timed_uncut(db, job.spec, base_dir, processor, asked)
-            overhead = stored.overhead_stored(db, job.spec, processor, asked.cores)
-            orders.append(Order(job.spec, times[key], overhead, base_dir, asked.shapes or {}))
     except InputError as error:
         raise not_found(str(error)) from error
-    refuse(document, jobs, min(one.overhead.conditions.cores for one in orders))
-    rows = rows_apart(orders, max(1.0, until - time.monotonic()))
-    return [{"job": job.job_id, "point": job.point, **row} for job, row in zip(jobs, rows, strict=True)]
+    for at, job in enumerate(jobs):
+        try:
+            timed = _timed(db, job.spec, base_dir, processor, asked, times)
+            overhead = stored.overhead_stored(db, job.spec, processor, asked.cores)
+            orders[at] = Order(job.spec, timed, overhead, base_dir, asked.shapes or {})
+        except InputError as error:
+            whys[at] = error
+    if not orders:
+        raise not_found("; ".join(dict.fromkeys(map(str, whys.values()))))
+    refuse(
+        document, [jobs[at] for at in orders], min(one.overhead.conditions.cores for one in orders.values())
+    )
+    simulated = rows_apart(list(orders.values()), max(1.0, until - time.monotonic()))
+    rows = {at: none_of(str(why)) for at, why in whys.items()} | dict(zip(orders, simulated, strict=True))
+    return [{"job": job.job_id, "point": job.point, **rows[at]} for at, job in enumerate(jobs)]
+
+
+def _timed(
+    db: Any,
+    job: JobSpec,
+    base_dir: Any,
+    processor: str,
+    asked: stored.Asked,
+    times: dict[Hashable, Timed | InputError],
+) -> Timed:
+    """As ``timed_uncut``, which is asked once of jobs with one answer: ``times``."""
+    key = stored.model_key(job)
+    if key not in times:
+        try:
+            times[key] = stored.timed_uncut(db, job, base_dir, processor, asked)
+        except InputError as error:
+            times[key] = error
+    if isinstance(timed := times[key], InputError):
+        raise timed
+    return timed
 
 
 def _document(request: Request) -> Document:
