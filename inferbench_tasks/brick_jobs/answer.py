@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import of_precision
 from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
@@ -13,7 +15,7 @@ from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_br
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks import prediction
-from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.measure.method import DEVICE, Method, Setting
 from inferbench_tasks.bricks.prediction import StandIns
 from inferbench_tasks.bricks.results import Result
 
@@ -115,9 +117,18 @@ def answer(
         "measured_ms": one.measured.ms if one.measured else None,
         "measured_interval_ms": [one.measured.low_ms, one.measured.high_ms] if one.measured else None,
         "measured_rounds_ms": [ns / 1e6 for ns in rounds_ns] or None,
+        "device_ms": device_ms(cut, known),
         "by_operators": one.by_operators,
     }
     return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
+
+
+def device_ms(cut: CutModel, known: Mapping[str, Result]) -> float | None:
+    """What a GPU itself is busy with a model's bricks, by its events: far below ``constructed_ms`` the launches of
+    kernels bound it. None where a brick has no such time: on a CPU, and without torch beside the GPU's runtime."""
+    if not all(part in known and DEVICE in known[part].rounds_ns for part in cut.parts):
+        return None
+    return math.fsum(float(np.mean(known[part].rounds_ns[DEVICE])) for part in cut.parts) / 1e6
 
 
 def little_measured(row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.bricks.inputs import sized
-from inferbench_tasks.bricks.runtimes import RUNTIMES, precision_problem, runtime_of
+from inferbench_tasks.bricks.runtimes import RUNTIMES, device_problem, precision_problem, runtime_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.problem import did_you_mean, show
@@ -100,8 +100,13 @@ def _repeated(spec: BricksJob) -> Iterator[Finding]:
 
 
 def _device(spec: BricksJob) -> Iterator[Finding]:
-    if spec.serve.device.kind != "cpu" or spec.serve.device.detail:
-        yield Finding(("serve.device",), f"bricks are measured on cpu; got {str(spec.serve.device)!r}")
+    """Whether the runtime is of that kind of device and, of GPUs, whether there is one here, where models are cut."""
+    try:
+        runtime = runtime_of(spec.bricks.runtime, "bricks.runtime")
+    except InputError:
+        return  # told of the runtime itself
+    if (problem := device_problem(runtime, spec.serve.device)) is not None:
+        yield Finding(("serve.device", "bricks.runtime"), problem)
 
 
 def _runtime(spec: BricksJob) -> Iterator[Finding]:

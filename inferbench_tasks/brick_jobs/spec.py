@@ -73,7 +73,8 @@ class BricksSpec(Spec):
     ] = (1,)
     """Layers of a brick at most, or ``whole``; with several the models are cut at each."""
     runtime: Slug = DEFAULT
-    """What executes the bricks and the models: ``onnxruntime``, ``openvino``, or what a package brings."""
+    """What executes the bricks and the models: ``onnxruntime``, ``openvino``, on a GPU ``onnxruntime-cuda`` or
+    ``onnxruntime-tensorrt``, or what a package brings."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """The runtime's threads, each with a core of its own."""
     precision: Precision = "fp32"
@@ -122,7 +123,7 @@ class DeviceOnly(Spec):
     """Where bricks are measured."""
 
     device: DeviceSpec = CPU
-    """``cpu``."""
+    """``cpu``; ``gpu`` or ``gpu:0`` (the first that ``CUDA_VISIBLE_DEVICES`` leaves) with a runtime of GPUs."""
 
 
 class PartSpec(Spec):

@@ -13,9 +13,8 @@ from inferbench_tasks.brick_jobs.newest import ANY, newest_cuts
 from inferbench_tasks.brick_jobs.queries import setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
-from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.results import Result
-from inferbench_tasks.bricks.runtimes import DEFAULT
+from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
@@ -157,8 +156,8 @@ def answered_all(
     That is one for all sizes: times of two runtimes' versions, or of devices with other cores, do not make one
     prediction. The one at which most is known, of those at which there is a prediction of each size if there are such.
     """
-    own = instruction_set() if view_of(cuts[0].view).processor else None
     runtime = cuts[0].runtime
+    own = runtime_of(runtime).instruction_set() if view_of(cuts[0].view).processor else None
     settings = [row for row in by_runtime(settings_of(db, device), runtime) if row["threads"] == threads]
     fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:

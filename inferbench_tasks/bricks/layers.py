@@ -78,7 +78,7 @@ def layer_graph(path: Path, feeds: Arrays, view: str, folder: Path, runtime: str
     return LayerGraph(
         model,
         viewed,
-        viewed.instruction_set(),
+        executing.instruction_set() if viewed.processor else None,
         layers,
         records,
         tuple(value.name or "" for value in model.graph.inputs),

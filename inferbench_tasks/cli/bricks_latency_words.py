@@ -31,6 +31,8 @@ def in_words(row: dict[str, Any]) -> str:
         )
     if row["precision"] == "fp16":
         text += _half(row)
+    if row.get("device_ms") is not None:
+        text += _on_gpu(row)
     if row.get("interpolated"):
         text += _interpolated(row)
     elif row["missing"]:
@@ -49,6 +51,19 @@ def in_words(row: dict[str, Any]) -> str:
             "three other models calibrate it."
         )
     return text
+
+
+#: Of less of its time the GPU is busy where the host's launches bound a model.
+_LAUNCHES_RATIO = 0.8
+
+
+def _on_gpu(row: dict[str, Any]) -> str:
+    bound = (
+        ", the launches of kernels bound it"
+        if row["device_ms"] < _LAUNCHES_RATIO * row["constructed_ms"]
+        else ""
+    )
+    return f"the GPU itself is busy for {row['device_ms']:.4g} of its bricks' {row['constructed_ms']:.4g} ms{bound}; "
 
 
 def _factors(row: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ def runtime(request: pytest.FixtureRequest) -> BrickRuntime:
     found = runtime_of(request.param)
     try:
         found.require()
-    except MissingExtraError as error:
+    except (MissingExtraError, InputError) as error:  # a part of InferBench, or a GPU
         pytest.skip(f"skipped: {error}")
     return found
 
@@ -60,6 +60,8 @@ def test_each_layer_is_in_one_brick_and_chained_they_are_the_model(
     """At one and three executed layers and as a whole: each tensor between bricks, and the answer that the runtime
     gives of the model as it is served; both to 1e-4."""
     path, feeds = model
+    if runtime.device == "gpu":
+        pytest.skip("skipped: a GPU rounds to TF32; see tests/unit/bricks/runtimes/test_gpus.py")
     graph = layer_graph(path, feeds, "runtime", tmp_path, runtime.name)
     answers = runtime.open(path, feeds, threads=1, whole=True).answers(feeds)
     answer = dict(zip(graph.outputs, answers, strict=True))
@@ -92,6 +94,10 @@ def test_the_same_model_has_the_same_keys(runtime: BrickRuntime, tmp_path: Path)
 
 def test_a_network_in_place_gives_its_answer_and_its_times(runtime: BrickRuntime, tmp_path: Path) -> None:
     """What is bound is what it runs on: its output is the answer, of other numbers put there another one."""
+    if runtime.device == "gpu":
+        pytest.skip(
+            "skipped: what lies on a GPU is no array here; see tests/unit/bricks/runtimes/test_gpus.py"
+        )
     path = residual(tmp_path / "m.onnx")
     graph = layer_graph(path, image(), "runtime", tmp_path / "view", runtime.name)
     for index, brick in enumerate(cut(graph, 1)):

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from inferbench_tasks.bricks.measure.bound import BoundNetwork
 from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
 from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds
-from inferbench_tasks.bricks.measure.method import Method, trimmed_mean
+from inferbench_tasks.bricks.measure.method import DEVICE, Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.arrays import Arrays
@@ -136,6 +136,8 @@ def _round(
         tell(done=index, of=len(plan.items), what=f"round {number + 1}", item=item.name)
         network = networks[item.name]
         times = {"warm": network.warm_ns(method.runs_each, method.budget_s)}
+        if network.device_ns:
+            times[DEVICE] = network.device_ns
         if not item.whole:
             times["streamed"] = network.streamed_ns(method.runs_each, method.budget_s, sweep)
         current.times[item.name] = times

@@ -59,7 +59,10 @@ def confined(module: str, order: Path, reach: sandbox.Reach, folder: Path, error
     sandbox.require()
     in_sandbox = sandbox.setting() != "off"
     uid = sandbox.draw() if in_sandbox else None
-    env = sandbox.environment(os.environ) | {"HOME": str(folder), "TMPDIR": str(folder)}
+    env = sandbox.environment(os.environ, also=["CUDA_VISIBLE_DEVICES"]) | {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
     env |= sandbox.names(uid)
 
     def start() -> Timing:

@@ -16,10 +16,15 @@ TRIMMED_RATIO = 0.2
 #: Fewer runs than these are no mean, whatever they take.
 FEWEST_RUNS = 5
 STATES = ("warm", "streamed")
+#: Beside the states, of what runs on a GPU: its own time of the warm runs, where the wall's has the host's too.
+DEVICE = "device"
 
 
 class Setting(BaseModel):
-    """What a brick's time depends on beside itself. Results are used again only where all of it agrees."""
+    """What a brick's time depends on beside itself. Results are used again only where all of it agrees.
+
+    ``processor``: of a GPU its name, and ``cores`` and ``threads`` are the host's.
+    """
 
     model_config = ConfigDict(frozen=True)
 

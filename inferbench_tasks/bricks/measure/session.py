@@ -14,11 +14,9 @@ from inferbench_tasks.bricks.measure.child import Item, Plan
 from inferbench_tasks.bricks.measure.confined import timing
 from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
-from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_here
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError, StageError
-from inferbench_tasks.monitors.environment import hardware
 
 #: The sweep is so many times the core's own cache; where its size is unknown, so many bytes.
 SWEEPS, SWEEP_BYTES = 4, 16 << 20
@@ -69,12 +67,13 @@ class Session:
 
 def setting(cores: Sequence[int], threads: int, runtime: str = DEFAULT) -> Setting:
     """What results of these cores, threads and this runtime hold for. InputError where it can't be used here."""
+    here = runtime_here(runtime)
     return Setting(
-        processor=str(hardware()["cpu"]),
-        instruction_set=instruction_set(),
+        processor=here.processor(),
+        instruction_set=here.instruction_set(),
         cores=len(cores),
         threads=threads,
-        runtime=runtime_here(runtime).full_name(),
+        runtime=here.full_name(),
     )
 
 

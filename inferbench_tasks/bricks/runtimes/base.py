@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from inferbench_tasks import extras
+from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.saving import save_network
 from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.device import DeviceKind
 from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
 
 
 class Loaded(ABC):
-    """One network in the runtime, ready to run."""
+    """One network in the runtime, ready to run.
+
+    ``bursts``: whether it runs on a device that works on while the host goes on; ``burst_ns`` and ``cool`` are then
+    asked.
+    """
+
+    bursts: ClassVar[bool] = False
 
     @abstractmethod
     def answers(self, feeds: Arrays) -> list[Array]:
@@ -40,6 +48,15 @@ class Loaded(ABC):
     def run(self) -> None:
         """One run on what ``bind`` was given; returns when the outputs are there."""
 
+    def burst_ns(self) -> tuple[int, int | None]:
+        """What one of several runs in a row took between two synchronisations, by the wall; and by the device's own
+        clock, None where that can't be read."""
+        raise NotImplementedError("it runs on the host, run after run")
+
+    def cool(self) -> None:
+        """Put the device's caches into the state ``streamed``: weights are not in them, inputs are."""
+        raise NotImplementedError("its caches are the host's")
+
 
 class BrickRuntime(ABC):
     """One runtime. It is made without arguments, and nothing is imported before a method needs it.
@@ -48,7 +65,8 @@ class BrickRuntime(ABC):
     missing or where a package of its own does. ``fuses``: whether its executed graph is no ONNX, so that its bricks are
     groups of the model's own layers (``executed``); else they are those of the graph that it writes (``optimised``).
     ``views``: those that it can be timed in (``bricks/views.py``);
-    ``runtime`` is one of them. ``precisions``: of models whose bricks it computes as they are.
+    ``runtime`` is one of them. ``precisions``: of models whose bricks it computes as they are. ``device``: the kind
+    that it runs on, of which ``processor`` and ``instruction_set`` tell more.
     """
 
     name: ClassVar[str]
@@ -57,6 +75,9 @@ class BrickRuntime(ABC):
     fuses: ClassVar[bool] = False
     views: ClassVar[tuple[str, ...]] = ("runtime", "source")
     precisions: ClassVar[tuple[str, ...]] = ("fp32",)
+    #: Of precisions that it has not: why, for who asks for one.
+    refused: ClassVar[Mapping[str, str]] = {}
+    device: ClassVar[DeviceKind] = "cpu"
 
     @abstractmethod
     def version(self) -> str:
@@ -90,6 +111,20 @@ class BrickRuntime(ABC):
         with tempfile.TemporaryDirectory(prefix="inferbench-brick-") as folder:
             path = save_network(network, Path(folder) / "brick.onnx")
             return self.open(path, feeds, threads=1, whole=False).answers(feeds)
+
+    def processor(self) -> str:
+        """The name of what it runs on here: times are of one."""
+        from inferbench_tasks.monitors.environment import hardware
+
+        return str(hardware()["cpu"])
+
+    def instruction_set(self) -> str:
+        """What its executed graphs depend on beside the model; a part of their bricks' keys."""
+        return instruction_set()
+
+    def unavailable(self) -> str | None:
+        """Why its device can't be used here, with what helps; None where it can. Nothing is installed."""
+        return None
 
     def require(self) -> None:
         """Make sure that it can be used here: what brings it is installed on first use, where it may be.

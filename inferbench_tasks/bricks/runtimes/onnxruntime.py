@@ -41,7 +41,7 @@ class OnnxRuntime(BrickRuntime):
     def optimised(self, path: Path, view: str) -> Path:
         """ONNX Runtime's own graph of a model, beside it. InputError where it can't load the model."""
         level = _LEVELS.get(view)
-        return path if level is None else _optimised(path, level)
+        return path if level is None else optimised_graph(path, level)
 
     def answers(self, network: ir.Model, feeds: Arrays) -> list[Array]:
         """In memory: a model has thousands of bricks."""
@@ -122,7 +122,8 @@ def open_file(path: Path, *, threads: int, optimise: bool) -> Any:
     return ort.InferenceSession(str(path), options, providers=_CPU)
 
 
-def _optimised(path: Path, level: str) -> Path:
+def optimised_graph(path: Path, level: str) -> Path:
+    """That of a level of optimisation on the host, beside the model. InputError where it can't be loaded."""
     import onnxruntime as ort
 
     target = path.with_name("optimised.onnx")

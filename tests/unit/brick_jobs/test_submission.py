@@ -74,7 +74,19 @@ def problems(text: str, folder: Path) -> list[str]:
         ("bricks: {batch_sizes: []}", "x.yaml:6: bricks.batch_sizes"),
         ("measure: {shard_s: 100000}", "x.yaml:6: measure.shard_s"),
         ("measure: {reuse: sometimes}", "x.yaml:6: measure.reuse"),
-        ("serve: {device: gpu}", "x.yaml:6: serve.device: bricks are measured on cpu"),
+        (
+            "serve: {device: gpu}",
+            "x.yaml:6: serve.device: bricks are measured on cpu by the runtime onnxruntime; got 'gpu'; runtimes of "
+            "gpu: onnxruntime-cuda, onnxruntime-tensorrt",
+        ),
+        (
+            "bricks: {runtime: onnxruntime-cuda}",
+            "bricks are measured on gpu by the runtime onnxruntime-cuda; got 'cpu'",
+        ),
+        (
+            "bricks: {runtime: onnxruntime-cuda, precision: fp16}",
+            "x.yaml:6: bricks.precision: ONNX Runtime's CUDA provider bricks are of fp32; got fp16",
+        ),
         ("serve: {device: tpu}", "x.yaml:6: serve.device"),
         (
             "validate: {calibrate_on: 5}",
