@@ -6,10 +6,10 @@ model's own layers, grouped by that, which it fuses again as it compiles each of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -35,6 +35,10 @@ class OpenVino(BrickRuntime):
     title = "OpenVINO"
     extra = "openvino"
     fuses = True
+    refused: ClassVar[Mapping[str, str]] = {
+        "fp16": "with the settings of its servers it computes that in fp32",
+        "int8": "it quantises across the edges of its bricks, some of whose products are then computed in fp32",
+    }
 
     def version(self) -> str:
         """Of the package."""

@@ -62,12 +62,16 @@ def problems(text: str, folder: Path) -> list[str]:
         (
             "bricks: {runtime: openvin}",
             "x.yaml:6: bricks.runtime: unknown runtime of bricks 'openvin'; did you mean 'openvino'? known: "
-            "onnxruntime, openvino",
+            "onnxruntime, onnxruntime-cuda, onnxruntime-tensorrt, openvino",
         ),
         (
             "bricks: {runtime: openvino, precision: int8}",
-            "x.yaml:6: bricks.precision: OpenVINO bricks are of fp32; got int8; "
-            "ONNX Runtime has it (runtime onnxruntime)",
+            "x.yaml:6: bricks.precision: OpenVINO bricks are of fp32; got int8: it quantises across the edges of its "
+            "bricks, some of whose products are then computed in fp32; ONNX Runtime has it (runtime onnxruntime)",
+        ),
+        (
+            "bricks: {runtime: openvino, precision: fp16}",
+            "got fp16: with the settings of its servers it computes that in fp32; ONNX Runtime has it",
         ),
         ("bricks: {precision: fp8}", "x.yaml:6: bricks.precision"),
         ("bricks: {batch_sizes: [0]}", "x.yaml:6: bricks.batch_sizes"),
