@@ -142,7 +142,7 @@ class _Models:
         name. One that can't be is said and left out."""
         for name in uncut(self._db, self._registered.values(), results.setting):
             before = self._before(name, results)
-            first = {(name, *_FIRST, shapes) for *_, shapes in before} or {(name, *_FIRST, ())}
+            first: set[Cut] = {(name, *_FIRST, shapes) for *_, shapes in before} or {(name, *_FIRST, ())}
             whys = [why for cut in sorted(first) if (why := self._cut_once(cut, results)) is not None]
             if len(whys) == len(first):
                 failed(self._db, self._registered[name], results.setting, whys[0])

@@ -37,7 +37,7 @@ def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
 
 def none_of(why: str) -> dict[str, Any]:
     """The row of a job of which nothing can be said."""
-    none = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
+    none: dict[str, Any] = {"warning": None, "coverage_ratio": None, "disturbed": [], "capacity_rps": None}
     return {**none, "state": f"{NONE}{why}"}
 
 

@@ -40,7 +40,7 @@ def runtime_here(name: str, where: str = "runtime") -> BrickRuntime:
 
 def runtimes_of(kind: str) -> list[str]:
     """The names of those that run on a kind of device; without those of packages that can't be imported."""
-    names = []
+    names: list[str] = []
     for name in RUNTIMES:
         with contextlib.suppress(InputError):
             names += [name] if runtime_of(name).device == kind else []
