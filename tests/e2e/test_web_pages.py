@@ -51,6 +51,17 @@ window.EventSource = class extends EventTarget {
 TELL = "(html) => streams.at(-1).dispatchEvent(new MessageEvent('now', { data: JSON.stringify(html) }))"
 REFUSE = "() => { streams.at(-1).close(); streams.at(-1).dispatchEvent(new Event('error')); }"
 OPEN = "() => streams.filter((of) => of.readyState !== 2).length"
+#: The plan of that, drawn: pairs of texts of which one covers the other, and texts that leave the picture.
+COVERED = """(plan) => {
+  const picture = graphOf(plan);
+  document.body.append(picture);
+  const around = picture.getBoundingClientRect();
+  const texts = [...picture.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const out = texts.filter(([, at]) => at.left < around.left - 1 || at.right > around.right + 1);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
+  const pairs = texts.flatMap(([one, a], index) => texts.slice(index + 1).filter(([, b]) => meet(a, b)).map(([other]) => `${one} / ${other}`));
+  return [...pairs, ...out.map(([text]) => `${text} leaves the picture`)];
+}"""
 #: Lets a page think that it is hidden or seen.
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
@@ -287,6 +298,32 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
     stages.get_by_text("load × 2").wait_for()
     page.get_by_text("Changes to the submission quickstart: ").click()
     assert page.locator("#diff").inner_text() == "- \n+ requests: {samples: 100, kind: random}"
+
+
+@pytest.mark.parametrize(
+    ("place", "stages"),
+    [
+        (None, ["generate", "convert", "+serve", "+load", "+release"]),
+        ({"wait_s": 0}, ["generate", "convert", "+serve", "+load", "+release"]),
+        ({"wait_s": 5000, "jobs_before": 12, "overdue": True}, ["+train"]),
+        ({"wait_s": None, "devices": 2}, ["prepare", "+train"]),
+    ],
+    ids=["no device is known", "at once", "overdue, held from the first stage", "too few devices"],
+)
+def test_no_word_of_a_plan_covers_another(
+    page: Page, site: Site, place: dict[str, Any] | None, stages: list[str]
+) -> None:
+    """Whatever there is to say above the stages: the words lie beside each other, and within the picture."""
+    page.goto(f"{site.url}/inferbench/new")
+    drawn = [
+        {"name": name.removeprefix("+"), "leased": name[0] == "+", "of_submission": False, "jobs": 1}
+        for name in stages
+    ]
+    known = {"jobs_before": 0, "overdue": False, "devices": 1, **place} if place else None
+    plan = {"jobs": 1, "stages": drawn, "device": "cpu", "expected_s": 36, "place": known, "points": [{}],
+            "points_s": [36], "points_stages": [[of["name"] for of in drawn]]}  # fmt: skip
+    page.locator("#plan").wait_for()
+    assert page.evaluate(COVERED, plan) == []
 
 
 def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:

@@ -10,7 +10,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 BAD = GOOD.replace("load:", "lod:")
 #: What the browser shows while a test waits for a run: an open page of Airflow's takes a third of a core.
 NOTHING = "about:blank"
+#: Whether the first curve of a run that goes on has that many.
+TEN_POINTS = "document.querySelector('figure.live polyline')?.getAttribute('points').trim().split(' ').length >= 10"
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,11 @@ def submit_by_editor(page: Page, site: Site) -> str:
     page.get_by_role("img", name="1 job of 6 stages each, then analyze").wait_for()
     page.screenshot(path=site.shots / "02-editor.png")
     picture(page, "plan")
+    return sent(page)
+
+
+def sent(page: Page) -> str:
+    """Press the editor's *Send*; the run's id."""
     with page.expect_response(
         lambda r: r.url.endswith("/inferbench/api/submissions") and r.request.method == "POST"
     ) as posted:
@@ -151,35 +158,64 @@ def test_rest_by_the_commands_of_the_readme(readme: str, in_parts: str) -> None:
     assert '"dag_run_id":"' in readme and "fast-run" in readme
 
 
-def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
-    """By the editor, a mistake mended by its hint: planned, sent, run as a DAG with six stages, watched live until
-    its charts stand there, its report opened by the link.
+def test_the_whole_way_of_a_benchmark(page: Page, site: Site) -> None:
+    """By the editor, a mistake mended by its hint: planned, sent, run as a DAG with six stages, watched on its own page
+    until its charts stand there, which nobody had to open again. On the leaderboard the objective is dragged, two of
+    what is left are compared, one is recommended, and *Run this* runs it.
     """
-    run = submit_by_editor(page, site)
     with site.client() as bench:
-        page.wait_for_url("**/inferbench/run/*", timeout=600_000)
-        (run_id,) = bench.progress(run)["verdicts"]
-        page.get_by_role("heading", name=run_id).wait_for()
-        if "INFERBENCH_PICTURES" in os.environ:
-            page.get_by_role("img", name=re.compile("requests per second")).wait_for()
-        picture(page, "live")
-        page.screenshot(path=site.shots / "04-run-live.png")
-        page.goto(NOTHING)
-        ended = bench.wait(run, timeout_s=600)
-        assert ended["state"] == "success", ended
-        assert ended["verdicts"][run_id].partition(":")[0] in ("valid", "disturbed", "invalid")
-        page.goto(f"{site.url}/inferbench/run/{run_id}")
-        page.locator(".js-plotly-plot").first.wait_for()
-        picture(page, "run")
-        assert page.get_by_text("release").first.is_visible()
-        page.screenshot(path=site.shots / "05-run-done.png", full_page=True)
+        run = submit_by_editor(page, site)
+        run_id = watched_to_its_end(page, site, bench, run)
         stages = [s["stage"] for s in bench.run(run_id)["run"]["stages"]]
         assert stages == ["generate", "convert", "serve", "load", "collect", "release"]
         assert bench.samples(run_id).num_rows > 100
+        page.get_by_role("navigation", name="InferBench").get_by_role("link", name="Leaderboard").click()
+        page.wait_for_url("**/inferbench/leaderboard")
+        again = from_the_leaderboard_to_run_this(page, site)
+        page.wait_for_url("**/inferbench/run/*", timeout=600_000)
+        page.goto(NOTHING)
+        assert bench.wait(again, timeout_s=600)["state"] == "success"
+        (second,) = bench.progress(again)["verdicts"]
+        assert bench.run(second)["run"]["job"]["name"] == "by-form"
+        ended = bench.wait(run, timeout_s=600)
+    links_around(page, site, run, run_id, ended)
+
+
+def watched_to_its_end(page: Page, site: Site, bench: InferBench, run: str) -> str:
+    """Stay on the page that opened by itself until it has the charts of what ended; the run's id."""
+    streams: list[str] = []
+    page.on("request", lambda request: streams.extend([request.url] * request.url.endswith("/live")))
+    page.wait_for_url("**/inferbench/run/*", timeout=600_000)
+    (run_id,) = bench.progress(run)["verdicts"]
+    page.get_by_role("heading", name=run_id).wait_for()
+    if "INFERBENCH_PICTURES" in os.environ:
+        page.wait_for_function(TEN_POINTS)
+        picture(page, "live")
+        home = page.context.new_page()
+        home.goto(f"{site.url}/inferbench/home")
+        home.get_by_role("region", name="Runs now").get_by_role("link", name=run_id).wait_for()
+        picture(home, "home")
+        home.close()
+    page.screenshot(path=site.shots / "04-run-live.png")
+    page.locator(".js-plotly-plot").first.wait_for(timeout=600_000)
+    assert page.url == f"{site.url}/inferbench/run/{run_id}" and page.locator("[data-live]").count() == 0
+    assert streams, "it was followed while it ran"
+    picture(page, "run")
+    assert page.get_by_text("release").first.is_visible()
+    page.screenshot(path=site.shots / "05-run-done.png", full_page=True)
+    ended = bench.wait(run, timeout_s=600)
+    assert ended["state"] == "success", ended
+    assert ended["verdicts"][run_id].partition(":")[0] in ("valid", "disturbed", "invalid")
+    return run_id
+
+
+def links_around(page: Page, site: Site, run: str, run_id: str, ended: dict[str, Any]) -> None:
+    """From the note of the form's run and the details of tasks to run, report and leaderboard; from the report and the
+    run to its submission, its model and back, and to the DAG that executed it.
+    """
     page.goto(f"{site.url}/dags/{ended['dag']}/runs/{run}")
     page.get_by_text("job-000").first.wait_for()
     page.screenshot(path=site.shots / "06-dag.png")
-    # Links from a run: the note of the form's run, and the details of the tasks.
     page.goto(f"{site.url}/dags/submit/runs/{run}/tasks/outcome")
     page.get_by_role("link", name="Report").first.wait_for()
     page.screenshot(path=site.shots / "07-outcome.png")
@@ -196,7 +232,12 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
     page.locator("body[data-ready=yes]").wait_for()
     page.screenshot(path=site.shots / "07-report.png")
     picture(page, "report")
-    # From the run to its submission, its model and back, and to the DAG that executed it.
+    for kind, begins in (("CSV", b"series,x,y,text"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as download:  # the page is in a sandbox of its own
+            page.get_by_role("button", name=f"{kind} of").first.click()
+        assert Path(download.value.path()).read_bytes().startswith(begins)
+    page.get_by_role("link", name="Model digits", exact=True).click()
+    page.get_by_role("heading", name="digits", level=1).wait_for()
     page.goto(f"{site.url}/inferbench/run/{run_id}")
     in_airflow = page.get_by_role("link", name="In Airflow").get_attribute("href")
     assert in_airflow == f"/dags/{ended['dag']}/runs"
@@ -210,9 +251,9 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
     page.get_by_role("heading", name=run_id).wait_for()
 
 
-def test_from_the_leaderboard_to_run_this(page: Page, site: Site) -> None:
+def from_the_leaderboard_to_run_this(page: Page, site: Site) -> str:
     """The objective is dragged, table and picture follow; two of what is left are compared; what is recommended under
-    it stands in the editor by *Run this*, with its plan, ready to be sent; its row leads to its model and back.
+    it stands in the editor by *Run this*, with its plan, and is sent; the run's id.
     """
     page.goto(f"{site.url}/inferbench/leaderboard?user=ann&y=throughput_rps&bound=15")
     told = page.locator("#board-told")
@@ -229,6 +270,7 @@ def test_from_the_leaderboard_to_run_this(page: Page, site: Site) -> None:
     assert 40 < bound < 90 and f"bound={bound:g}" in page.url
     rows = page.locator("tr[data-run]:visible")
     assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run", "middle-run"]
+    picture(page, "leaderboard")
     for name in ("fast-run", "middle-run"):
         page.get_by_label(f"compare {name}").check()
     page.get_by_role("button", name="Compare 2 chosen").click()
@@ -246,8 +288,12 @@ def test_from_the_leaderboard_to_run_this(page: Page, site: Site) -> None:
     page.get_by_role("link", name="Run this").first.click()
     page.wait_for_url("**/inferbench/new?run=fast-run")
     page.get_by_role("img", name="1 job of 6 stages each, then analyze").wait_for()
-    assert page.get_by_role("button", name="Send").is_enabled()
     page.screenshot(path=site.shots / "10-run-this.png", full_page=True)
+    return sent(page)
+
+
+def test_a_model_leads_to_its_row_and_back(page: Page, site: Site) -> None:
+    """From a model's page to its row of the leaderboard, which is marked, and back."""
     page.goto(f"{site.url}/inferbench/model?name=digits")
     page.get_by_role("link", name="fast-run on the leaderboard").first.click()
     page.locator("tr.mark").get_by_role("link", name="digits").click()
@@ -357,8 +403,6 @@ def test_a_large_submission_is_one_execution_in_several_dags(page: Page, site: S
     page.goto(f"{site.url}/inferbench/compare?run={first}&run={second}")
     page.locator(".js-plotly-plot").first.wait_for()
     picture(page, "compare")
-    page.goto(f"{site.url}/inferbench/leaderboard?model=digits&all=1")
-    picture(page, "leaderboard")
     dags = [f"{ended['dag']}..jobs-{n:05d}-{n:05d}" for n in range(3)]
     runs = [airflow(site, f"/dags/{dag}/dagRuns/{in_parts}").json() for dag in dags]
     assert [run["state"] for run in runs] == ["success"] * 3

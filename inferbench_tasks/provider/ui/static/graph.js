@@ -20,12 +20,17 @@ function graphOf(of) {
   const lines = Math.min(of.jobs, MOST_LINES), high = 24, step = 52, top = 48, gap = 10;
   const wide = (stage) => Math.round(stage.name.length * 6.3) + 12;
   const leased = own.map((stage) => stage.leased), from = leased.indexOf(true), to = leased.lastIndexOf(true);
-  const xs = [], lane = 84; // the lane of who waits, before the device
+  const wait = of.place?.wait_s, begins = wait ? `waits ${duration(wait)}` : "begins at once";
+  const said = !of.place ? ["in turns"] : wait === null ? (of.place.devices ? ["too few devices", "on any host"] : ["no device", "is there"]) : [of.place.overdue ? "the job there is overdue" : begins, of.place.jobs_before ? `${of.place.jobs_before} before it` : "first in line"];
+  const held = `on ${of.device}: about ${duration(of.expected_s)}`, long = (text) => Math.ceil(text.length * 6.6);
+  // The lane of who waits, before the device: its words end there, and begin within the picture.
+  const before = own.slice(0, Math.max(0, from)).reduce((sum, stage) => sum + wide(stage) + gap, 4);
+  const xs = [], lane = Math.max(84, 18 + Math.max(...said.map(long)) - before);
   let x = 4;
   own.forEach((stage, index) => { if (index === from) x += lane; if (index && index === to + 1 && from >= 0) x += 8; xs.push(x); x += wide(stage) + gap; });
   const joined = x + 8, bottom = top + lines * step + (of.jobs > lines ? 18 : 0), middle = top + ((lines - 1) * step) / 2;
   after.forEach((stage) => { x += 8; xs.push(x); x += wide(stage) + gap; });
-  const width = x, height = bottom + 10;
+  const width = from < 0 ? x : Math.max(x, xs[from] - 4 + long(held)), height = bottom + 10;
   const label = `${of.jobs} ${of.jobs === 1 ? "job" : "jobs"} of ${own.every((stage) => stage.jobs === of.jobs) ? `${own.length} stages each` : `up to ${own.length} stages`}${after.length ? `, then ${after.map((stage) => stage.name).join(", ")}` : ""}`;
   const picture = part("svg", { class: "plan", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   const line = (...points) => picture.append(part("polyline", { points: points.map((p) => p.join(",")).join(" ") }));
@@ -37,9 +42,7 @@ function graphOf(of) {
   if (from >= 0) {
     const left = xs[from] - 8, right = xs[to] + wide(own[to]) + 8;
     picture.append(part("rect", { class: "device", x: left, y: 22, width: right - left, height: bottom - 24, rx: 8 }));
-    picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, `on ${of.device}: about ${duration(of.expected_s)}`));
-    const wait = of.place?.wait_s, begins = wait ? `waits ${duration(wait)}` : "begins at once";
-    const said = !of.place ? ["in turns"] : wait === null ? (of.place.devices ? ["too few devices", "on any host"] : ["no device", "is there"]) : [of.place.overdue ? "the job there is overdue" : begins, of.place.jobs_before ? `${of.place.jobs_before} before it` : "first in line"];
+    picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, held));
     said.forEach((text, index) => picture.append(part("text", { class: "soft", x: left - 6, y: 14 + 14 * index, "text-anchor": "end" }, text)));
   }
   for (let index = 0; index < lines; index++) {
