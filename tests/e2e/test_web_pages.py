@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.navigation import PAGES as NAVIGATION
-from inferbench_tasks.provider.submit.request import names
 from tests import browser
 from tests.e2e import made_traces
 from tests.e2e.every_page import AXE, PAGES, VIOLATIONS, WIDTHS, file_name
-from tests.e2e.page_site import ASKED, NASTY, ROOT, Site, of_devices, served
+from tests.e2e.page_site import NASTY, Site, of_devices, served
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
 from tests.unit.training.epochs import JOB
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 pytestmark = [
     pytest.mark.integration,
@@ -51,22 +50,30 @@ window.EventSource = class extends EventTarget {
 TELL = "(html) => streams.at(-1).dispatchEvent(new MessageEvent('now', { data: JSON.stringify(html) }))"
 REFUSE = "() => { streams.at(-1).close(); streams.at(-1).dispatchEvent(new Event('error')); }"
 OPEN = "() => streams.filter((of) => of.readyState !== 2).length"
-#: The plan of that, drawn: pairs of texts of which one covers the other, and texts that leave the picture.
-COVERED = """(plan) => {
-  const picture = graphOf(plan);
-  document.body.append(picture);
-  const around = picture.getBoundingClientRect();
-  const texts = [...picture.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
-  const out = texts.filter(([, at]) => at.left < around.left - 1 || at.right > around.right + 1);
-  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
-  const pairs = texts.flatMap(([one, a], index) => texts.slice(index + 1).filter(([, b]) => meet(a, b)).map(([other]) => `${one} / ${other}`));
-  return [...pairs, ...out.map(([text]) => `${text} leaves the picture`)];
-}"""
 #: Lets a page think that it is hidden or seen.
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
+
+
+#: Where a point of a chart's first series is in the window, px; without a number the highest one.
+POINT = """(plot, at) => {
+  const { xaxis, yaxis } = plot._fullLayout, of = plot._fullData[0], box = plot.getBoundingClientRect();
+  const index = at ?? of.y.indexOf(Math.max(...of.y));
+  return [box.left + xaxis._offset + xaxis.d2p(of.x[index]), box.top + yaxis._offset + yaxis.d2p(of.y[index])];
+}"""
+
+
+def click_on_point(page: Page, plot: Locator, index: int | None) -> None:
+    """With the mouse, as a person does: over it until the chart tells what it is, then pressed."""
+    plot.scroll_into_view_if_needed()
+    x, y = plot.evaluate(POINT, index)
+    page.mouse.move(x - 4, y)
+    page.mouse.move(x, y, steps=3)
+    plot.locator(".hoverlayer .hovertext").first.wait_for()
+    page.mouse.down()
+    page.mouse.up()
 
 
 @pytest.fixture
@@ -173,11 +180,18 @@ def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) ->
 
 
 def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, data_dir: Path) -> None:
-    """A run that begins shows by itself, and how its load goes, which leads to its curves; a device that needs
-    somebody, the last verdicts of both kinds, the nights.
+    """A job that waits shows by itself, with the reason, and a run that begins with how its load goes, which leads to
+    its curves; a device that needs somebody, the last verdicts of both kinds, the nights.
     """
     page.goto(f"{site.url}/inferbench/")
     page.get_by_text("Nothing runs.").wait_for()
+    waits = {"job": "next-1.000", "user": "ann", "priority": 0, "expected_s": 90.0, "waited_s": 12.0,
+             "device_types": ["h200"], "attempt": 1, "why": "gpu:0 is quarantined: the clock is throttled"}  # fmt: skip
+    Cluster(perfdb).publish_waiting("scheduler-1", [waits], 1)
+    waiting = page.get_by_role("region", name="Waits").locator("tbody tr")
+    waiting.get_by_text("next-1.000").wait_for()
+    assert "gpu:0 is quarantined: the clock is throttled" in waiting.inner_text()
+    assert "1 waiting, 90 s of work" in page.locator(".tiles").inner_text()
     perfdb.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))
     page.get_by_role("region", name="Runs now").get_by_role("link", name="now-1.000").wait_for()
     words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms in the last 5 s"
@@ -244,113 +258,6 @@ def test_what_is_pushed_is_neither_lost_nor_followed_twice(page: Page, site: Sit
     assert len(asked) == 1 and page.evaluate(OPEN) == 1
 
 
-def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
-    """The mistake is marked at its line while it is typed, mended by one click; keys complete and say their unit and
-    default; the plan tells stages, jobs and why it would wait; the gallery has every shipped submission.
-    """
-    page.goto(f"{site.url}/inferbench/new")
-    area = page.get_by_label("Submission, YAML")
-    assert area.input_value() == (ROOT / "configs/submissions/quickstart.yaml").read_text()
-    stages = page.get_by_role("list", name="Stages in their order")
-    stages.get_by_text("load × 2").wait_for()
-    assert stages.get_by_role("listitem").all_inner_texts()[0].startswith("generate")
-    cards = page.locator("a.card b").all_inner_texts()
-    assert "training/jade" in cards and len(cards) == len(names(ROOT / "configs/submissions"))
-    good = area.input_value()
-    area.fill(good.replace("\nload:", "\nlod:"))
-    line = 1 + good.split("\n").index("load:")
-    told = page.locator("#problems li")
-    told.get_by_text("unknown key; did you mean 'load'?").wait_for()
-    assert told.first.inner_text().startswith(f"line {line}, lod:")
-    assert page.locator(".gutter .wrong").inner_text().strip() == str(line)
-    assert page.get_by_role("button", name="Send").is_disabled()
-    page.screenshot(path=site.shots / "12-new-mistake.png", full_page=True)
-    told.get_by_role("button", name="Write load").click()
-    assert area.input_value() == good
-    stages.get_by_text("load × 2").wait_for()
-    assert page.get_by_role("button", name="Send").is_enabled() and told.count() == 0
-    area.press("Control+End")
-    area.press_sequentially("reque")
-    page.get_by_role("option", name="requests").wait_for()
-    area.press("ArrowDown")
-    area.press("Enter")
-    area.press_sequentially("{samp")
-    page.get_by_role("option", name="samples").wait_for()
-    area.press("ArrowDown")
-    page.locator("#about", has_text="whole number from 1 to 1000000; default 256").wait_for()
-    area.press("Enter")
-    area.press_sequentially("100, kind: ")
-    area.press("Control+Space")
-    assert page.get_by_role("option").all_inner_texts() == [
-        "dataset",
-        "files",
-        "random",
-        "prompts",
-        "conversations",
-        "trace",
-    ]
-    page.screenshot(path=site.shots / "12-new-completion.png", full_page=True)
-    area.press("ArrowDown")
-    area.press("ArrowDown")
-    area.press("Enter")
-    area.press_sequentially("}")
-    assert area.input_value() == good + "requests: {samples: 100, kind: random}"
-    stages.get_by_text("load × 2").wait_for()
-    page.get_by_text("Changes to the submission quickstart: ").click()
-    assert page.locator("#diff").inner_text() == "- \n+ requests: {samples: 100, kind: random}"
-
-
-@pytest.mark.parametrize(
-    ("place", "stages"),
-    [
-        (None, ["generate", "convert", "+serve", "+load", "+release"]),
-        ({"wait_s": 0}, ["generate", "convert", "+serve", "+load", "+release"]),
-        ({"wait_s": 5000, "jobs_before": 12, "overdue": True}, ["+train"]),
-        ({"wait_s": None, "devices": 2}, ["prepare", "+train"]),
-    ],
-    ids=["no device is known", "at once", "overdue, held from the first stage", "too few devices"],
-)
-def test_no_word_of_a_plan_covers_another(
-    page: Page, site: Site, place: dict[str, Any] | None, stages: list[str]
-) -> None:
-    """Whatever there is to say above the stages: the words lie beside each other, and within the picture."""
-    page.goto(f"{site.url}/inferbench/new")
-    drawn = [
-        {"name": name.removeprefix("+"), "leased": name[0] == "+", "of_submission": False, "jobs": 1}
-        for name in stages
-    ]
-    known = {"jobs_before": 0, "overdue": False, "devices": 1, **place} if place else None
-    plan = {"jobs": 1, "stages": drawn, "device": "cpu", "expected_s": 36, "place": known, "points": [{}],
-            "points_s": [36], "points_stages": [[of["name"] for of in drawn]]}  # fmt: skip
-    page.locator("#plan").wait_for()
-    assert page.evaluate(COVERED, plan) == []
-
-
-def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:
-    """What a run asked for stands in the editor without its defaults; it validates; what is changed is told."""
-    page.goto(f"{site.url}/inferbench/new?run=asked-1.000")
-    area = page.get_by_label("Submission, YAML")
-    asked = yaml.safe_load(area.input_value())
-    assert (
-        "block" not in asked
-        and "sweep" not in asked
-        and asked["load"]["arrivals"] == ASKED["load"]["arrivals"]
-    )
-    page.get_by_role("list", name="Stages in their order").get_by_text("load").wait_for()
-    area.fill(area.input_value().replace("duration_s:", "duration_s: 1"))
-    page.locator("#changed", has_text="2 lines").wait_for()
-    page.get_by_text("Changes to").click()
-    page.get_by_label("Against what another run asked for").fill("nobody-1.000")
-    page.keyboard.press("Enter")
-    page.locator("#past-told", has_text="nobody").wait_for()
-    page.get_by_label("Against what another run asked for").fill("asked-1.000")
-    page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('past-told').textContent === ''")
-    page.locator("#changed", has_text="2 lines").wait_for()
-    page.goto(f"{site.url}/inferbench/new?run=nobody")
-    assert "nobody" in page.get_by_role("alert").inner_text()
-
-
 def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     """An SLO in, the configurations that keep it out, best first."""
     page.goto(f"{site.url}/inferbench/recommend")
@@ -393,12 +300,7 @@ def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: Per
     box.locator(".js-plotly-plot .main-svg").first.wait_for()
     slowest = page.get_by_role("table", name="The 10 slowest requests").locator("tbody tr, tr").nth(1)
     latency = slowest.locator("td").nth(2).inner_text()
-    chosen = """plot => {
-      const of = plot._fullData[0], at = of.y.indexOf(Math.max(...of.y));
-      const point = {data: plot.data[0], x: of.x[at], y: of.y[at], customdata: of.customdata[at]};
-      plot.emit("plotly_click", {points: [point]});
-    }"""
-    box.locator(".js-plotly-plot").evaluate(chosen)
+    click_on_point(page, box.locator(".js-plotly-plot"), None)
     told = box.get_by_role("status")
     first, *parts = told.inner_text().split("\n\n")
     shown = float(first.rpartition(": ")[2].removesuffix(" ms"))
@@ -449,7 +351,7 @@ def test_a_night_leads_to_the_runs_of_its_pair(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/inferbench/regression")
     plot = page.locator("#chart-1.js-plotly-plot")
     plot.wait_for()
-    plot.evaluate("plot => plot.emit('plotly_click', {points: [{customdata: plot.data[0].customdata[0]}]})")
+    click_on_point(page, plot, 0)
     page.wait_for_url("**/inferbench/compare?run=*&run=*")
     page.get_by_role("region", name="Figures").wait_for()
 
