@@ -35,7 +35,9 @@ BAD = GOOD.replace("load:", "lod:")
 #: What the browser shows while a test waits for a run: an open page of Airflow's takes a third of a core.
 NOTHING = "about:blank"
 #: Whether the first curve of a run that goes on has that many.
-TEN_POINTS = "document.querySelector('figure.live polyline')?.getAttribute('points').trim().split(' ').length >= 10"
+TEN_POINTS = (
+    "document.querySelector('figure.live polyline')?.getAttribute('points').trim().split(' ').length >= 10"
+)
 
 
 @pytest.fixture(scope="module")

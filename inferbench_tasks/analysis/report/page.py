@@ -38,10 +38,20 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters["figure"] = number
     environment.filters["packed"] = packed
+    environment.globals["own_file"] = own_file
     kinds = {
         trace.get("type", "scatter") for chart in values.get("charts", {}).values() for trace in chart["data"]
     }
     return environment.get_template(template).render(plotly=plotly_js(whole=not kinds <= BASIC), **values)
+
+
+@lru_cache(maxsize=4)
+def own_file(name: str) -> Any:
+    """A style sheet or script of ``static/`` as it stands in the page; pages of the web interface have the same."""
+    from markupsafe import Markup
+
+    text = resources.files(_TEMPLATES).joinpath(f"static/{name}").read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - our own file
 
 
 def number(value: Any, digits: int = 3) -> str:

@@ -18,6 +18,7 @@ _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-
 _STATIC = (
     "inferbench.css",
     "theme.js",
+    "charts.js",
     "inferbench.js",
     "yaml.js",
     "editor.js",
@@ -35,6 +36,15 @@ _STATIC = (
     "inferbench.svg",
     "inferbench-dark.svg",
 )
+#: Files that are not, or not alone, among the pages' own: what reports have too is theirs.
+_ELSEWHERE = {
+    "plotly.min.js": (("plotly", "package_data/plotly.min.js"),),
+    "charts.js": (("inferbench_tasks.analysis.report", "static/charts.js"),),
+    "inferbench.css": (
+        ("inferbench_tasks.analysis.report", "static/look.css"),
+        ("inferbench_tasks.provider.ui", "static/inferbench.css"),
+    ),
+}
 
 
 @router.get("/report/{invocation_id}", response_class=FileResponse)
@@ -45,9 +55,10 @@ def report(invocation_id: str) -> FileResponse:
     path = settings.data_dir() / "invocations" / invocation_id / "report.html"
     if not path.is_file():
         raise HTTPException(404, f"invocation {invocation_id} has no report yet")
-    # The report holds text of users; without scripts from elsewhere and without our cookies in reach.
-    headers = {"Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
-               "style-src 'unsafe-inline'; img-src data:"}  # fmt: skip
+    # The report holds text of users; without scripts from elsewhere and without our cookies in reach. What its charts
+    # hand out (CSV, PNG) is made in the page.
+    headers = {"Content-Security-Policy": "sandbox allow-scripts allow-downloads; default-src 'none'; "
+               "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"}  # fmt: skip
     return FileResponse(path, media_type="text/html", headers=headers)
 
 
@@ -62,9 +73,6 @@ def static(name: str) -> Response:
 
 @lru_cache(maxsize=len(_STATIC))
 def _compressed(name: str) -> bytes:
-    package, path = (
-        ("plotly", "package_data/plotly.min.js")
-        if name == "plotly.min.js"
-        else ("inferbench_tasks.provider.ui", f"static/{name}")
-    )
-    return gzip.compress(resources.files(package).joinpath(path).read_bytes(), 6, mtime=0)
+    places = _ELSEWHERE.get(name, ()) or (("inferbench_tasks.provider.ui", f"static/{name}"),)
+    parts = [resources.files(package).joinpath(path).read_bytes() for package, path in places]
+    return gzip.compress(b"\n".join(parts), 6, mtime=0)

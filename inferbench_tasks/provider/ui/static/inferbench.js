@@ -20,61 +20,9 @@ function countChosen() {
   else button.textContent = chosen > 6 ? `Compare: at most 6 (${chosen} chosen)` : `Compare ${chosen} chosen`;
 }
 
-// Colours that are meant for paper, on a dark ground.
-const DARK = { "#b00020": "#ff8a94", "#00664a": "#5bd0a5", "#333": "#dddddd", "#000": "#ffffff", "#000000": "#ffffff" };
-function recoloured(value, key = "") {
-  if (typeof value === "string") return (/color$/i.test(key) && DARK[value.toLowerCase()]) || value;
-  if (Array.isArray(value)) return value.map((item) => recoloured(item, key));
-  if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recoloured(item, name)]));
-}
-
-// Every chart as numbers and as a picture, whatever it shows.
-function csvOf(chart) {
-  const rows = [["series", "x", "y", "text"]], list = (value) => (Array.isArray(value) ? value : []);
-  for (const trace of chart.data) {
-    const x = list(trace.x), y = list(trace.y);
-    if (Array.isArray(trace.z)) trace.z.forEach((line, row) => list(line).forEach((value, column) => rows.push([trace.name ?? "", x[column] ?? column, y[row] ?? row, value])));
-    else for (let index = 0; index < Math.max(x.length, y.length); index++) rows.push([trace.name ?? "", x[index] ?? "", y[index] ?? "", list(trace.text)[index] ?? ""]);
-  }
-  // What a spreadsheet would take for a formula is a text; numbers stay numbers.
-  const cell = (value) => { const text = typeof value === "number" ? String(value) : decoded(String(value)).replace(/^[=+\-@\t\r]/, "'$&"); return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
-  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
-}
-
-function saved(url, name) {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-}
-
-// The picture is the light one, whatever the page's theme: it goes into a document.
-function tools(place, chart, name, how) {
-  const line = document.createElement("p"), file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "chart";
-  line.className = "tools";
-  const button = (title, what) => { const made = document.createElement("button"); made.type = "button"; made.textContent = title; made.setAttribute("aria-label", `${title} of ${name}`); made.addEventListener("click", what); line.append(made); };
-  button("CSV", () => { const url = URL.createObjectURL(new Blob([csvOf(chart)], { type: "text/csv" })); saved(url, `${file}.csv`); setTimeout(() => URL.revokeObjectURL(url), 1000); });
-  button("PNG", async () => saved(await Plotly.toImage({ data: chart.data, layout: { ...chart.layout, title: { text: name.replaceAll("<", "&lt;") }, margin: { ...chart.layout.margin, t: 50 } } }, { format: "png", width: 1200, height: 700 }), `${file}.png`));
-  const fold = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("p");
-  summary.textContent = "How is this made?";
-  text.textContent = how;
-  fold.append(summary, text);
-  line.append(" ");
-  place.after(line, fold);
-  fold.className = "how soft";
-}
-
 function draw(element, chart) {
-  const dark = document.documentElement.dataset.theme === "dark";
-  if (dark) chart = recoloured(chart);
+  if (document.documentElement.dataset.theme === "dark") chart = inTheDark(chart);
   const layout = { ...chart.layout, autosize: true };
-  if (dark) {
-    const axis = { gridcolor: "#3a3f47", linecolor: "#888", tickcolor: "#888" };
-    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.font = { ...layout.font, color: "#e6e6e6" };
-    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name] = { ...layout[name], ...axis };
-  }
   Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
   if (layout.meta === "requests") element.on("plotly_click", ({ points }) => showRequest(element, points[0]));
   if (layout.meta === "links") element.on("plotly_click", ({ points }) => { if (points[0].customdata) location.href = points[0].customdata; });
@@ -106,23 +54,22 @@ function showRequest(chart, point) {
   place.append(bar, list);
 }
 
-// Plotly's texts are escaped HTML.
-function decoded(text) {
-  return new DOMParser().parseFromString(text, "text/html").body.textContent;
-}
-
 function tableOf(table) {
   const made = element("table", null);
   made.append(element("caption", table.title));
   const head = element("tr", null);
   for (const title of table.head) head.append(element("th", title, { scope: "col" }));
   made.append(head);
-  for (const cells of table.rows) {
-    const row = element("tr", null);
+  table.rows.forEach((cells, at) => {
+    const row = element("tr", null), shares = table.shares?.[at];
     // A sentence is not squeezed into a word's width on a phone: the table scrolls.
-    for (const cell of cells) row.append(element("td", String(cell), String(cell).length > 60 ? { class: "long" } : {}));
+    // Of a table of counts each cell is shaded by its share of the row.
+    cells.forEach((cell, column) => {
+      if (shares) row.append(column ? element("td", String(cell), { class: "n shaded", style: `--share: ${Number(shares[column - 1])}` }) : element("th", String(cell), { scope: "row" }));
+      else row.append(element("td", String(cell), String(cell).length > 60 ? { class: "long" } : {}));
+    });
     made.append(row);
-  }
+  });
   const scroll = element("div", null, { class: "scroll", tabindex: "0" });
   scroll.append(made);
   return scroll;
