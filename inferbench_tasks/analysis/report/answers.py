@@ -1,4 +1,4 @@
-"""How right the answers were: tables and charts of runs with an ``evaluate`` block."""
+"""How right the answers were: tables of runs with an ``evaluate`` block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import false_discovery_control
 
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axis, chart, text
+from inferbench_tasks.analysis.charts.style import MAX_RUNS
+from inferbench_tasks.analysis.report import matrices
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
@@ -40,8 +41,8 @@ _HEADS = {
     "average_precision": "AP, IoU 0.50 to 0.95",
     "average_precision_50": "AP, IoU 0.50",
 }
-#: So many runs have a matrix of classes, and so many of the surest mistakes are listed for each.
-_MATRICES, _MISTAKES = 4, 5
+#: So many of the surest mistakes are listed for each run.
+_MISTAKES = 5
 #: Macro F1 of more samples is not drawn anew for a report.
 _MOST_DRAWN = 20_000
 
@@ -68,47 +69,9 @@ def words(views: Sequence[RunView]) -> str:
 
 
 def tables(views: Sequence[RunView]) -> list[Table]:
-    """The measures of each run, each run against the first on the same samples, and the surest mistakes."""
+    """The measures of each run, each run against the first on the same samples, the classes, the surest mistakes."""
     shown = evaluated(views)
-    return [*_measures(shown), *_pairs(shown), *_mistakes(shown)] if shown else []
-
-
-def matrices(views: Sequence[RunView]) -> list[Chart]:
-    """Which class was taken for which, of the first runs."""
-    charts = []
-    for view in evaluated(views)[:_MATRICES]:
-        confusion = view.evaluation.get("confusion")
-        if not confusion or len(confusion["classes"]) < 2:
-            continue
-        names = [text(name) for name in confusion["classes"]]
-        trace: dict[str, Any] = {
-            "type": "heatmap",
-            "x": names,
-            "y": names,
-            "z": confusion["counts"],
-            "text": confusion["counts"],
-            "texttemplate": "%{text}" if len(names) <= 12 else "",
-            "colorscale": [[0, "#ffffff"], [1, PALETTE[0]]],
-            "showscale": False,
-            "hovertemplate": "of class %{y}, answered %{x}: %{z} samples<extra></extra>",
-        }
-        charts.append(
-            chart(
-                [trace],
-                title=f"Classes and answers, {view.label}"
-                if len(shown_labels(views)) > 1
-                else "Classes and answers",
-                xaxis=axis("answered class", type="category", showgrid=False),
-                yaxis=axis("class of the sample", type="category", autorange="reversed", showgrid=False),
-                height=420,
-            )
-        )
-    return charts
-
-
-def shown_labels(views: Sequence[RunView]) -> list[str]:
-    """The labels of the runs that are shown."""
-    return [view.label for view in evaluated(views)][:MAX_RUNS]
+    return [*_measures(shown), *_pairs(shown), *matrices.tables(shown), *_mistakes(shown)] if shown else []
 
 
 def _measures(views: Sequence[RunView]) -> list[Table]:

@@ -33,7 +33,10 @@ from inferbench_tasks.catalogue import Hardware, find_hardware
 
 @dataclass
 class Section:
-    """``tables``: each {title, head, rows}. ``picture``: the one of its charts in which all runs are seen at once."""
+    """``tables``: each {title, head, rows}, some with {note, numbers, hints, shares}.
+
+    ``picture``: the one of its charts in which all runs are seen at once.
+    """
 
     title: str
     charts: list[Chart]
@@ -97,7 +100,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             tables.stage_text(measured),
             tables.stage_table(measured),
         ),
-        Section("Answers", answers.matrices(looked_at), answers.words(looked_at), answers.tables(looked_at)),
+        Section("Answers", [], answers.words(looked_at), answers.tables(looked_at)),
         Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),
         Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),
         Section("Sharing a device", [], tables=sharing_table(measured)),

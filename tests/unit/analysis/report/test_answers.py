@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from inferbench_tasks.analysis.report import answers
+from inferbench_tasks.analysis.report import answers, matrices
 from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import view
 
@@ -44,9 +44,9 @@ def run(name: str, wrong: set[int], samples: int = 40, dataset: str = "digits", 
 
 
 def test_a_run_without_the_block_has_no_section() -> None:
-    """Nothing is drawn or said of runs whose answers nobody judged."""
+    """Nothing is listed or said of runs whose answers nobody judged."""
     plain = [view(None, "a")]
-    assert answers.tables(plain) == [] and answers.matrices(plain) == [] and answers.words(plain) == ""
+    assert answers.tables(plain) == [] and answers.words(plain) == ""
 
 
 def test_measures_stand_with_their_intervals() -> None:
@@ -129,7 +129,20 @@ def test_a_mistake_without_a_number_is_none_of_the_surest() -> None:
 
 
 def test_classes_are_shown_as_counted() -> None:
-    """The matrix's rows are classes, its columns answers."""
-    (chart,) = answers.matrices([run("a", set())])
-    assert chart["data"][0]["z"] == [[20, 0], [2, 18]]
-    assert chart["layout"]["yaxis"]["title"]["text"] == "class of the sample"
+    """Rows are classes, columns answers; a cell is as dark as its share of the class: 2 of 20 are a tenth."""
+    (table,) = matrices.tables([run("a", set())])
+    assert table["head"] == ["class of the sample", "as 0", "as 1"]
+    assert table["rows"] == [["0", "20", "0"], ["1", "2", "18"]]
+    assert table["shares"] == [[1.0, 0.0], [0.1, 0.9]]
+
+
+def test_of_many_classes_the_confused_ones_are_listed() -> None:
+    """Thirty classes of ten samples: of class 3 four were answered as 5, of class 7 one as 8; no more is told."""
+    counts = [[10 * (row == column) for column in range(30)] for row in range(30)]
+    counts[3][3], counts[3][5], counts[7][7], counts[7][8] = 6, 4, 9, 1
+    one = run("a", set())
+    assert one.result is not None
+    one.result.extensions["evaluation"]["confusion"] = {"classes": list(range(30)), "counts": counts}
+    (table,) = matrices.tables([one])
+    assert table["title"] == "Classes that were taken for others, of 30"
+    assert table["rows"] == [["3", "5", "4", "40.0%"], ["7", "8", "1", "10.0%"]]
