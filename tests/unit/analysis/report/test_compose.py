@@ -24,6 +24,7 @@ from inferbench_tasks.errors import StorageError
 from inferbench_tasks.output import OutputFormat
 from tests.report_page import charts_of, unpacked
 from tests.unit.analysis.builders import named, records, view
+from tests.unit.analysis.report.test_answers import run as judged_run
 
 EVIL = "<script>alert(1)</script>"
 
@@ -46,6 +47,60 @@ def test_a_page_is_whole_and_small(sweep: list[RunView]) -> None:
     assert len(text) < 700_000
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
     assert b"plotly.js" in unpacked(text, "plotly")[:200]
+
+
+def test_two_evaluated_runs_are_a_small_page_too() -> None:
+    """Measured and judged, each with a matrix of ten classes: below 700 kB. The matrix is a table whose rows and
+    columns have heads, a cell shaded by its share: of class 1 two of 20 were answered as 0.
+    """
+    views = []
+    for name in ("r.000", "r.001"):
+        judged, one = judged_run(name, {1, 5, 9}), view(records(5.0), name)
+        assert judged.result is not None and one.result is not None
+        counts = [[18 * (row == column) + 2 * (column == 0) for column in range(10)] for row in range(10)]
+        document = judged.result.extensions["evaluation"]
+        one.result.extensions["evaluation"] = document | {
+            "confusion": {"classes": list(range(10)), "counts": counts}
+        }
+        one.answers = judged.answers
+        views.append(one)
+    text = html(named(*views), {"name": "evaluated"})
+    assert len(text) < 700_000
+    assert b"heatmap" not in unpacked(text, "charts")
+    row = text[text.index('<th scope="row">1</th>') :].partition("</tr>")[0]
+    assert '<td class="n shaded" style="--share: 0.1">2</td>' in row and '<td class="n">0</td>' in row
+    assert '<th scope="col" class="n">as 9</th>' in text
+
+
+def test_names_lead_to_pages_only_where_the_report_is_served(sweep: list[RunView]) -> None:
+    """The head names submission, model and its rows of the leaderboard, hidden and without a link: only the page's
+    script, served beside InferBench's pages, makes links of them. An invalid run alone leads to no leaderboard.
+    """
+    text = html(sweep, {"name": "quick start"})
+    head = text[text.index("data-served") :].partition("</p>")[0]
+    assert head.startswith("data-served hidden>") and "href" not in text.partition("<script")[0]
+    paths = dict(re.findall(r'data-path="([^"]*)">([^<]*)<', head))
+    assert paths == {
+        "/inferbench/runs?q=submission%3D%27quick+start%27": "Submission quick start",
+        "/inferbench/model?name=digits": "Model digits",
+        "/inferbench/leaderboard?model=digits": "digits on the leaderboard",
+    }
+    alone = html([view(records(30, failed=100), "r.002", "invalid: 100 requests failed")], {"name": "x"})
+    assert "/inferbench/leaderboard" not in alone
+
+
+def test_a_report_is_dark_where_its_reader_s_system_is(sweep: list[RunView]) -> None:
+    """Its colours are those of the pages, with the dark ones on screens alone: paper stays light. A night's report has
+    the same, and neither has a colour of its own for text or ground.
+    """
+    text = html(sweep, {"name": "x"})
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    look = page.own_file("look.css")
+    assert look in style and "@media screen and (prefers-color-scheme: dark)" in look
+    own = style.replace(look, "")
+    assert not re.search(r"[^-]color:\s*#|background: #", own)
+    outcome = {"series": [], "sessions": [], "regressions": [], "improvements": [], "suspicions": []}
+    assert look in page.render("regression.html", title="Regressions", outcome=outcome, charts={})
 
 
 def test_a_chart_of_another_kind_has_the_whole_of_plotly() -> None:
