@@ -9,11 +9,12 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.output import OutputFormat, emit
+from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
+from inferbench_tasks.stages.fixed_batch import remarks
 from inferbench_tasks.submission.reader import read_with_jobs
 
 app = typer.Typer()
@@ -27,14 +28,20 @@ def plan(
     file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
     output: OutputFormat = typer.Option(OutputFormat.table, "--output", "-o", help="table, json or yaml."),
 ) -> None:
-    """Show the jobs of a submission and the graph of their stages."""
+    """Show the jobs of a submission and the graph of their stages.
+
+    Of a model file that was inspected or run here before it is said if it takes a batch of its own.
+    """
     gc.disable()  # of a plan nothing becomes garbage before the command ends; to look for it took a fifth of its time
     compiled = compile_plan(*read_with_jobs(file, of_cluster_here(settings.data_dir())))
+    said = remarks(compiled.jobs, file.absolute().parent, settings.data_dir())
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
         emit([_row(compiled, index) for index in range(len(compiled.jobs))], output)
+        for remark in said:
+            say(remark)
     else:
-        emit(_document(compiled), output)
+        emit({**_document(compiled), "remarks": said}, output)
 
 
 def draw(plan: RunPlan) -> str:

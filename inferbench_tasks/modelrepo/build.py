@@ -54,6 +54,14 @@ def find_model(source: ModelSource, data_dir: Path) -> ModelArtifact | None:
     return None if costs is None else model.model_copy(update=costs.facts)
 
 
+def made_before(source: ModelSource, data_dir: Path) -> ModelArtifact | None:
+    """What the cache tells of a source, without its digest and costs, for who only asks what it takes; None where it
+    was not made here.
+    """
+    entry = caches(data_dir, source, "models").find(source.settings())
+    return None if entry is None else _from_facts(source, entry.folder, entry.facts, digest="")
+
+
 def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtifact:
     """The source's artefact, made where it is not cached."""
 

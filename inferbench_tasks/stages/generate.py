@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from inferbench_tasks import extras
 from inferbench_tasks.artifacts.cache import Entry
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
@@ -21,6 +22,7 @@ from inferbench_tasks.modelrepo.build import (
 )
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.prompted import prompted, require_fitting, vocabulary_of
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
@@ -49,6 +51,7 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     model = find_model(source, ctx.data_dir)
     if model is None:
         return None
+    _require_batch(inp, model)
     if inp.job.streamed:
         if (
             vocabulary_of(model) is not None
@@ -74,7 +77,7 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
 def run(inp: Input, ctx: Context) -> Output:
     """Make or fetch the model; prepare seeded, distinct requests with the model's own answers.
 
-    Raises InputError where the model or the requests are not possible, StageError where the model
+    Raises InputError where the model, its batch or the requests are not possible, StageError where the model
     answers NaN, MissingExtraError where its framework can't be had.
     """
     from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
@@ -91,6 +94,7 @@ def run(inp: Input, ctx: Context) -> Output:
         require_fitting(inp.job, base_dir)  # what the files alone tell, before a model is fetched
     cached = inp.job.streamed and find_model(source, data_dir) is not None
     model = build_model(source, data_dir, watch)
+    _require_batch(inp, model)
     if inp.job.streamed:
         return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=cached)
     spec = inp.job.requests
@@ -129,6 +133,12 @@ def run(inp: Input, ctx: Context) -> Output:
         samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch, base_dir=base_dir)
         evaluation = _requests(cache.get(evaluation_settings(inp, model, base_dir), samples), model)
     return Output(model=model, requests=_requests(entry, model), cached=False, evaluation=evaluation)
+
+
+def _require_batch(inp: Input, model: ModelArtifact) -> None:
+    """InputError as soon as the model is known, before anything waits for a device."""
+    if model.batch_size is not None:
+        check_batch(inp.job, BACKENDS.load(inp.job.serve.backend), model)
 
 
 def _encoder(source: ModelSource) -> Callable[[list[str]], Arrays] | None:

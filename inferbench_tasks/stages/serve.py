@@ -15,7 +15,6 @@ from inferbench_tasks.contracts.handles import (
     ColdStart,
     Endpoint,
     Handle,
-    ModelArtifact,
     ServerHandle,
 )
 from inferbench_tasks.errors import InputError, ServerError
@@ -24,6 +23,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.serving import backend_findings
@@ -62,7 +62,7 @@ def run(inp: Input, ctx: Context) -> Output:
     spec = inp.job.serve
     backend = BACKENDS.load(spec.backend, "serve.backend")()
     check_possible(inp.job, backend, inp.convert.model.format)
-    check_batch(inp.job, backend, inp.convert.model)
+    check_batch(inp.job, type(backend), inp.convert.model)
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
@@ -176,23 +176,6 @@ def is_light(job: JobSpec) -> bool:
         return False
     rate_rps = arrivals.mean_rate_rps(job.traffic.duration_s)
     return rate_rps is not None and rate_rps <= LIGHT_RPS
-
-
-def check_batch(job: JobSpec, backend: Backend, model: ModelArtifact) -> None:
-    """InputError where a model that takes exactly so many samples in each call is asked for others."""
-    size = model.batch_size
-    if size is None:
-        return
-    what = f"{model.name} takes exactly {size} sample(s) in each call ({'; '.join(model.adapted)})"
-    if not backend.fixed_batches:
-        raise InputError(
-            f"{what}, and {backend.kind} serves models with a free batch; use onnxruntime or openvino",
-            field="serve.backend",
-        )
-    if job.serve.batching is not None:
-        raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
-    if job.traffic.samples_per_request != size:
-        raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
 
 
 def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:

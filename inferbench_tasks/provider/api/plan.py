@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
@@ -24,6 +25,7 @@ from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
 from inferbench_tasks.provider.executors.jobs import device_types, learnt
 from inferbench_tasks.scheduling.estimator import Estimator
+from inferbench_tasks.stages.fixed_batch import remarks
 from inferbench_tasks.submission.reference import json_schema
 
 router = APIRouter(tags=["submissions"])
@@ -78,6 +80,8 @@ class Planned(BaseModel):
     place: Place | None
     #: One for each type and number of devices that its jobs need; none where no worker has registered a device.
     places: list[Place]
+    #: What is known of models that take a batch of their own: of files that were inspected or run here before.
+    remarks: list[str]
 
 
 @router.get("/schema/{kind}", summary="The JSON schema of a kind of submission")
@@ -136,6 +140,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         on_these_devices_s=round(expected_s / able, 1) if able and len(needed) == 1 else None,
         place=place,
         places=[of for of in places if of],
+        remarks=remarks(jobs, resolved.base_dir, settings.data_dir()),
     )
 
 

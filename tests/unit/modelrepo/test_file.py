@@ -24,7 +24,7 @@ from inferbench_tasks.formats.onnx_batch import Freed
 from inferbench_tasks.modelrepo.build import build_model, cost_for_requests, find_cost_for_requests
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.modelrepo.onnx_file import ORIGINAL, original
-from inferbench_tasks.stages.serve import check_batch
+from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.submission.model import FileModel
 from inferbench_tasks.submission.schema import JobSpec
 from tests.gguf_files import written
@@ -153,9 +153,9 @@ def test_a_model_of_its_own_batch_is_asked_for_that(
         adapted=("the batch of 4 can't be made free: Concat (y) is along the batch axis",),
     )  # fmt: skip
     if says is None:
-        return check_batch(job, backend(), model)
+        return check_batch(job, backend, model)
     with pytest.raises(InputError, match=rf"takes exactly 4 .*Concat \(y\).*{says}"):
-        check_batch(job, backend(), model)
+        check_batch(job, backend, model)
 
 
 def test_an_unknown_operator_is_named(tmp_path: Path) -> None:

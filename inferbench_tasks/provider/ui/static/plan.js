@@ -35,6 +35,7 @@ function showPlan(of) {
     graph,
     ...(of.places.length ? of.places.map(placeText) : ["No worker has registered a device: jobs take turns on this machine."]).map((text) => make("p", text)),
   ];
+  parts.splice(1, 0, ...of.remarks.map((text) => make("p", text, { class: "note" })));
   if (of.jobs > 1) {
     const fold = make("details"), points = make("ol");
     of.points.forEach((point, index) => points.append(make("li", `${pointText(point)}: about ${duration(of.points_s[index])}`)));

@@ -1,0 +1,80 @@
+"""Models that take exactly so many samples in each call: what may be asked of them, and what a plan knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.contracts.handles import ModelArtifact
+from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.modelrepo.build import made_before
+from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, ZooModel
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import Job
+
+
+def check_batch(job: JobSpec, backend: type[Backend], model: ModelArtifact) -> None:
+    """InputError where a model that takes exactly so many samples in each call is asked for others."""
+    size = model.batch_size
+    if size is None:
+        return
+    what = f"{model.name} takes exactly {size} sample(s) in each call ({'; '.join(model.adapted)})"
+    if not backend.fixed_batches:
+        raise InputError(
+            f"{what}, and {backend.kind} serves models with a free batch; use onnxruntime or openvino",
+            field="serve.backend",
+        )
+    if job.serve.batching is not None:
+        raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
+    if job.traffic.samples_per_request != size:
+        raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
+
+
+def remarks(jobs: Iterable[Job[Any]], base_dir: Path, data_dir: Path) -> list[str]:
+    """What a plan says of its models' own batches, as far as they were inspected or run here before; reads no model.
+
+    ``base_dir``: the folder of the submission's files. A job that would be refused is told with the reason.
+    """
+    known: dict[str, ModelArtifact | None] = {}
+    served: dict[str, None] = {}
+    refused: dict[str, int] = {}
+    for job in jobs:
+        if not isinstance(job.spec, JobSpec):
+            continue
+        key = repr(job.spec.model)
+        if key not in known:
+            known[key] = _known(job.spec.model, base_dir, data_dir)
+        model = known[key]
+        if model is None or model.batch_size is None:
+            continue
+        try:
+            check_batch(job.spec, BACKENDS.load(job.spec.serve.backend), model)
+        except InputError as error:
+            refused[str(error)] = refused.get(str(error), 0) + 1
+        else:
+            why = "; ".join(model.adapted)
+            served[f"{model.name} is served at its batch of {model.batch_size}, batching off: {why}"] = None
+    several = {1: "One job"}
+    return [
+        *(f"{several.get(count, f'{count} jobs')} would be refused: {why}" for why, count in refused.items()),
+        *served,
+    ]
+
+
+def _known(spec: ModelSpec, base_dir: Path, data_dir: Path) -> ModelArtifact | None:
+    """What this data directory has of it; None where that is nothing, or its files can't be read (its run says why)."""
+    if not isinstance(
+        spec, FileModel | RegistryModel | ZooModel
+    ):  # all others are generated, with a free batch
+        return None
+    try:
+        return made_before(resolve(spec, base_dir), data_dir)
+    except (
+        InferBenchError,
+        OSError,
+        ImportError,
+    ):  # no file, or a library that its cache goes by is not installed
+        return None
