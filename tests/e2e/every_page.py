@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from axe_playwright_python.sync_playwright import Axe
+
+from inferbench_tasks.analysis.report import page as report_page
+from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.builders import named, records, view
+from tests.unit.analysis.report.test_answers import run as judged
+from tests.unit.training.epochs import JOB
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 #: Every page, and those of their states that look different.
 PAGES = (
@@ -41,11 +55,48 @@ PAGES = (
     "cluster",
     "regression?name=nightly-with-a-name-that-is-long",
 )
+#: States of pages that no address alone leads to; see ``make``.
+MADE = ("run/now-1.000", "new", "report/now-1")
 #: A phone, a laptop, a wide screen: px.
 WIDTHS = (360, 1366, 2560)
 #: axe-core itself, once for each page; and what it finds at a width.
 AXE = Axe().axe_script
 VIOLATIONS = "axe.run(document, {resultTypes: ['violations']}).then(of => of.violations)"
+
+
+def seed_made(db: PerfDB, data_dir: Path) -> None:
+    """A run that goes on, whose load tells of itself, and a report with charts, of two runs that were judged too."""
+    db.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))
+    words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms in the last 5 s"
+    told = {"event": "progress", "stage": "load", "job": 0, "total": 1000.0, "text": words}
+    events = [{"t": time.time() + at, "done": 500.0 + at, **told} for at in (-2, -1, 0)]
+    folder = data_dir / "invocations" / "now-1"
+    folder.mkdir(parents=True)
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    views = named(
+        view(records(5.0), "r.000"), view(records(9.0), "r.001", job={"load__batch_size": 8}),
+        view(records(30, failed=100), "r.002", "invalid: 100 requests failed", job={"load__batch_size": 4}),
+    )  # fmt: skip
+    for one in views[:2]:
+        other = judged(one.run_id, {1, 5, 9})
+        assert one.result is not None and other.result is not None
+        one.result.extensions["evaluation"] = other.result.extensions["evaluation"]
+        one.answers = other.answers
+    report_page.write(folder / "report.html", html(views, {"name": "a report", "description": "of two runs"}))
+
+
+def make(page: Page, path: str) -> None:
+    """Bring an open page into the state that is meant: the editor with a mistake, the report with all unfolded."""
+    if path == "new":
+        area = page.get_by_label("Submission, YAML")
+        area.fill(area.input_value().replace("\nload:", "\nlod:"))
+        page.locator("#problems li").first.wait_for()
+    elif path.startswith("report/"):
+        page.locator("body[data-ready=yes]").wait_for()
+        page.locator("details:not(.how)").evaluate_all("all => all.forEach(of => { of.open = true; })")
+        page.locator(".plot:not(.js-plotly-plot)").first.wait_for(state="detached")
+    else:
+        page.get_by_role("img", name="p99 of the last seconds").wait_for()
 
 
 def file_name(path: str) -> str:

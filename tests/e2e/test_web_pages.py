@@ -22,7 +22,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.navigation import PAGES as NAVIGATION
 from tests import browser
 from tests.e2e import made_traces
-from tests.e2e.every_page import AXE, PAGES, VIOLATIONS, WIDTHS, file_name
+from tests.e2e.every_page import AXE, MADE, PAGES, VIOLATIONS, WIDTHS, file_name, make, seed_made
 from tests.e2e.page_site import NASTY, Site, of_devices, served
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
@@ -369,18 +369,21 @@ def test_pages_fit_every_screen(
     context: BrowserContext,
     site: Site,
     perfdb: PerfDB,
+    data_dir: Path,
     tmp_path: Path,
     theme: Any,
     background: str,
     widths: tuple[int, ...],
 ) -> None:
-    """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation; the
-    system's theme is followed; nothing fails in the console.
+    """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation, the
+    editor with a mistake, a run that goes on and a report among them; the system's theme is followed; nothing fails in
+    the console.
     """
     assert {re.split("[/?]", path)[0] for path in PAGES} >= NAVIGATION.keys()
     assert context.browser is not None
     made_traces.seed(perfdb, tmp_path)
     of_devices(perfdb)
+    seed_made(perfdb, data_dir)
     mine = context.browser.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
     page = mine.new_page()
     failures: list[str] = []
@@ -393,9 +396,12 @@ def test_pages_fit_every_screen(
     )
     problems: list[Any] = []
     try:
-        for path in PAGES:
+        for number, path in enumerate((*PAGES, *MADE)):
             page.set_viewport_size({"width": widths[0], "height": 800})
             page.goto(f"{site.url}/inferbench/{path}", wait_until="load")
+            made = number >= len(PAGES)
+            if made:
+                make(page, path)
             page.locator("[aria-busy=true]").first.wait_for(state="detached")
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
             page.evaluate(AXE)
@@ -409,11 +415,10 @@ def test_pages_fit_every_screen(
                     for of in page.evaluate(VIOLATIONS)
                 ]
                 if "INFERBENCH_SCREENSHOTS" in os.environ:
-                    page.screenshot(
-                        path=site.shots / f"11-{width}-{theme}-{file_name(path)}.png", full_page=True
-                    )
+                    name = f"11-{width}-{theme}-{'made-' * made}{file_name(path)}.png"
+                    page.screenshot(path=site.shots / name, full_page=True)
     finally:
         mine.close()
     assert not problems, "\n".join(map(str, problems))
-    # The page of a model that nobody knows is a 404, which the console tells.
-    assert [of for of in failures if "404" not in of] == [], failures
+    # The console tells that nobody knows a model (404), and that a submission has a mistake (422).
+    assert [of for of in failures if "404" not in of and "422" not in of] == [], failures
