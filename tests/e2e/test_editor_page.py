@@ -115,7 +115,9 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
 
 
 def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
-    """Whatever there is to say above the stages: the words lie beside each other, and within the picture."""
+    """Whatever there is to say above the stages: the words lie beside each other, and within the picture. What is known
+    of the model's batch stands beside it.
+    """
     page.goto(f"{site.url}/inferbench/new")
     page.get_by_role("list", name="Stages in their order").get_by_text("load × 2").wait_for()
     serving = ["generate", "convert", "+serve", "+load", "+release"]
@@ -134,6 +136,16 @@ def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
         plan = {"jobs": 1, "stages": drawn, "device": "cpu", "expected_s": 36, "place": known, "points": [{}],
                 "points_s": [36], "points_stages": [[of["name"] for of in drawn]]}  # fmt: skip
         assert page.evaluate(COVERED, plan) == [], place
+    said = "four is served at its batch of 4, batching off"
+    more = {
+        "places": [],
+        "remarks": [said],
+        "devices_of_a_job": 1,
+        "known_jobs": 0,
+        "on_these_devices_s": None,
+    }
+    page.evaluate("of => showPlan(of)", {**plan, **more})
+    page.locator("#plan .note", has_text=said).wait_for()
 
 
 def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:

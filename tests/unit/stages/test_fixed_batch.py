@@ -58,9 +58,7 @@ def asked(folder: Path, **changes: Any) -> Submission:
 
 def inspected(folder: Path, data_dir: Path) -> None:
     """As ``models inspect`` or a run leaves it."""
-    made = build_model(
-        FileSource(FileModel(kind="file", path="four.onnx"), folder), data_dir / "data", Watch()
-    )
+    made = build_model(FileSource(FileModel(kind="file", path="four.onnx"), folder), data_dir, Watch())
     assert made.batch_size == 4
 
 
@@ -70,7 +68,7 @@ def test_its_batch_is_told_once_the_file_was_inspected(folder: Path, tmp_path: P
     """
     jobs = expand(asked(folder))
     assert remarks(jobs, folder, tmp_path / "data") == []
-    inspected(folder, tmp_path)
+    inspected(folder, tmp_path / "data")
     (said,) = remarks(jobs, folder, tmp_path / "data")
     assert said.startswith("four is served at its batch of 4, batching off: ")
     swept = expand(asked(folder, sweep={"serve.batching": [None, {}]}))
@@ -89,7 +87,7 @@ def test_plan_says_it(
 ) -> None:
     """``inferbench plan`` of a file that was inspected: beside the table for people, in the document for programs."""
     monkeypatch.setenv(settings.DATA_DIR, str(tmp_path / "data"))
-    inspected(folder, tmp_path)
+    inspected(folder, tmp_path / "data")
     asked(folder)
     told = "four is served at its batch of 4, batching off"
     with pytest.raises(SystemExit):
@@ -104,7 +102,7 @@ def test_plan_says_it(
 def test_it_is_refused_before_a_device_is_asked_for(folder: Path, tmp_path: Path, known: bool) -> None:
     """In stage ``generate``, which needs none, whether the file is new or known."""
     if known:
-        inspected(folder, tmp_path)
+        inspected(folder, tmp_path / "data")
     (job,) = expand(asked(folder, serve={"batching": {}}))
     inp = generate.Input(run_id="r", job_id="j", job=job.spec)
     context = Context(data_dir=tmp_path / "data", base_dir=folder)
