@@ -115,7 +115,10 @@ def _show(recommendation: Recommendation, output: OutputFormat) -> None:
     for note in recommendation.notes:
         say(note)
     if output is OutputFormat.table:
-        emit(recommendation.top, output)
+        # Sentences are wider than any column.
+        emit([{k: v for k, v in row.items() if k != "why"} for row in recommendation.top], output)
+        for row in recommendation.top:
+            say(f"{row['rank']}. {row['why']}")
         return
     emit(
         {

@@ -273,7 +273,10 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     assert [link.get_attribute("href") for link in links] == [
         f"/inferbench/run/{r}-run" for r in ("fast", "middle")
     ]
-    assert "What it costs to be wrong" in page.locator("article").first.inner_text()
+    first = page.locator("article").first.inner_text()
+    assert "2 of 3 configurations keep p99_ms ≤ 50; it is the best of them by p99_ms." in first
+    assert "0.25 times the next one's 40" in first and "80% below the bound of 50" in first
+    assert "What it costs to be wrong: the next one may really be the better of the two." in first
     slider = page.get_by_label("Slider of bound 1")
     page.wait_for_function("!document.querySelector('.slider').disabled")
     slider.evaluate("of => { of.value = 1000; of.dispatchEvent(new Event('input')); }")
@@ -282,6 +285,17 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     page.keyboard.press("Home")
     assert page.get_by_label("Value of bound 1").input_value() == "10", "the lowest"
     page.screenshot(path=site.shots / "10-recommend.png")
+    names = page.get_by_label("Figure of bound 2").locator("option").all_inner_texts()
+    assert {"none", "p99_ms", "throughput_rps"} <= set(names) and "p50_ms" not in names, "only what has values"
+    assert page.locator("#loads option").evaluate_all("all => all.map(of => of.value)") == [
+        "poisson, 320 samples/s"
+    ]
+    page.get_by_label("Model", exact=True).fill("digits")
+    page.get_by_label("Model", exact=True).press("Tab")
+    page.wait_for_function("document.querySelector('.slider').title.startsWith('10 to 40 ')")
+    page.get_by_label("Figure of bound 1").focus()
+    page.get_by_label("Slider of bound 1").press("End")
+    assert page.get_by_label("Value of bound 1").input_value() == "40", "the one of 90 ms is of another model"
     page.goto(f"{site.url}/inferbench/recommend?slo=p98_ms<=50")
     assert "Unknown figure 'p98_ms'" in page.get_by_role("alert").inner_text()
 

@@ -379,3 +379,29 @@ def test_a_figure_has_its_range(perfdb: PerfDB, http: TestClient) -> None:
     none = http.get("/inferbench/api/range", params={"figure": "p50_ms"}).json()
     assert (none["low"], none["high"]) == (None, None)
     assert http.get("/inferbench/api/range", params={"figure": "p98_ms"}).status_code == 422
+
+
+def test_the_recommend_form_offers_what_there_is(perfdb: PerfDB, http: TestClient) -> None:
+    """Under its conditions: figures with a value alone, the loads by how many results they have, ranges; a figure that
+    is chosen stays in the page's list; conditions that are none are refused.
+    """
+    seed(perfdb, 4)
+    arrivals = {"kind": "poisson", "rate_rps": 20.0}
+    other = {"name": "other", "user": "bob", "digest": "f" * 64}
+    load = {"arrivals": arrivals, "batch_size": 1, "duration_s": 10.0}
+    summary = {"e2e_latency_ms": {"p50": 3.0}}
+    perfdb.save_result(result("other", submission=other, load=load, summary=summary))
+    offers = "/inferbench/recommend/offers"
+    told = http.get(offers, params={"figure": ["p99_ms", "p50_ms"]}).json()
+    names = [of["name"] for of in told["figures"]]
+    assert set(names) == {"p99_ms", "throughput_rps", "p50_ms"}
+    assert told["loads"] == ["poisson, 320 samples/s", "poisson, 20 samples/s"]
+    assert told["ranges"] == {"p99_ms": [10.0, 30.0], "p50_ms": [3.0, 3.0]}  # the fourth is invalid
+    of_bob = http.get(offers, params={"user": "bob", "figure": "p99_ms"}).json()
+    assert [of["name"] for of in of_bob["figures"]] == ["p50_ms"] and of_bob["ranges"] == {"p99_ms": None}
+    assert of_bob["loads"] == ["poisson, 20 samples/s"]
+    under = http.get(offers, params={"load": "poisson, 320 samples/s", "figure": "p50_ms"}).json()
+    assert under["ranges"] == {"p50_ms": None} and len(under["loads"]) == 2
+    assert http.get(offers, params={"q": "nonsense=1"}).status_code == 422
+    shown = http.get("/inferbench/recommend?user=bob&by=rss_bytes").text
+    assert >rss_bytes</option>" in shown and "cpu_ratio</option>" not in shown

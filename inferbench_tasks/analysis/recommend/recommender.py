@@ -28,6 +28,7 @@ from inferbench_tasks.analysis.recommend.comparable import (
 )
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.reasons import why
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -48,7 +49,7 @@ THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
 @dataclass(frozen=True)
 class Recommendation:
-    """``top``: rows, best first. ``notes``: what the data can't tell, and which runs would settle it;
+    """``top``: rows, best first, each with its reasons (``why``). ``notes``: what the data can't tell, and which runs would settle it;
     ``wanted``: those runs, as candidates' keys, the most useful first.
     """
 
@@ -241,8 +242,11 @@ def _decide(
         )
     notes += trade_offs
     beside = (ACCURACY,) if trade_offs else ()
-    words = _Words(Judge(candidates), names, objective, tuple(bounds), beside)
+    judge = Judge(candidates)
+    words = _Words(judge, names, objective, tuple(bounds), beside)
     rows = [words.row(index, fitting) for index in range(min(TOP, len(fitting)))]
+    for index, row in enumerate(rows):
+        row["why"] = why(judge, fitting, index, count, objective, bounds, traded=bool(trade_offs))
     open_notes, reruns = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
 

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from inferbench_tasks.analysis.recommend.offers import span
 from inferbench_tasks.analysis.recommend.scatter import Point, scatter
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.held import held
-from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
 from inferbench_tasks.provider.api.problems import blame
@@ -57,11 +56,7 @@ def value_range(request: Request, db: Store, figure: Name = "p99_ms", q: Q = "")
     with blame("figure"):
         named = FIGURES.ranking(figure)
     with blame("q"):
-        condition = parse(q).filter
-    index = held(db)
-    of = index.values(named.field_path)
-    values = [value for row in index.rows(condition) if (value := of(row)) is not None]
-    low, high = (min(values), max(values)) if values else (None, None)
+        low, high = span(db, named, q) or (None, None)
     return table(request, "json", [], {"figure": named.name, "unit": named.unit, "low": low, "high": high})
 
 

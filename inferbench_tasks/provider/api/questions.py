@@ -150,7 +150,7 @@ def recommend(
     ] = "",
     format: Format = None,
 ) -> Response:
-    """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
+    """``top``: at most three, with the probability that each beats the next, and why in words; ``notes``: what the data can't tell."""
     with blame("q"):
         by = by or usual_objective(db, q, load.strip() or None)
     advice = advise(db, by, slo, q, load)
@@ -165,7 +165,7 @@ def recommend(
         "beats_next_probability",
         "expected_loss_ratio",
     ]
-    columns += [*(["keeps_slo_probability"] if bounded else []), "run"]
+    columns += [*(["keeps_slo_probability"] if bounded else []), "run", "why"]
     return table(request, format, advice["top"], advice, name="recommend", columns=columns)
 
 

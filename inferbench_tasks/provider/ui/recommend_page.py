@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.leaderboard import any_streamed
+from inferbench_tasks.analysis.recommend.offers import offers, span
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.questions import advise, bound
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page
@@ -23,6 +25,7 @@ router = APIRouter(include_in_schema=False)
 #: Fields for so many bounds; a link may have more.
 SLOTS = 3
 _Texts = Annotated[list[str], Query(max_length=20)]
+_Load = Annotated[str, Query(max_length=300)]
 
 
 @router.get("/recommend", response_class=HTMLResponse)
@@ -34,7 +37,7 @@ def recommend(
     bounded: _Texts = [],  # noqa: B006
     sign: _Texts = [],  # noqa: B006
     value: _Texts = [],  # noqa: B006
-    load: Annotated[str, Query(max_length=300)] = "",
+    load: _Load = "",
     ask: bool = False,
 ) -> HTMLResponse:
     """The form, and the answer once something was asked.
@@ -51,13 +54,17 @@ def recommend(
             advice = advise(db, by, texts, filters.terms(), load)
     except InputError as error:
         problem, by = str(error), by or THROUGHPUT
-    offered = FIGURES.offered(streamed=any_streamed(db, "" if problem else filters.terms()))
+    try:
+        there = offers(db, filters.terms(), load.strip())
+    except InputError:  # the page says already what is wrong with the conditions
+        there = offers(db)
+    by = FIGURES[by].name if by in FIGURES else by
     return page(
         "recommend.html",
         here="recommend",
-        objectives=[f.name for f in offered],
-        figures=offered,
-        by=FIGURES[by].name if by in FIGURES else by,
+        figures=choices(there.figures, [by, *(b.figure for b in bounds)]),
+        loads=there.loads,
+        by=by,
         slots=(bounds + [None] * SLOTS)[: max(SLOTS, len(bounds))],
         load=load,
         given=filters,
@@ -67,6 +74,34 @@ def recommend(
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
     )
+
+
+@router.get("/recommend/offers")
+def offered(db: Store, filters: Filters, load: _Load = "", figure: _Texts = []) -> dict[str, Any]:  # noqa: B006
+    """What the form's fields offer under the conditions that it is filled with.
+
+    ``figures``: name, meaning and usual sign of each that has values; ``loads``; ``ranges``: of each ``figure`` that
+    is asked for [low, high], null where none has it. FieldError for conditions that are not understood.
+    """
+    with blame("q"):
+        there = offers(db, filters.terms(), load.strip())
+    with blame("figure"):
+        asked = [FIGURES.ranking(name) for name in figure]
+    return {
+        "figures": [_choice(each) for each in choices(there.figures)],
+        "loads": there.loads,
+        "ranges": {each.name: span(db, each, filters.terms(), load.strip()) for each in asked},
+    }
+
+
+def choices(there: Sequence[Figure], chosen: Sequence[str] = ()) -> list[Figure]:
+    """The figures that have values, and those that are chosen; all that are usual where nothing has any."""
+    names = {figure.name for figure in there or FIGURES.offered()} | set(chosen)
+    return [figure for figure in FIGURES.offered(streamed=True) if figure.name in names]
+
+
+def _choice(figure: Figure) -> dict[str, str]:
+    return {"name": figure.name, "meaning": figure.meaning, "sign": ">=" if figure.higher else "<="}
 
 
 def of_fields(figures: Sequence[str], signs: Sequence[str], values: Sequence[str]) -> list[str]:
