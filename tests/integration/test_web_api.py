@@ -405,3 +405,46 @@ def test_the_recommend_form_offers_what_there_is(perfdb: PerfDB, http: TestClien
     assert http.get(offers, params={"q": "nonsense=1"}).status_code == 422
     shown = http.get("/inferbench/recommend?user=bob&by=rss_bytes").text
     assert >rss_bytes</option>" in shown and "cpu_ratio</option>" not in shown
+
+
+def test_the_table_leaves_out_what_the_picture_does(perfdb: PerfDB, http: TestClient) -> None:
+    """The line judges a configuration by its newest run: an older one within it gets no row. Colours that are off go
+    as well; a bound that is no number is told.
+    """
+    one, two = ({"name": "quick", "user": "ann", "digest": digit * 64} for digit in "12")
+    perfdb.save_result(latency("old", 10.0, submission=one))
+    perfdb.save_result(latency("new", 60.0, submission=one))
+    perfdb.save_result(latency("other", 20.0, submission=two))
+
+    def rows(asked: str) -> set[str]:
+        text = http.get(f"/inferbench/leaderboard?{asked}").text
+        return {run for run in ("old", "new", "other") if f'data-run="{run}"' in text}
+
+    assert rows("") == {"new", "other"}
+    assert rows("bound=50") == rows("x=p99_ms&bound=20") == {"other"}
+    assert rows("x=throughput_rps&bound=10") == {"new", "other"}, "at least as much"
+    assert rows("x=throughput_rps&bound=10.5") == rows("off=onnxruntime") == set()
+    assert rows("colour=batch&off=8|9") == {"new", "other"} and rows("colour=batch&off=4") == set()
+    nothing = http.get("/inferbench/leaderboard?off=onnxruntime").text
+    assert "No configuration is left by the picture" in nothing and 'id="board"' in nothing
+    for wrong in ("bound=x", "bound=nan"):
+        assert "is no number" in http.get(f"/inferbench/leaderboard?{wrong}").text
+    assert "1 of 2 configurations" in http.get("/inferbench/leaderboard?rows=1").text
+
+
+def test_points_say_whether_their_colours_are_numbers(perfdb: PerfDB, http: TestClient) -> None:
+    """A batch is one, a backend is none, and so is a setting that some server has as a word."""
+    seed(perfdb, 2)
+    kinds = {
+        name: http.get("/inferbench/api/points", params={"y": "throughput_rps", "colour": name}).json()["colour"]
+        for name in ("backend", "batch", "settings.threads", "p99_ms")
+    }
+    assert {name: of["kind"] for name, of in kinds.items()} == {
+        "backend": "text", "batch": "number", "settings.threads": "number", "p99_ms": "number"
+    }  # fmt: skip
+    assert kinds["p99_ms"] == {"name": "p99_ms", "unit": "ms", "kind": "number"}
+    backend = {"kind": "onnxruntime", "launcher": "process", "settings": {"threads": "auto"}}
+    digest = {"name": "quick", "user": "ann", "digest": "f" * 64}
+    perfdb.save_result(latency("auto", 5.0, backend=backend, submission=digest))
+    mixed = http.get("/inferbench/api/points?y=throughput_rps&colour=settings.threads").json()
+    assert mixed["colour"]["kind"] == "text"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from inferbench_tasks.analysis.certainty import Change, of_one_run, of_result
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import stands
+from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -34,6 +36,7 @@ MAX_RATE, TOKENS, USUAL = "max_rate_samples_per_s", "output_tokens_per_s", "p99_
 UNUSUAL = {MAX_RATE: "runs that match searched for it", TOKENS: f"no run that matches has a {USUAL}"}
 #: Of so many objectives the best are read, where a figure depends on them.
 _OBJECTIVES = 10
+EVERYTHING = Selection()
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
 
 
@@ -55,6 +58,14 @@ def any_streamed(db: PerfDB, query: str | Iterable[str] = "") -> bool:
     return any(value(row) is not None for row in index.rows(parse(query).filter))
 
 
+@dataclass(frozen=True)
+class Board:
+    """``rows``, best first in each group; ``configurations``: how many there are, with those that have no row."""
+
+    rows: list[dict[str, Any]]
+    configurations: int
+
+
 def leaderboard(
     db: PerfDB,
     metric: str,
@@ -62,6 +73,18 @@ def leaderboard(
     limit: int = 20,
     beside: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
+    """The rows of ``board_of`` all that match."""
+    return board_of(db, metric, query, limit, beside).rows
+
+
+def board_of(
+    db: PerfDB,
+    metric: str,
+    query: str | Iterable[str] = "",
+    limit: int = 20,
+    beside: Sequence[str] = (),
+    selection: Selection = EVERYTHING,
+) -> Board:
     """The best valid results by a figure, best first in each group of task, data set and load.
 
     Each row: ``rank`` (equal for ties), ``task``, ``dataset``, ``load``, the figure, ``ci95`` (its interval, None
@@ -70,22 +93,27 @@ def leaderboard(
     Figures of good answers are ranked within one objective as well.
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
+    ``selection``: of these configurations, by their newest run, only those that it leaves in.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
     mixed = (
         figure.name in OF_GOOD_ANSWERS
     )  # of a load those of several objectives, which documents alone tell
-    best = _best(held(db), figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit)
+    best, count = _best(
+        held(db), figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
+    )
     rows = ranked(_documents(db, best, figure, beside), figure, beside)
-    if not mixed:
-        return rows
-    groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
-    return [row for _, members in groups for row in islice(members, limit)]
+    if mixed:
+        groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
+        rows = [row for _, members in groups for row in islice(members, limit)]
+    return Board(rows, count)
 
 
-def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
-    """The best of each group, best first."""
+def _best(
+    index: Held, figure: Figure, filter: Any, limit: int, selection: Selection
+) -> tuple[list[Row], int]:
+    """The best of each group, best first; and how many configurations there are in all of them."""
     value, task = index.values(figure.field_path), index.values("model.task")
     no_model_of = no_model.of_rows(index.values)
     data = judged_on.data_of([figure], index.values)
@@ -94,15 +122,20 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     for row in index.rows(filter):
         if value(row) is not None and stands(figure, load_of(row)):
             newest.setdefault(configuration(row), row)
+    rows: Iterable[Row] = newest.values()
+    if selection:
+        kept = selection.keeps(index)
+        rows = [row for row in rows if kept(row)]
     size = index.values("load.batch_size")
     groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in newest.values():
+    for row in rows:
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
         key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load)
         groups.setdefault(key, []).append(row)
     sign = -1 if figure.higher else 1
-    return [row for _, members in sorted(groups.items())
+    best = [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
+    return best, sum(map(len, groups.values()))
 
 
 def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:

@@ -47,12 +47,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """``points``, the newest first; ``left_out``: older ones beyond ``MOST``."""
+    """``points``, the newest first; ``left_out``: older ones beyond ``MOST``; ``numbers``: whether every colour that is
+    known is a number.
+    """
 
     x: Figure
     y: Figure
     points: Sequence[Point]
     left_out: int
+    numbers: bool = False
 
 
 def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] = "") -> Scatter:
@@ -89,14 +92,15 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
         [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
     )
     intervals = _intervals(db, shown, across, up) if len(shown) <= MOST_INTERVALS else {}
+    colours = [colour_of(row) for row in shown]
     points = [
         Point(
             identity(row)[0],
             float(at_x(row)),
             float(at_y(row)),
-            _text(colour_of(row)),
-            _text(device(row)),
-            _text(model(row)),
+            colour_text(colours[number]),
+            colour_text(device(row)),
+            colour_text(model(row)),
             load_of(row),
             group,
             number in best,
@@ -104,7 +108,11 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
         )
         for number, (group, row) in enumerate(zip(groups, shown, strict=True))
     ]
-    return Scatter(across, up, points, len(rows) - len(shown))
+    known = [value for value in colours if value is not None]
+    numbers = bool(known) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+    )
+    return Scatter(across, up, points, len(rows) - len(shown), numbers)
 
 
 def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> set[int]:
@@ -140,5 +148,6 @@ def _intervals(
     return {key: (x.interval_in(summary), y.interval_in(summary)) for key, summary in summaries.items()}
 
 
-def _text(value: Any) -> str:
+def colour_text(value: Any) -> str:
+    """A field's value as the legend has it; a dash where it is not known."""
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -32,7 +32,8 @@ def points(
 ) -> Response:
     """The newest valid run of each configuration, at most 10,000; ``front``: best within its task and data set.
 
-    JSON has ``columns`` and ``rows`` in their order; CSV names the figures.
+    JSON has ``columns`` and ``rows`` in their order, and of ``colour`` whether all that is known are numbers; CSV names
+    the figures.
     """
     with blame("q"):
         found = scatter(db, x, y, colour, q)
@@ -42,6 +43,11 @@ def points(
     body = {
         "x": _about(found.x),
         "y": _about(found.y),
+        "colour": {
+            "name": colour,
+            "unit": FIGURES[colour].unit if colour in FIGURES else "",
+            "kind": "number" if found.numbers else "text",
+        },
         "columns": COLUMNS,
         "rows": cells,
         "left_out": found.left_out,

@@ -7,10 +7,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, usual_figure
-from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
+from inferbench_tasks.analysis.recommend.leaderboard import (
+    EVERYTHING,
+    SHOWN,
+    Board,
+    board_of,
+    usual_figure,
+)
 from inferbench_tasks.analysis.recommend.recommender import Bound, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
+from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.report.differences import Comparison, compare_runs
 from inferbench_tasks.analysis.report.runs import blocks_beside, load_runs
 from inferbench_tasks.figures import FIGURES
@@ -49,19 +55,24 @@ def leaderboard(
     """
     with blame("q"):
         by = by or usual_figure(db, q)
-    rows = board(db, by, q, limit)
+    rows = board(db, by, q, limit).rows
     columns = ("rank", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
     return table(request, format, rows, name="leaderboard", columns=columns)
 
 
 def board(
-    db: PerfDB, by: str, q: str | list[str], limit: int, beside: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+    db: PerfDB,
+    by: str,
+    q: str | list[str],
+    limit: int,
+    beside: Sequence[str] = (),
+    selection: Selection = EVERYTHING,
+) -> Board:
     """The leaderboard's rows, with further figures ``beside``; FieldError names what is wrong."""
     with blame("q"):
         parse(q)
     with blame("by"):
-        return ranked(db, by, q, limit, beside)
+        return board_of(db, by, q, limit, beside, selection)
 
 
 @router.get("/compare", summary="Two to six runs side by side")

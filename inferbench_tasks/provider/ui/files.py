@@ -25,6 +25,8 @@ _STATIC = (
     "graph.js",
     "plan.js",
     "board.js",
+    "board_picture.js",
+    "remembered.js",
     "live.js",
     "sliders.js",
     "boxes.js",

@@ -81,7 +81,7 @@ def _ranked(db: PerfDB, name: str) -> tuple[str, list[dict[str, Any]]]:
     try:
         by = usual_figure(db, [f"model={name}"])
         # The query language would take a * in a name for a pattern.
-        rows = [row for row in board(db, by, [f"model={name}"], MOST) if row["model"] == name]
+        rows = [row for row in board(db, by, [f"model={name}"], MOST).rows if row["model"] == name]
     except InputError:
         return "", []
     groups: dict[str, list[dict[str, Any]]] = {}

@@ -11,38 +11,53 @@ from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_st
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.fields import SETTINGS
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.questions import board
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
+from inferbench_tasks.provider.ui.colours import USUAL as USUAL_COLOUR
+from inferbench_tasks.provider.ui.colours import colours
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
+from inferbench_tasks.provider.ui.picture import Picture
 from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
 MOST_CHARTS = 12
-#: Fields that tell every run from every other: no colours.
-_OF_ONE_RUN = ("run", "job", "invocation")
+MOST_ROWS = 500
 
 
 @router.get("/leaderboard", response_class=HTMLResponse)
-def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, mark: str = "") -> HTMLResponse:
-    """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict."""
+def leaderboard(
+    db: Store,
+    filters: Filters,
+    picture: Picture,
+    by: str = "",
+    all: bool = False,
+    mark: str = "",
+    rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = PAGE_SIZE,
+) -> HTMLResponse:
+    """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict.
+
+    ``rows``: of each group. What the picture leaves out the table does as well.
+    """
     problem: str | None = None
     left_out: str | None = None
     groups: list[dict[str, Any]] = []
+    configurations = 0
     try:
         by = by or (USUAL if all else usual_figure(db, filters.terms()))
         figure = FIGURES.ranking(by)
         if all:
             sort = f"-{figure.name}" if figure.higher else figure.name
-            rows, _ = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
-            groups = [{"title": "All runs", "rows": rows}] if rows else []
+            runs, _ = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
+            groups = [{"title": "All runs", "rows": runs}] if runs else []
         else:
             left_out = left_out_note(db, filters.terms())
-            groups = _groups(board(db, by, filters.terms(), PAGE_SIZE, [f.name for f in FIGURES.on("board")]))
+            beside = [f.name for f in FIGURES.on("board")]
+            standing = board(db, by, filters.terms(), rows, beside, picture.selection())
+            groups, configurations = _groups(standing.rows), standing.configurations
     except InputError as error:
         problem, figure = str(error), FIGURES["p99_ms"]
     listed = [row for group in groups for row in group["rows"]]
@@ -54,7 +69,10 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         return any(row.get(name) is not None for row in listed)
 
     ranking = list(FIGURES.offered(streamed=any_streamed(db, "" if problem else filters.terms())))
-    parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else ""}
+    asked_rows = rows if rows != PAGE_SIZE else ""
+    parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else "", "rows": asked_rows}
+    if not all:
+        parameters |= picture.as_dict()
     return page(
         "leaderboard.html",
         here="leaderboard",
@@ -71,7 +89,13 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         problem=problem,
         left_out=left_out,
         q=filters.joined(),
-        colours=[field.name for field in SETTINGS if field.kind == "text" and field.name not in _OF_ONE_RUN],
+        colours=colours(db),
+        colour=picture.colour or USUAL_COLOUR,
+        listed=len(listed),
+        configurations=configurations,
+        selected=bool(picture.bound.strip() or picture.off),
+        rows=rows,
+        more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if rows < MOST_ROWS else None,
         csv="/inferbench/api/leaderboard"
         + query(by=figure.name, q=filters.joined(), limit=500, format="csv"),
     )

@@ -1,11 +1,10 @@
 "use strict";
 
 // The leaderboard's picture: a point for each configuration on a canvas, the front that nothing beats, and a line that
-// one drags (or types) as the objective. Table and picture leave out the same; the address has the whole state.
-const board = document.getElementById("board");
-const INK = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#7f7f7f"]; // told apart by the colour-blind
-const EDGE = { left: 64, right: 14, top: 12, bottom: 44 };
-const see = { points: [], x: null, y: null, hidden: new Set(), bound: null, over: null, groups: [] };
+// one drags (or types, or moves by keys) as the objective. Table and picture leave out the same; the address has the
+// whole state, of which the server makes the table's rows anew.
+const board = document.getElementById("board"), handle = document.getElementById("board-handle");
+const see = { points: [], x: null, y: null, colour: null, numbers: null, hidden: new Set(), bound: null, over: null, groups: [], extent: [0, 1] };
 const at = (name) => new URLSearchParams(location.search).get(name);
 
 function remember(changes) {
@@ -14,71 +13,45 @@ function remember(changes) {
   history.replaceState(null, "", `${location.pathname}?${query}`);
 }
 
-const short = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 const kept = (point) => !see.hidden.has(point.colour) && (see.bound === null || (see.x.higher ? point.x >= see.bound : point.x <= see.bound));
-
-// Both axes are logarithmic where every value is positive: latencies and rates are.
-function scale(values, low, high) {
-  const least = Math.min(...values), most = Math.max(...values), log = least > 0;
-  const [a, b] = log ? [Math.log10(least) - 0.06, Math.log10(most) + 0.06] : [least - 0.05 * (most - least || 1), most + 0.05 * (most - least || 1)];
-  const to = (value) => low + ((log ? Math.log10(value) : value) - a) / (b - a) * (high - low);
-  const back = (pixel) => { const inner = a + (pixel - low) / (high - low) * (b - a); return log ? 10 ** inner : inner; };
-  const ticks = [];
-  if (log) for (let e = Math.floor(a); e <= b; e++) { for (const m of b - a > 2.5 ? [1] : b - a > 1 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7]) if (m * 10 ** e >= 10 ** a && m * 10 ** e <= 10 ** b) ticks.push(m * 10 ** e); }
-  else { const step = 10 ** Math.floor(Math.log10(b - a)) / 2; for (let v = Math.ceil(a / step) * step; v <= b; v += step) ticks.push(v); }
-  return { to, back, ticks };
-}
 
 function drawBoard() {
   const width = board.clientWidth, height = board.clientHeight, ratio = devicePixelRatio || 1, pen = board.getContext("2d");
   board.width = width * ratio; board.height = height * ratio;
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink"), soft = style.getPropertyValue("--soft"), line = style.getPropertyValue("--line");
   pen.clearRect(0, 0, width, height);
+  handle.hidden = !see.points.length;
   if (!see.points.length) return;
-  const withEnds = (axis) => see.points.flatMap((point) => [point[axis], ...(point[`${axis}_interval`] || [])]).filter((value) => value > 0 || see.points.some((point) => point[axis] <= 0));
-  const sx = scale(spread(withEnds("x"), see.bound), EDGE.left, width - EDGE.right), sy = scale(withEnds("y"), height - EDGE.bottom, EDGE.top);
-  Object.assign(see, { sx, sy });
-  pen.font = "12px system-ui, sans-serif"; pen.strokeStyle = line; pen.fillStyle = soft; pen.lineWidth = 1;
-  pen.textAlign = "center"; pen.textBaseline = "top";
-  let last = -99;
-  for (const tick of sx.ticks) { const px = sx.to(tick); stroke(pen, [[px, EDGE.top], [px, height - EDGE.bottom]]); if (px - last > 44) { pen.fillText(short(tick), px, height - EDGE.bottom + 5); last = px; } }
-  pen.fillText(`${see.x.name}${see.x.unit ? `, ${see.x.unit}` : ""}`, (EDGE.left + width - EDGE.right) / 2, height - 17);
-  pen.textAlign = "right"; pen.textBaseline = "middle";
-  last = height + 99;
-  for (const tick of sy.ticks) { const py = sy.to(tick); stroke(pen, [[EDGE.left, py], [width - EDGE.right, py]]); if (last - py > 18) { pen.fillText(short(tick), EDGE.left - 6, py); last = py; } }
-  pen.save(); pen.translate(10, (height - EDGE.bottom) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(`${see.y.name}${see.y.unit ? `, ${see.y.unit}` : ""}`, 0, 0); pen.restore();
-  pen.lineWidth = 1.5; pen.strokeStyle = ink;
-  for (const group of see.groups) stroke(pen, see.points.filter((point) => point.front && point.group === group && !see.hidden.has(point.colour)).sort((a, b) => a.x - b.x).map((point) => [sx.to(point.x), sy.to(point.y)]));
-  for (const point of see.points) {
-    if (see.hidden.has(point.colour)) continue;
-    const px = sx.to(point.x), py = sy.to(point.y);
-    pen.globalAlpha = kept(point) ? 1 : 0.2; pen.fillStyle = pen.strokeStyle = point.ink; pen.lineWidth = 1;
-    if (point.x_interval) stroke(pen, point.x_interval.map((end) => [sx.to(end), py]));
-    if (point.y_interval) stroke(pen, point.y_interval.map((end) => [px, sy.to(end)]));
-    pen.beginPath(); pen.arc(px, py, point === see.over ? 7 : point.front ? 5 : 3.5, 0, 7); pen.fill();
-    if (point === see.over) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.stroke(); }
-  }
-  pen.globalAlpha = 1;
-  if (see.bound !== null) { pen.strokeStyle = pen.fillStyle = style.getPropertyValue("--bad"); pen.lineWidth = 2; const px = sx.to(see.bound); stroke(pen, [[px, EDGE.top], [px, height - EDGE.bottom]]); pen.textBaseline = "top"; pen.textAlign = px > width - 150 ? "right" : "left"; pen.fillText(` ${see.x.name} ${see.x.higher ? "≥" : "≤"} ${short(see.bound)} `, px, EDGE.top); }
+  const style = getComputedStyle(document.documentElement), inks = Object.fromEntries(["ink", "soft", "line", "bad"].map((name) => [name, style.getPropertyValue(`--${name}`)]));
+  Object.assign(see, paint(pen, see, width, height, inks, { over: see.over, kept }));
+  if (see.bound === null) { pen.strokeStyle = inks.bad; pen.lineWidth = 1.5; pen.setLineDash([5, 4]); stroke(pen, [[linePixel(), EDGE.top], [linePixel(), height - EDGE.bottom]]); pen.setLineDash([]); }
+  placeHandle();
 }
 
-const spread = (values, bound) => bound === null || (bound <= 0 && Math.min(...values) > 0) ? values : [...values, bound];
+// The line stands at the edge that nothing is beyond until there is a bound.
+const linePixel = () => see.bound !== null ? see.sx.to(see.bound) : see.x.higher ? EDGE.left : board.clientWidth - EDGE.right;
 
-function stroke(pen, places) {
-  pen.beginPath();
-  for (const [x, y] of places) pen.lineTo(x, y);
-  pen.stroke();
+function placeHandle() {
+  handle.style.left = `${linePixel()}px`;
+  const none = see.x.higher ? see.extent[0] : see.extent[1];
+  for (const [name, value] of Object.entries({ valuemin: see.extent[0], valuemax: see.extent[1], valuenow: see.bound ?? none, valuetext: see.bound === null ? `no bound of ${see.x.name} yet` : boundWords(see) })) handle.setAttribute(`aria-${name}`, value);
+  handle.title = see.bound === null ? `Drag me: ${see.x.higher ? "at least" : "at most"} so much ${see.x.name}` : "Drag, or arrow keys; Delete takes it away";
+}
+
+// What a pixel stands for, within the values that there are; beyond the edge where the line begins there is no bound.
+function dragTo(pixel) {
+  const [least, most] = see.extent, value = see.sx.back(pixel);
+  if (see.x.higher ? value <= least : value >= most) setBound(null);
+  else setBound(value <= least ? least : value >= most ? most : Number(value.toPrecision(3)));
 }
 
 // What the picture leaves out, the table does as well; and what each device's best is within the line.
 function filterBoard() {
-  const by = new Map(see.points.map((point) => [point.run, point])), shown = see.points.filter(kept);
-  for (const row of document.querySelectorAll("tr[data-run]")) { const point = by.get(row.dataset.run); row.hidden = Boolean(point && !kept(point)); const box = row.querySelector("input[name=run]"); if (row.hidden && box) box.checked = false; }
-  countChosen(); // what is not seen is not compared
+  const shown = see.points.filter(kept);
+  hideRows();
   board.hidden = !see.points.length;
   const text = document.getElementById("board-told");
-  text.textContent = !see.points.length ? "No valid run that matches has both figures." : `${shown.length} of ${see.points.length} configurations${see.bound === null ? "" : ` keep ${see.x.name} ${see.x.higher ? "≥" : "≤"} ${short(see.bound)}`}${see.left_out ? `; ${see.left_out} older ones are not drawn` : ""}.`;
+  text.textContent = !see.points.length ? "No valid run that matches has both figures." : `${shown.length} of ${see.points.length} configurations${see.bound === null ? "" : ` keep ${boundWords(see)}`}${see.left_out ? `; ${see.left_out} older ones are not drawn` : ""}.`;
   const best = new Map(), better = (a, b) => see.y.higher ? a.y > b.y : a.y < b.y;
   for (const point of shown) { const key = `${point.group}\n${point.device}`; if (!best.has(key) || better(point, best.get(key))) best.set(key, point); }
   const list = [...best.values()].sort((a, b) => a.group.localeCompare(b.group) || (better(a, b) ? -1 : 1)), most = new Map();
@@ -93,23 +66,60 @@ function filterBoard() {
   drawBoard();
 }
 
+// Rows of the page that the picture leaves out go at once; what comes in their place is asked of the server.
+function hideRows() {
+  const by = new Map(see.points.map((point) => [point.run, point]));
+  for (const row of document.querySelectorAll("tr[data-run]")) { const point = by.get(row.dataset.run); row.hidden = Boolean(point && !kept(point)); const box = row.querySelector("input[name=run]"); if (row.hidden && box) box.checked = false; }
+  countChosen(); // what is not seen is not compared
+}
+
+let rowsTimer = 0, rowsAsked = location.search;
+function askRows(wait = 250) {
+  clearTimeout(rowsTimer);
+  rowsTimer = setTimeout(async () => {
+    if (rowsAsked === location.search) return;
+    const mine = rowsAsked = location.search, place = document.getElementById("rows");
+    const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
+    const made = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("rows") : null;
+    if (mine !== location.search) return; // asked again meanwhile
+    if (!made) { document.getElementById("rows-told").textContent = "The table could not be made anew: it has those rows only that were on the page."; rowsAsked = ""; return; }
+    const ticked = new Set([...place.querySelectorAll("input[name=run]:checked")].map((box) => box.value));
+    place.replaceChildren(...made.childNodes);
+    for (const box of place.querySelectorAll("input[name=run]")) box.checked = ticked.has(box.value);
+    hideRows();
+  }, wait);
+}
+
 function setBound(value) {
-  see.bound = value === null || !Number.isFinite(value) ? null : Number(value.toPrecision(3));
-  document.getElementById("board-bound").value = see.bound ?? "";
-  remember({ bound: see.bound === null ? null : String(see.bound) });
+  see.bound = value === null || !Number.isFinite(value) ? null : value;
+  const field = document.getElementById("board-bound"), text = String(see.bound ?? "");
+  if (document.activeElement !== field) field.value = text; // else it is being typed
+  remember({ bound: see.bound === null ? null : text });
   filterBoard();
+  askRows();
 }
 
 function legend() {
-  const names = [...new Set(see.points.map((point) => point.colour))].sort();
+  const place = document.getElementById("board-legend"), values = see.points.map((point) => point.colour);
+  if (see.colour.kind === "number") {
+    const numbers = see.numbers = numberInk(values.filter((text) => text !== "–").map(Number));
+    for (const point of see.points) point.ink = point.colour === "–" ? MISSING : numbers.ink(Number(point.colour));
+    see.hidden = new Set();
+    const ramp = element("span", null, { class: "ramp", "aria-hidden": "true" });
+    ramp.style.background = `linear-gradient(to right, ${SCALE.join(", ")})`;
+    place.replaceChildren(element("span", `${titled(see.colour)}: ${short(numbers.least)}`), ramp, element("span", `${short(numbers.most)} (in the middle ${short(numbers.middle)})${values.includes("–") ? "; grey: not known" : ""}`));
+    return;
+  }
+  see.numbers = null;
+  const names = [...new Set(values)].sort();
   for (const point of see.points) point.ink = INK[Math.min(names.indexOf(point.colour), INK.length - 1)];
   const off = new Set((at("off") || "").split("|").filter(Boolean));
   see.hidden = new Set(names.filter((name) => off.has(name)));
-  document.getElementById("board-legend").replaceChildren(...names.slice(0, 24).map((name, i) => {
+  place.replaceChildren(...names.slice(0, 24).map((name, i) => {
     const label = element("label", null, { class: "check" }), box = element("input", null, { type: "checkbox" }), dot = element("span", null, { class: "dot", "aria-hidden": "true" });
     box.checked = !see.hidden.has(name);
     dot.style.background = INK[Math.min(i, INK.length - 1)];
-    box.addEventListener("change", () => { if (box.checked) see.hidden.delete(name); else see.hidden.add(name); remember({ off: [...see.hidden].join("|") }); filterBoard(); });
+    box.addEventListener("change", () => { if (box.checked) see.hidden.delete(name); else see.hidden.add(name); remember({ off: [...see.hidden].join("|") }); filterBoard(); askRows(0); });
     label.append(box, dot, document.createTextNode(name));
     return label;
   }));
@@ -123,7 +133,8 @@ async function loadBoard() {
     const answer = await fetch(`/inferbench/api/points?${query}`, { credentials: "same-origin" }), body = await answer.json();
     if (!answer.ok) throw new Error(Array.isArray(body.detail) ? body.detail.map((of) => of.msg).join("; ") : body.detail);
     see.points = body.rows.map((row) => Object.fromEntries(body.columns.map((name, i) => [name, row[i]])));
-    Object.assign(see, { x: body.x, y: body.y, left_out: body.left_out, groups: [...new Set(see.points.map((point) => point.group))] });
+    const ends = withEnds(see.points, "x");
+    Object.assign(see, { x: body.x, y: body.y, colour: body.colour, left_out: body.left_out, groups: [...new Set(see.points.map((point) => point.group))], extent: ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1] });
     document.getElementById("board-made").textContent = `Each point is the newest valid run of a configuration on a device, at the load that it was offered. Across: ${body.x.name}, ${body.x.formula}. Up: ${body.y.name}, ${body.y.formula}. Whiskers are 95% intervals within the run, where it has them. The line joins, within each task and data set, what no other configuration beats in one without being worse in the other; what an open loop carries is what it was offered.`;
     legend();
     const bound = Number(at("bound"));
@@ -139,20 +150,41 @@ function nearest(event) {
   return { found, px };
 }
 
+// By keys a hundredth of the values that there are, or a tenth, on the axis' own scale.
+function moveByKey(event) {
+  const [left, right] = see.extent.map((value) => see.sx.to(value)), step = Math.max(1, (right - left) / 100);
+  const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[event.key];
+  if (steps) dragTo(Math.min(right, Math.max(left, linePixel())) + steps * step);
+  else if (event.key === "Home") dragTo(left);
+  else if (event.key === "End") dragTo(right);
+  else if (event.key === "Delete" || event.key === "Escape") setBound(null);
+  else return;
+  event.preventDefault();
+}
+
 if (board) {
   let dragging = false;
-  board.addEventListener("pointerdown", (event) => { if (!see.sx) return; const { px } = nearest(event); dragging = see.bound !== null && Math.abs(see.sx.to(see.bound) - px) < 9; if (dragging) board.setPointerCapture(event.pointerId); });
+  const onLine = (px) => Math.abs(linePixel() - px) < 9, begin = (event, px) => { dragging = true; dragTo(px); event.currentTarget.setPointerCapture(event.pointerId); };
+  const pixel = (event) => event.clientX - board.getBoundingClientRect().left;
+  // A point at the edge is still one: there only the handle begins the line.
+  board.addEventListener("pointerdown", (event) => { if (see.sx && onLine(pixel(event)) && (see.bound !== null || !nearest(event).found)) begin(event, pixel(event)); });
   board.addEventListener("pointermove", (event) => {
     if (!see.sx) return;
     const { found, px } = nearest(event);
-    if (dragging) { setBound(see.sx.back(px)); return; }
-    board.style.cursor = see.bound !== null && Math.abs(see.sx.to(see.bound) - px) < 9 ? "ew-resize" : found ? "pointer" : "default";
+    if (dragging) { dragTo(px); return; }
+    board.style.cursor = onLine(px) ? "ew-resize" : found ? "pointer" : "default";
     if (found !== see.over) { see.over = found; document.getElementById("board-point").textContent = found ? `${found.model}, ${found.colour}, ${found.device}, ${found.load}: ${see.x.name} ${short(found.x)}, ${see.y.name} ${short(found.y)}${found.front ? "; nothing beats it in both" : ""}.` : "\u00a0"; drawBoard(); }
   });
   board.addEventListener("pointerup", (event) => { if (!dragging && see.sx) { const { found } = nearest(event); if (found) location.assign(`/inferbench/run/${encodeURIComponent(found.run)}`); } dragging = false; });
-  for (const select of document.querySelectorAll("select[data-board]")) { const given = at(select.dataset.board); if (given && [...select.options].some((of) => of.value === given)) select.value = given; select.addEventListener("change", () => { remember({ [select.dataset.board]: select.value, bound: null, off: null }); loadBoard(); }); }
+  handle.addEventListener("pointerdown", (event) => { handle.focus(); begin(event, pixel(event)); event.preventDefault(); });
+  handle.addEventListener("pointermove", (event) => { if (dragging) dragTo(pixel(event)); });
+  for (const of of [board, handle]) for (const end of ["pointercancel", "lostpointercapture"]) of.addEventListener(end, () => { dragging = false; });
+  handle.addEventListener("keydown", (event) => { if (see.sx) moveByKey(event); });
+  for (const select of document.querySelectorAll("select[data-board]")) { const given = at(select.dataset.board); if (given && [...select.options].some((of) => of.value === given)) select.value = given; select.addEventListener("change", () => { remember({ [select.dataset.board]: select.value, off: null, ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); }); }
   document.getElementById("board-bound").addEventListener("input", (event) => setBound(event.target.value === "" ? null : Number(event.target.value)));
-  document.getElementById("board-png").addEventListener("click", () => { const link = element("a", null, { href: board.toDataURL("image/png"), download: "leaderboard.png" }); link.click(); });
+  document.getElementById("board-png").addEventListener("click", () => saved(boardFile(see, board.dataset.query, kept).toDataURL("image/png"), "leaderboard.png"));
+  // Another filter is asked with the same picture.
+  document.querySelector("form.filters").addEventListener("formdata", (event) => { for (const name of ["x", "y", "colour", "bound"]) if (at(name)) event.formData.set(name, at(name)); });
   addEventListener("resize", drawBoard);
   loadBoard();
 }

@@ -1,0 +1,62 @@
+"""By which fields the leaderboard's picture can be coloured: those of what was run, settings of servers, figures."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from inferbench_tasks.dotted import flatten, value_at
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.fields import OPEN, SETTINGS, of_figure
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+#: Fields that tell every run from every other, or nothing of what ran: no colours.
+_OF_ONE_RUN = ("run", "job", "invocation", "attempt")
+#: What the picture is coloured by at first, which is offered whatever there is.
+USUAL = "backend"
+#: A field is offered that any of so many newest valid results has; asked again after so long.
+_LOOKED_AT, _AGE_S = 500, 30.0
+#: Parts of settings' paths that a query can name.
+_PART = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_cache: dict[str, tuple[float, dict[str, list[str]]]] = {}
+
+
+def colours(db: PerfDB) -> dict[str, list[str]]:
+    """Heading -> the fields below it that newest valid results have a value of; at most 30 s old."""
+    at, names = _cache.get(db.uri, (0.0, {}))
+    if not names or time.monotonic() - at > _AGE_S:
+        names = _names(db)
+        _cache[db.uri] = (time.monotonic(), names)
+    return names
+
+
+def _names(db: PerfDB) -> dict[str, list[str]]:
+    run = [f for f in SETTINGS if f.kind in ("text", "number") and f.name not in _OF_ONE_RUN]
+    figures = [of_figure(figure) for figure in FIGURES.offered(streamed=True)]
+    paths = [f.path for f in (*run, *figures)]
+    where = {"verdict": "valid"}
+    found = db.find_raw(where, NEWEST_FIRST, _LOOKED_AT, fields=[*paths, OPEN["settings"]])
+    documents = [to_plain(document) for document in found]
+
+    def told(path: str) -> bool:
+        return any(value_at(document, path) is not None for document in documents)
+
+    return {
+        "What was run": [f.name for f in run if f.name == USUAL or told(f.path)],
+        "Settings of the server": _settings(documents),
+        "Figures": [f.name for f in figures if told(f.path)],
+    }
+
+
+def _settings(documents: list[dict[str, Any]]) -> list[str]:
+    names = {
+        f"settings.{path}"
+        for document in documents
+        for path, value in flatten(value_at(document, OPEN["settings"]) or {}).items()
+        if isinstance(value, str | int | float) and not path.startswith("env.")
+        # A query has no words for others.
+        and path.count(".") < 8 and all(map(_PART.fullmatch, path.split(".")))
+    }  # fmt: skip
+    return sorted(names)
