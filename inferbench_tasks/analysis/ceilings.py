@@ -12,10 +12,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.errors import StageError
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.documents import ResultDocument
 
 _PROGRAM = """
 import json, sys, time
@@ -47,6 +52,7 @@ print(json.dumps({"sgemm_gflops": sgemm / 1e9, "triad_gb_s": bandwidth / 1e9}))
 #: An array of the triad is so many times the caches, at least so large; both take at most that share of memory.
 _TIMES_CACHE, _LEAST_BYTES, _MOST_MEMORY_RATIO = 4, 32_000_000, 0.5
 _TIMEOUT_S = 120
+_FILE = "ceilings.json"
 _CPUS = Path("/sys/devices/system/cpu")
 
 
@@ -102,7 +108,7 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     """
     import psutil
 
-    path = cache_dir / "ceilings.json"
+    path = cache_dir / _FILE
     cache_bytes = last_level_cache_bytes()
     array_bytes = triad_array_bytes(cache_bytes, _memory_bytes(psutil.virtual_memory().available))
     if array_bytes is None:
@@ -110,18 +116,8 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
             "The machine's memory bandwidth can't be measured: two arrays of four times its last-level caches "
             f"({_TIMES_CACHE * (cache_bytes or 0) / 1e6:,.0f} MB each) don't fit into half of its free memory"
         )
-    try:
-        document = json.loads(path.read_text())
-        # Measured with smaller arrays, by an earlier version: perhaps a cache.
-        if document["processor"] == processor and document["array_bytes"] >= array_bytes:
-            return Ceilings(
-                document["sgemm_gflops"],
-                document["triad_gb_s"],
-                document["array_bytes"],
-                document["cache_bytes"],
-            )
-    except (OSError, ValueError, KeyError):
-        pass  # not measured yet, or a file that is not ours: measured again
+    if (kept := _read(path, processor, array_bytes)) is not None:
+        return kept
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     try:
         process = subprocess.run(
@@ -143,6 +139,44 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     temporary.write_text(json.dumps({"processor": processor, **sizes, **rates}))
     temporary.replace(path)
     return Ceilings(rates["sgemm_gflops"], rates["triad_gb_s"], array_bytes, cache_bytes)
+
+
+def kept_ceilings(cache_dir: Path, processor: str) -> Ceilings | None:
+    """What ``measured_ceilings`` has kept of this machine; None where it has not measured them. Measures nothing."""
+    return _read(cache_dir / _FILE, processor, triad_array_bytes(last_level_cache_bytes(), sys.maxsize) or 0)
+
+
+def kept_of(results: Sequence[ResultDocument], data_dir: Path) -> Ceilings | None:
+    """What is kept here of the machine that these results are of; None unless all ran on a processor as this one.
+
+    Runs of other hosts under this one's ceilings would look right, and be wrong.
+    """
+    from inferbench_tasks.monitors import environment
+
+    processor = environment.processor()
+    of_here = [
+        result.device.kind == "cpu" and (result.environment.get("hardware") or {}).get("cpu") == processor
+        for result in results
+    ]
+    return kept_ceilings(data_dir / "cache" / "roofline", processor) if of_here and all(of_here) else None
+
+
+def _read(path: Path, processor: str, array_bytes: int) -> Ceilings | None:
+    """None where there is none of that processor, no file of ours, or one whose arrays were smaller: perhaps a cache's,
+    as an earlier version measured it.
+    """
+    try:
+        document = json.loads(path.read_text())
+        if document["processor"] == processor and document["array_bytes"] >= array_bytes:
+            return Ceilings(
+                document["sgemm_gflops"],
+                document["triad_gb_s"],
+                document["array_bytes"],
+                document["cache_bytes"],
+            )
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
 
 
 def _memory_bytes(available_bytes: int) -> int:

@@ -30,7 +30,7 @@ def hardware() -> dict[str, Any]:
     """The machine: processor, cores, memory, clocks; None where it does not tell."""
     fields = _cpuinfo()
     return {
-        "cpu": fields.get("model name") or platform.processor() or platform.machine(),
+        "cpu": _processor(fields),
         "architecture": platform.machine(),
         "cores_logical": psutil.cpu_count(),
         "cores_physical": psutil.cpu_count(logical=False),
@@ -62,6 +62,15 @@ def hardware() -> dict[str, Any]:
         "hypervisor": "hypervisor" in fields.get("flags", "").split() or None,
         "gpus": gpus(),
     }
+
+
+def processor() -> str:
+    """The processor's name alone, as ``hardware`` tells it."""
+    return _processor(_cpuinfo())
+
+
+def _processor(fields: dict[str, str]) -> str:
+    return fields.get("model name") or platform.processor() or platform.machine()
 
 
 def siblings(cpus: Path = _CPUS) -> list[list[int]]:

@@ -139,11 +139,13 @@ class ServingPipeline(Pipeline[JobSpec]):
         return parts_of_serving(result)
 
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
-        """Latencies, load, what each layer did, as the report has them."""
+        """Latencies, load, what each layer did, as the report has them; under the measured roof where it is kept here."""
+        from inferbench_tasks.analysis.report.ceilings import kept_of
         from inferbench_tasks.analysis.report.runs import load_runs
         from inferbench_tasks.analysis.report.sections import sections
 
-        return sections(load_runs(db, run_ids))
+        views = load_runs(db, run_ids)
+        return sections(views, kept_of([view.result for view in views if view.result], settings.data_dir()))
 
     def show(self, results: Sequence[ResultDocument], report: Path | None, output: OutputFormat) -> None:
         """A table, what is wrong with each run, and what to use."""

@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from inferbench_tasks import settings
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.charts.test_charts import roofline_run
+from tests.unit.analysis.report.test_ceilings import keep
 from tests.unit.perfdb.builders import latency, result
 from tests.unit.regression.nights import write_nights
 
@@ -36,8 +40,6 @@ def seed(db: PerfDB, count: int = 7) -> None:
     """Runs with p99 of 10, 20, ... ms; the last is invalid; the first has raw samples."""
     import pyarrow
     import pyarrow.parquet
-
-    from inferbench_tasks import settings
 
     path = settings.data_dir() / "samples.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"intended_ns": [1, 2], "done_ns": [5, 9]}), path)
@@ -448,3 +450,27 @@ def test_points_say_whether_their_colours_are_numbers(perfdb: PerfDB, http: Test
     perfdb.save_result(latency("auto", 5.0, backend=backend, submission=digest))
     mixed = http.get("/inferbench/api/points?y=throughput_rps&colour=settings.threads").json()
     assert mixed["colour"]["kind"] == "text"
+
+
+def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: TestClient) -> None:
+    """100 GFLOP/s and 10 GB/s, as they were measured on this machine and kept: the ceiling over the run's point is the
+    lower of 100 and 10 times the intensity. A run of another processor has no roof, and so no roofline.
+    """
+    for name, cpu in (("here", environment.processor()), ("elsewhere", "another")):
+        measured = roofline_run().result
+        assert measured is not None
+        device = measured.device.model_copy(update={"name": "nowhere in the catalogue"})
+        told = {"run_id": name, "environment": {"hardware": {"cpu": cpu}}, "device": device}
+        perfdb.save_result(measured.model_copy(update=told))
+
+    def titles(run: str) -> dict[str, Any]:
+        sections = http.get(f"/inferbench/api/runs/{run}/charts").json()["sections"]
+        return {of["title"]: of for of in sections}
+
+    assert "Roofline" not in titles("here")
+    keep(settings.data_dir(), environment.processor())
+    (chart,) = titles("here")["Roofline"]["charts"]
+    roof = chart["data"][0]
+    assert roof["name"].startswith("measured, 1 core(s)") and roof["name"].endswith("100 GFLOP/s, 10 GB/s")
+    assert roof["y"] == pytest.approx([min(100.0, 10.0 * x) for x in roof["x"]])
+    assert "Roofline" not in titles("elsewhere")

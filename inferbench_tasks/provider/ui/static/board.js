@@ -40,9 +40,9 @@ function placeHandle() {
 
 // What a pixel stands for, within the values that there are; beyond the edge where the line begins there is no bound.
 function dragTo(pixel) {
-  const [least, most] = see.extent, value = see.sx.back(pixel);
-  if (see.x.higher ? value <= least : value >= most) setBound(null);
-  else setBound(value <= least ? least : value >= most ? most : Number(value.toPrecision(3)));
+  const [least, most] = see.extent, atLeast = pixel <= see.sx.to(least) + 0.01, atMost = pixel >= see.sx.to(most) - 0.01;
+  if (see.x.higher ? atLeast : atMost) setBound(null);
+  else setBound(atLeast ? least : atMost ? most : Number(see.sx.back(pixel).toPrecision(3)));
 }
 
 // What the picture leaves out, the table does as well; and what each device's best is within the line.
