@@ -180,6 +180,33 @@ def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) ->
     page.wait_for_url("**/inferbench/run/middle-run")
 
 
+def test_what_is_ticked_stands_in_the_address(page: Page, site: Site) -> None:
+    """Two runs ticked are ticked again when the page is opened by its address, in another order and under another
+    filter too; what is not ticked any more is gone from it.
+    """
+    for path in ("runs", "leaderboard?by=throughput_rps", "trainings"):
+        page.goto(f"{site.url}/inferbench/{path}")
+        boxes = page.locator("input[type=checkbox][name=run]")
+        boxes.first.wait_for()
+        two = [box.get_attribute("value") or "" for box in boxes.all()[:2]]
+        for run in two:
+            page.get_by_label(f"compare {run}").check()
+        assert all(f"ticked={run}" in page.url for run in two), page.url
+        page.goto(page.url)
+        page.get_by_role("button", name="Compare 2 chosen").wait_for()
+        chosen = page.locator("input[type=checkbox][name=run]:checked")
+        assert {box.get_attribute("value") for box in chosen.all()} == set(two)
+        if "leaderboard" in path:
+            page.get_by_role("link", name="p99_ms").first.click()
+            page.locator("th[aria-sort]", has_text="p99_ms").first.wait_for()
+            page.get_by_label("User").fill("ann")
+            page.get_by_role("button", name="Show").click()
+            page.wait_for_url("**user=ann**")
+            page.get_by_role("button", name="Compare 2 chosen").wait_for()
+        page.get_by_label(f"compare {two[0]}").uncheck()
+        assert f"ticked={two[0]}" not in page.url and f"ticked={two[1]}" in page.url
+
+
 def test_the_objective_s_line_is_there_to_be_dragged(page: Page, site: Site) -> None:
     """Before anything was typed its handle stands at the edge: it is dragged at once by mouse and by touch, and moved
     by keys; back at the edge there is no bound. Only fast (10 ms) is left of the line between 10 and 40 ms.
@@ -444,6 +471,11 @@ def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: Per
     assert of_parts.keys() == {"sent late", "from the send to the answer"}
     assert sum(of_parts.values()) == pytest.approx(shown, abs=2e-3)
     page.screenshot(path=site.shots / "14-request.png", full_page=True)
+    number = first.split()[1].rstrip(",")
+    assert f"request={number}" in page.url
+    page.goto(page.url)
+    told.wait_for()
+    assert told.inner_text().split("\n\n")[0] == first, "the same request, by the address alone"
     for kind, begins in (("CSV", b"series,x,y,text"), ("PNG", b"\x89PNG")):
         with page.expect_download() as download:
             box.get_by_role("button", name=f"{kind} of").click()

@@ -9,6 +9,7 @@ import csv
 import html
 import io
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
@@ -457,10 +458,12 @@ def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: Tes
     lower of 100 and 10 times the intensity. A run of another processor has no roof, and so no roofline.
     """
     for name, cpu in (("here", environment.processor()), ("elsewhere", "another")):
-        measured = roofline_run().result
+        run = roofline_run()
+        measured = run.result
         assert measured is not None
         device = measured.device.model_copy(update={"name": "nowhere in the catalogue"})
-        told = {"run_id": name, "environment": {"hardware": {"cpu": cpu}}, "device": device}
+        told: dict[str, Any] = {"run_id": name, "environment": {"hardware": {"cpu": cpu}}, "device": device}
+        told["summary"] = type(measured.summary).model_validate(run.summary)
         perfdb.save_result(measured.model_copy(update=told))
 
     def titles(run: str) -> dict[str, Any]:
@@ -474,3 +477,15 @@ def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: Tes
     assert roof["name"].startswith("measured, 1 core(s)") and roof["name"].endswith("100 GFLOP/s, 10 GB/s")
     assert roof["y"] == pytest.approx([min(100.0, 10.0 * x) for x in roof["x"]])
     assert "Roofline" not in titles("elsewhere")
+
+
+def test_a_change_on_the_home_leads_to_its_pair(perfdb: PerfDB, http: TestClient) -> None:
+    """A stage that takes 5 ms longer in two nights is confirmed; its line leads to the runs of the newest session."""
+    write_nights(perfdb, [*[{}] * 6, {"preprocess": 5.0}, {"preprocess": 5.0}])
+    change = http.get("/inferbench/api/regression").json()["regressions"][0]
+    shown = html.unescape(http.get("/inferbench/home").text)
+    way = "/inferbench/regression/pair?" + urlencode({"series": change["series"], "session": change["session"]})
+    assert f'<a href="{way}">{change["series"]}</a>' in shown
+    answer = http.get(way, follow_redirects=False)
+    session = change["session"]
+    assert answer.headers["location"] == f"/inferbench/compare?run={session}-0.000&run={session}-1.000"

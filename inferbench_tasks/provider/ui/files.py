@@ -26,7 +26,7 @@ _STATIC = (
     "plan.js",
     "board.js",
     "board_picture.js",
-    "remembered.js",
+    "chosen.js",
     "live.js",
     "sliders.js",
     "boxes.js",

@@ -10,21 +10,15 @@ function openInAirflow(event) {
   outer.click();
 }
 
-// Two to six runs can be compared: the button says how many are chosen.
-function countChosen() {
-  const button = document.querySelector("button[data-compare]");
-  if (!button) return;
-  const chosen = document.querySelectorAll("input[name=run]:checked").length;
-  button.disabled = chosen < 2 || chosen > 6;
-  if (chosen < 2) button.textContent = "Compare: tick 2 to 6 runs";
-  else button.textContent = chosen > 6 ? `Compare: at most 6 (${chosen} chosen)` : `Compare ${chosen} chosen`;
-}
-
 function draw(element, chart) {
   if (document.documentElement.dataset.theme === "dark") chart = inTheDark(chart);
   const layout = { ...chart.layout, autosize: true };
   Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
-  if (layout.meta === "requests") element.on("plotly_click", ({ points }) => showRequest(element, points[0]));
+  if (layout.meta === "requests") {
+    element.on("plotly_click", ({ points }) => { inAddress({ request: [points[0].customdata[0]] }); showRequest(element, points[0]); });
+    const [asked] = ofAddress("request"), of = asked === undefined ? null : requestOf(chart, asked);
+    if (of) { showRequest(element, of); element.scrollIntoView({ block: "center" }); }
+  }
   if (layout.meta === "links") element.on("plotly_click", ({ points }) => { if (points[0].customdata) location.href = points[0].customdata; });
   if (layout.meta === "runs") element.on("plotly_click", ({ points }) => { location.href = `/inferbench/run/${encodeURIComponent(points[0].customdata)}`; });
 }
@@ -34,6 +28,15 @@ function element(name, text, attributes = {}) {
   if (text !== null) made.textContent = text;
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
+}
+
+// The point of a request, by its number; null where it is not drawn.
+function requestOf(chart, number) {
+  for (const data of chart.data) {
+    const at = (Array.isArray(data.customdata) ? data.customdata : []).findIndex((of) => String(of[0]) === number);
+    if (at >= 0) return { data, customdata: data.customdata[at], x: data.x[at], y: data.y[at] };
+  }
+  return null;
 }
 
 // Where the time of one request went: a bar of its parts, and the same in words.
@@ -142,8 +145,6 @@ function suggestSign(event) {
 document.addEventListener("change", suggestSign);
 document.addEventListener("click", openInAirflow);
 document.addEventListener("click", cancelSubmission);
-document.addEventListener("change", countChosen);
-countChosen();
 // On a phone an empty filter would fill the screen before anything is seen.
 if (matchMedia("(max-width: 640px)").matches) for (const fold of document.querySelectorAll("details.fold:not([data-filled])")) fold.open = false;
 for (const place of document.querySelectorAll("[data-charts]")) loadCharts(place);
