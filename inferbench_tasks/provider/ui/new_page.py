@@ -20,6 +20,7 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.loader import submissions_dir
 from inferbench_tasks.provider.submit.request import names
+from inferbench_tasks.provider.ui.drawings import HEIGHT, WIDTH, Drawing, drawing
 from inferbench_tasks.provider.ui.render import page
 from inferbench_tasks.stamps import Stamp, stamp
 from inferbench_tasks.submission.base import DEFAULT_KIND
@@ -38,7 +39,8 @@ _MOST_DOTS, _ROW = 12, 8
 class Card:
     """A shipped submission in the gallery. ``axes``: what its sweep changes -> how many values.
 
-    ``points``: of the whole sweep; ``dots``: its first two axes as a picture of ``size`` by ``size``, ``(x, y)`` each.
+    ``points``: of the whole sweep; ``dots``: its first two axes as ``columns`` by ``lines``, ``(x, y)`` each;
+    ``drawing``: what it does.
     """
 
     name: str
@@ -47,8 +49,10 @@ class Card:
     model: str
     axes: tuple[tuple[str, int], ...]
     points: int
-    size: int
+    columns: int
+    lines: int
     dots: tuple[tuple[int, int], ...]
+    drawing: Drawing
 
 
 @router.get("/new", response_class=HTMLResponse)
@@ -79,6 +83,7 @@ def new(
         source=source,
         problem=problem,
         run=run,
+        picture_size=(WIDTH, HEIGHT),
         cards=[card for each in shipped if (card := _card(folder, each))],
     )
 
@@ -144,8 +149,10 @@ def _card_of(name: str, path: Path, read: Stamp) -> Card | None:
         model=_model(data.get("model") or data.get("benchmark")),
         axes=axes,
         points=prod(count for _, count in axes),
-        size=max(3, min(_MOST_DOTS, max(across, down))),
+        columns=min(_MOST_DOTS, across),
+        lines=min(_MOST_DOTS, down),
         dots=dots[: axes[0][1]] if len(axes) == 1 else dots,
+        drawing=drawing(data),
     )
 
 

@@ -73,16 +73,17 @@ function hideRows() {
   countChosen(); // what is not seen is not compared
 }
 
-let rowsTimer = 0, rowsAsked = location.search;
+const rowsState = () => JSON.stringify(["x", "bound", "colour", "off"].map(at));
+let rowsTimer = 0, rowsOf = rowsState();
 function askRows(wait = 250) {
   clearTimeout(rowsTimer);
   rowsTimer = setTimeout(async () => {
-    if (rowsAsked === location.search) return;
-    const mine = rowsAsked = location.search, place = document.getElementById("rows");
+    if (rowsOf === rowsState()) return;
+    const mine = rowsOf = rowsState(), place = document.getElementById("rows");
     const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
     const made = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("rows") : null;
-    if (mine !== location.search) return; // asked again meanwhile
-    if (!made) { document.getElementById("rows-told").textContent = "The table could not be made anew: it has those rows only that were on the page."; rowsAsked = ""; return; }
+    if (mine !== rowsOf) return; // asked again meanwhile
+    if (!made) { document.getElementById("rows-told").textContent = "The table could not be made anew: it has those rows only that were on the page."; rowsOf = ""; return; }
     const ticked = new Set([...place.querySelectorAll("input[name=run]:checked")].map((box) => box.value));
     place.replaceChildren(...made.childNodes);
     for (const box of place.querySelectorAll("input[name=run]")) box.checked = ticked.has(box.value);
