@@ -164,10 +164,13 @@ def _shown(spec: TensorSpec, size: int | None) -> dict[str, Any]:
 
 
 def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row per backend and format that leads to an answer, and what keeps other backends from it."""
+    """A row per backend and format that leads to an answer; what keeps other backends from it, and what helps."""
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     tensors = FORMATS.load(model.format).tensors
+    at_its_own: list[str] = []
+    without: list[str] = []
+    unconverted: list[str] = []
     for kind in BACKENDS:
         try:
             backend: type[Backend] = BACKENDS.load(kind)
@@ -178,11 +181,12 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
         if backend.streams == tensors or not formats:
             continue
         if model.batch_size is not None and not backend.fixed_batches:
-            refused.append(f"{kind}: it serves models with a free batch")
+            without.append(kind)
             continue
+        at_its_own.append(kind)
         for form in formats:
             if form != model.format and (reason := FORMATS.load(form)().refusal(model)):
-                refused.append(f"{kind}: {reason}")
+                unconverted.append(f"{kind}: {reason}")
                 continue
             as_it_is = not tensors and form == model.format
             precisions = (model.precision,) if as_it_is else possible_precisions(model.format, form)
@@ -197,4 +201,11 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
                     "here": reason or "yes",
                 }
             )
-    return rows, refused
+    others = f", or take {' or '.join(at_its_own)}, at its batch of {model.batch_size}" if at_its_own else ""
+    refused += [
+        f"{kind}: it serves models with a free batch; export the model with a free first axis{others}"
+        for kind in without
+    ]
+    if taken := [row["backend"] for row in rows if row["format"] == model.format]:
+        unconverted = [f"{words}; {' or '.join(taken)} takes it as it is" for words in unconverted]
+    return rows, refused + unconverted

@@ -10,6 +10,9 @@ from typing import Any
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.macs import all_nodes, operator
 
+#: Of nodes that are added to a file without ONNX's own operators, and the form of files that has that version.
+_ADDED_OPSET, _ADDED_IR = 17, 8
+
 
 def tidy(model: Any) -> list[str]:
     """Weights are no inputs, ZipMaps give their tensor, bfloat16 is carried as float32. InputError for others."""
@@ -127,7 +130,7 @@ def give_axes(model: Any, node: Any, axes: list[int]) -> None:
     """Say which axes a Squeeze or Unsqueeze is about, as the model's opset writes it."""
     from onnx import helper
 
-    if opset(model) < 13:
+    if own_opset(model) < 13:
         node.attribute.append(helper.make_attribute("axes", axes))
         return
     name = f"inferbench/axes of {node.output[0]}"
@@ -135,11 +138,18 @@ def give_axes(model: Any, node: Any, axes: list[int]) -> None:
     node.input.append(name)
 
 
-def opset(model: Any) -> int:
-    """The version of ONNX's own operators."""
-    return int(
-        next(imported.version for imported in model.opset_import if imported.domain in ("", "ai.onnx"))
-    )
+def own_opset(model: Any) -> int:
+    """The version of ONNX's own operators, for nodes of these that are added.
+
+    A file may have none and import others' alone (``ai.onnx.ml``): then one that knows them is imported.
+    """
+    from onnx import helper
+
+    own = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if not own:
+        model.opset_import.append(helper.make_opsetid("", _ADDED_OPSET))
+        model.ir_version = max(model.ir_version, _ADDED_IR)
+    return int(own[0]) if own else _ADDED_OPSET
 
 
 def _renamed(model: Any, name: str, *, inputs: bool) -> str:
@@ -156,6 +166,8 @@ def _renamed(model: Any, name: str, *, inputs: bool) -> str:
 
 
 def _around(model: Any, opening: list[Any], closing: list[Any]) -> None:
+    if opening or closing:
+        own_opset(model)
     nodes = [*opening, *model.graph.node, *closing]
     del model.graph.node[:]
     model.graph.node.extend(nodes)

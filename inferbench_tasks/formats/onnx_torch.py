@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 
 def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
-    """Write ``path``; every -1 in the signature and the batch become dynamic axes."""
+    """Write ``path``; every -1 in the signature becomes a dynamic axis, and so does the batch unless it is one alone."""
     import torch
 
-    examples = torch_format.examples(source.inputs)
+    examples = torch_format.examples(source)
     names = {
         "input_names": [spec.name for spec in source.inputs],
         "output_names": [spec.name for spec in source.outputs],
@@ -34,7 +34,7 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
                 examples,
                 str(path),
                 opset_version=opset,
-                dynamic_axes={spec.name: _axes(spec) for spec in (*source.inputs, *source.outputs)},
+                dynamic_axes={s.name: _axes(s, source) for s in (*source.inputs, *source.outputs)},
                 dynamo=False,
                 **names,
             )
@@ -44,7 +44,7 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
                 module,
                 examples,
                 str(path),
-                dynamic_shapes=tuple(_dims(spec) for spec in source.inputs),
+                dynamic_shapes=tuple(_dims(spec, source) for spec in source.inputs),
                 dynamo=True,
                 external_data=False,
                 verbose=False,
@@ -52,11 +52,12 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
             )
 
 
-def _axes(spec: TensorSpec) -> dict[int, str]:
-    return {0: "batch"} | {i + 1: f"{spec.name}_{i + 1}" for i, size in enumerate(spec.shape) if size == -1}
+def _axes(spec: TensorSpec, source: ModelArtifact) -> dict[int, str]:
+    batch = {} if source.batch_size else {0: "batch"}
+    return batch | {i + 1: f"{spec.name}_{i + 1}" for i, size in enumerate(spec.shape) if size == -1}
 
 
-def _dims(spec: TensorSpec) -> dict[int, Any]:
+def _dims(spec: TensorSpec, source: ModelArtifact) -> dict[int, Any]:
     import torch
 
-    return dict.fromkeys(_axes(spec), torch.export.Dim.AUTO)
+    return dict.fromkeys(_axes(spec, source), torch.export.Dim.AUTO)

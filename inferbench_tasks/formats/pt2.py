@@ -45,13 +45,13 @@ class Pt2Format(Format):
 
         auto = torch.export.Dim.AUTO
         shapes = tuple(
-            {0: auto} | {i + 1: auto for i, size in enumerate(spec.shape) if size == -1}
+            ({} if source.batch_size else {0: auto}) | {i + 1: auto for i, size in enumerate(spec.shape) if size == -1}
             for spec in source.inputs
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.export.export(
-                module, torch_format.examples(source.inputs), dynamic_shapes=_as_taken(module, shapes)
+                module, torch_format.examples(source), dynamic_shapes=_as_taken(module, shapes)
             )
             torch.export.save(program, str(folder / self.file))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
-from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats import architectures, module_file
@@ -95,11 +95,11 @@ def predictor(module: Any, model: ModelArtifact) -> Predict:
     return predict
 
 
-def examples(inputs: tuple[TensorSpec, ...], rows: int = 2) -> tuple[Any, ...]:
-    """Tensors to trace with: seeded, ``rows`` samples, 16 where a size is dynamic."""
+def examples(model: ModelArtifact) -> tuple[Any, ...]:
+    """Tensors to trace with: seeded, two samples or as many as the model takes, 16 where a size is dynamic."""
     import torch
 
     from inferbench_tasks.contracts.models import noise_like
 
     rng = np.random.default_rng(0)
-    return tuple(torch.from_numpy(noise_like(spec, rows, rng)) for spec in inputs)
+    return tuple(torch.from_numpy(noise_like(spec, model.batch_size or 2, rng)) for spec in model.inputs)

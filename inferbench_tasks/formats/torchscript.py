@@ -47,6 +47,6 @@ class TorchScriptFormat(Format):
             # Shapes that become constants are what the comparison with another batch size finds.
             warnings.simplefilter("ignore")
             traced = torch.jit.trace(
-                module, torch_format.examples(source.inputs), check_trace=False, strict=False
+                module, torch_format.examples(source), check_trace=False, strict=False
             )
             torch.jit.save(torch.jit.freeze(traced), str(folder / self.file))

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,7 +109,8 @@ class FileSource(ModelSource):
             "format": self.format,
             "name": self.name,
             **({"served": self.signature_name} if self.signature_name else {}),
-            "recipe": 7,
+            # Earlier ones of weights with a module had lost their batch.
+            "recipe": 8 if self.module else 7,
         }
 
     def _external(self) -> list[Path]:
@@ -133,16 +135,16 @@ class FileSource(ModelSource):
         if self.format == "savedmodel":
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
-            told = self.signed()
+            model = _as_signed(self, folder / file)
             keep_with_module(self.path, self.module, self.factory, folder / file)
-            parameters = count_parameters(folder / file)
-            return Made(self.format, file, told.inputs, told.outputs, parameters)
+            model = replace(model, parameters=count_parameters(folder / file))
         else:
             shutil.copyfile(self.path, folder / file)
             self._copy_external(folder, file)
         if self.format == "gguf":
             return _language_model(folder / file, self.path.name)
-        model = ADAPT.get(self.format, _as_signed)(self, folder / file)
+        if self.module is None:
+            model = ADAPT.get(self.format, _as_signed)(self, folder / file)
         return Made(
             self.format,
             file,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+from onnx.defs import onnx_opset_version
 
 F, I64, I32, U8, F16, BF16, TEXT = (
     TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8, TensorProto.FLOAT16,
@@ -232,6 +233,14 @@ def looked_up(*shape: int | str, given: bool = False) -> Any:
     return made
 
 
+def without_own_operators() -> Any:
+    """A text for a number, in a file that imports no operators but those of ``ai.onnx.ml``."""
+    made = looked_up(given=True)
+    del made.opset_import[0]
+    assert [each.domain for each in made.opset_import] == ["ai.onnx.ml"]
+    return made
+
+
 def one(
     kind: str, inputs: list[Info], outputs: list[Info], opset: int = 17, names: str = "x", **parts: Any
 ) -> Any:
@@ -249,6 +258,9 @@ CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
     "opset 7": (lambda: dense(1, 7), ANY),
     "opset 11": (lambda: dense(1, 11), ANY),
     "opset 21": (lambda: dense(1, 21), ANY),
+    "the newest opset of the pinned onnx": (lambda: dense(1, onnx_opset_version()), ANY),
+    "the newest opset, squeezed": (lambda: squeezed("n", onnx_opset_version()), ANY),
+    "only operators of ai.onnx.ml, of one number": (without_own_operators, 1),
     "Reshape to 1 and the rest": (lambda: reshaped(1, [2, 3], [1, 6]), ANY),
     "Reshape with -1 elsewhere": (lambda: reshaped(1, [2, 3], [1, -1]), ANY),
     "Reshape with 0": (lambda: reshaped(1, [2, 3], [0, -1]), ANY),

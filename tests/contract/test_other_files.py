@@ -10,12 +10,14 @@ import numpy as np
 import onnx
 import pytest
 
+from inferbench_tasks.artifacts.cache import ArtifactCache
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import Watch, noise_like
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.calls import by_calls
+from inferbench_tasks.formats.conversion import convert_model
 from inferbench_tasks.modelrepo import own_batch
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
@@ -307,3 +309,49 @@ def test_a_wrong_change_is_found() -> None:
 
     assert own_batch.proof(whole, whole, inputs, 4) is None
     assert "at batch 7 output y differs" in str(own_batch.proof(whole, wrong, inputs, 4))
+
+
+NETWORK = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.inner(x.reshape(2, 6)).reshape(4, 1)
+
+def build():
+    return Net()
+"""
+
+
+def test_weights_of_a_network_that_takes_one_batch_keep_it(tmp_path: Path) -> None:
+    """Two samples of three numbers stand in a row of its matrix product, so it takes four in each call, as its signature
+    says: that stays with the model, and every form of it answers four samples as numpy does.
+    """
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    generator = torch.Generator().manual_seed(1)
+    weight, bias = torch.randn(2, 6, generator=generator), torch.randn(2, generator=generator)
+    save_file({"inner.weight": weight, "inner.bias": bias}, tmp_path / "net.safetensors")
+    (tmp_path / "net.py").write_text(NETWORK)
+    told = {
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [3]}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": [1]}],
+        "batch_size": 4,
+    }
+    (tmp_path / "net.safetensors.signature.json").write_text(json.dumps(told))
+    model = built(tmp_path, "net.safetensors", module="net.py")
+    assert (model.batch_size, model.parameters) == (4, 14)
+    assert model.adapted == ("its signature says that it takes 4 in each call",)
+    samples = np.random.default_rng(2).normal(size=(4, 3)).astype(np.float32)
+    right = (samples.reshape(2, 6) @ weight.numpy().T + bias.numpy()).reshape(4, 1)
+    conversions = ArtifactCache(tmp_path / "conversions")
+    for form in ("torch", "torchscript", "pt2", "onnx"):
+        of = model if form == "torch" else convert_model(model, form, "fp32", conversions).model
+        assert of.batch_size == 4, form
+        answer = FORMATS.load(form)().open(of)({"x": samples})
+        np.testing.assert_allclose(answer["y"], right, rtol=1e-4, atol=1e-5, err_msg=form)
