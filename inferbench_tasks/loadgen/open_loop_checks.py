@@ -57,8 +57,7 @@ def _lateness(
     late_ms = (window.joined_ns - window.intended_ns)[was_sent] / 1e6
     p50, p99 = (float(v) for v in np.quantile(late_ms, [0.5, 0.99], method="inverted_cdf"))
     worst, earliest = float(late_ms.max()), float(late_ms.min())
-    p50_limit = max(limits.lateness_p50_ms, limits.lateness_p50_latency_ratio * p50_ms)
-    p99_limit = max(limits.lateness_p99_ms, limits.lateness_p99_latency_ratio * p50_ms)
+    p50_limit, p99_limit = limits.most_late_p50_ms(p50_ms), limits.most_late_p99_ms(p50_ms)
     early = int(np.count_nonzero(late_ms < 0))
     checks = [
         Check.at_most(

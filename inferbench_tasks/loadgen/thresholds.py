@@ -82,3 +82,11 @@ class Thresholds(BaseModel):
     dropped_ratio: _Ratio = 0.001
     #: Failed requests. Latencies are of the good answers only: beyond 1% their p99 isn't that of the requests.
     error_ratio: _Ratio = 0.01
+
+    def most_late_p50_ms(self, p50_ms: float) -> float:
+        """How late half of the requests may leave, where the median latency from the send is that."""
+        return max(self.lateness_p50_ms, self.lateness_p50_latency_ratio * p50_ms)
+
+    def most_late_p99_ms(self, p50_ms: float) -> float:
+        """How late all but 1% of the requests may leave, where the median latency from the send is that."""
+        return max(self.lateness_p99_ms, self.lateness_p99_latency_ratio * p50_ms)

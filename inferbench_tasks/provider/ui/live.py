@@ -16,6 +16,7 @@ import orjson
 
 from inferbench_tasks import settings
 from inferbench_tasks.loadgen.live import Told, told
+from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.perfdb.documents import RunDocument
 
 #: The end of the events that is read: some minutes of a load.
@@ -53,6 +54,11 @@ class Live:
     curves: tuple[Curve, ...] = ()
     #: What was told last of a load; None of other stages.
     said: Told | None = None
+
+    @property
+    def most_late_ms(self) -> float:
+        """How late all but 1% of the requests may leave for the certificate, by the median latency that was told last."""
+        return Thresholds().most_late_p99_ms((self.said and self.said.p50_ms) or 0.0)
 
     @property
     def percent(self) -> float | None:

@@ -32,7 +32,7 @@ def test_every_shipped_submission_has_a_sentence_and_a_picture(name: str) -> Non
     """In the gallery nobody has to open a file to know what it does."""
     card = _card(SHIPPED, name)
     assert card is not None
-    assert card.text.endswith(".") and len(card.text) > 20
+    assert card.text.endswith((".", "?")) and len(card.text) > 20
     assert card.drawing.strong and card.drawing.words
 
 

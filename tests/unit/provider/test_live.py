@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.loadgen.live import Snapshot, Told, told
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.provider.ui import live as live_page
 from inferbench_tasks.provider.ui.live import HEIGHT, TAIL_BYTES, WIDTH, of_events, read
+from inferbench_tasks.provider.ui.render import fragment
 
 
 def progress(
@@ -101,3 +104,19 @@ def test_words_without_end_are_cut_and_give_no_figures() -> None:
     live = of_events([progress(time.time(), 5, "9" * 100_000 + " requests/s, 0 in flight, 0 errors")])
     assert live is not None and len(live.text) == 300 and live.curves == ()
     assert told("measuring: " + "9" * 40 + " requests/s, 1 in flight, 0 errors") is None
+
+
+@pytest.mark.parametrize(("p50_ms", "late_ms", "most", "state"), [(2, 12, 10, "bad"), (100, 12, 25, "good")])
+def test_how_late_requests_may_leave_is_the_certificate_s_to_say(
+    p50_ms: float, late_ms: float, most: int, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 ms, or 25% of the median of 100 ms; where the certificate allows 200 ms, so does the page."""
+    words = "measuring: " + Snapshot(1000, 0, 100, p50_ms, 2 * p50_ms, 3, late_p99_ms=late_ms).text()
+    live = of_events([progress(time.time(), 5, words)])
+
+    def shown() -> str:
+        return fragment("live_now.html", live=live, live_size=(WIDTH, HEIGHT), stages=[])
+
+    assert f'class="{state}">1% of the requests left more than 12 ms late</span> (at most {most} ms,' in shown()
+    monkeypatch.setattr(live_page, "Thresholds", lambda: Thresholds(lateness_p99_ms=200))
+    assert 'class="good">1% of the requests left more than 12 ms late</span> (at most 200 ms,' in shown()
