@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
-    """Write ``path``; every -1 in the signature becomes a dynamic axis, and so does the batch unless it is one alone."""
+    """Write ``path``; every -1 in the signature becomes a dynamic axis, and so does a batch that is free."""
     import torch
 
     examples = torch_format.examples(source)

@@ -45,7 +45,8 @@ class Pt2Format(Format):
 
         auto = torch.export.Dim.AUTO
         shapes = tuple(
-            ({} if source.batch_size else {0: auto}) | {i + 1: auto for i, size in enumerate(spec.shape) if size == -1}
+            ({} if source.batch_size else {0: auto})
+            | {i + 1: auto for i, size in enumerate(spec.shape) if size == -1}
             for spec in source.inputs
         )
         with warnings.catch_warnings():

@@ -46,7 +46,5 @@ class TorchScriptFormat(Format):
         with warnings.catch_warnings(), torch.no_grad():
             # Shapes that become constants are what the comparison with another batch size finds.
             warnings.simplefilter("ignore")
-            traced = torch.jit.trace(
-                module, torch_format.examples(source), check_trace=False, strict=False
-            )
+            traced = torch.jit.trace(module, torch_format.examples(source), check_trace=False, strict=False)
             torch.jit.save(torch.jit.freeze(traced), str(folder / self.file))

@@ -139,7 +139,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return parts_of_serving(result)
 
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
-        """Latencies, load, what each layer did, as the report has them; under the measured roof where it is kept here."""
+        """Latencies, load, what each layer did, as the report has them, with the roof that is kept here."""
         from inferbench_tasks.analysis.report.ceilings import kept_of
         from inferbench_tasks.analysis.report.runs import load_runs
         from inferbench_tasks.analysis.report.sections import sections

@@ -328,8 +328,8 @@ def build():
 
 
 def test_weights_of_a_network_that_takes_one_batch_keep_it(tmp_path: Path) -> None:
-    """Two samples of three numbers stand in a row of its matrix product, so it takes four in each call, as its signature
-    says: that stays with the model, and every form of it answers four samples as numpy does.
+    """Two samples of three numbers stand in a row of its matrix product, so it takes four in each call, as its
+    signature says: that stays with the model, and every form of it answers four samples as numpy does.
     """
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file

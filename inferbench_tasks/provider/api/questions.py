@@ -161,7 +161,9 @@ def recommend(
     ] = "",
     format: Format = None,
 ) -> Response:
-    """``top``: at most three, with the probability that each beats the next, and why in words; ``notes``: what the data can't tell."""
+    """``top``: at most three, with the probability that each beats the next, and why in words; ``notes``: what the
+    data can't tell.
+    """
     with blame("q"):
         by = by or usual_objective(db, q, load.strip() or None)
     advice = advise(db, by, slo, q, load)

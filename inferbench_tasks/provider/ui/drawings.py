@@ -26,7 +26,7 @@ _MOST_REQUESTS = 200_000
 
 @dataclass(frozen=True)
 class Drawing:
-    """``strong`` and ``pale``: SVG paths to be filled, in a box of ``WIDTH`` x ``HEIGHT``; ``words``: what they show."""
+    """``strong`` and ``pale``: SVG paths to be filled, in ``WIDTH`` x ``HEIGHT``; ``words``: what they show."""
 
     words: str
     strong: str = ""

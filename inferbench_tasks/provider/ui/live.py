@@ -57,7 +57,7 @@ class Live:
 
     @property
     def most_late_ms(self) -> float:
-        """How late all but 1% of the requests may leave for the certificate, by the median latency that was told last."""
+        """How late all but 1% of the requests may leave for the certificate, by the median that was told last."""
         return Thresholds().most_late_p99_ms((self.said and self.said.p50_ms) or 0.0)
 
     @property

@@ -93,7 +93,7 @@ def leaderboard(
         colour=picture.colour or USUAL_COLOUR,
         listed=len(listed),
         configurations=configurations,
-        selected=bool(picture.bound.strip() or picture.off),
+        selected=problem is None and bool(picture.bound.strip() or picture.off),
         rows=rows,
         more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if rows < MOST_ROWS else None,
         csv="/inferbench/api/leaderboard"

@@ -117,6 +117,8 @@ def test_how_late_requests_may_leave_is_the_certificate_s_to_say(
     def shown() -> str:
         return fragment("live_now.html", live=live, live_size=(WIDTH, HEIGHT), stages=[])
 
-    assert f'class="{state}">1% of the requests left more than 12 ms late</span> (at most {most} ms,' in shown()
+    assert (
+        f'class="{state}">1% of the requests left more than 12 ms late</span> (at most {most} ms,' in shown()
+    )
     monkeypatch.setattr(live_page, "Thresholds", lambda: Thresholds(lateness_p99_ms=200))
     assert 'class="good">1% of the requests left more than 12 ms late</span> (at most 200 ms,' in shown()

@@ -47,7 +47,11 @@ def test_the_room_is_that_of_the_worst_run() -> None:
 def test_room_to_a_lower_bound_to_none_and_far_above() -> None:
     """60 is 20% above 50; 50 is at it; 150 is 3 times as much."""
     least = Bound("throughput_rps", False, 50.0)
-    for throughput, words in ((60, "20% above the bound of 50."), (50, "just at the bound of 50."), (150, "3 times the")):
+    for throughput, words in (
+        (60, "20% above the bound of 50."),
+        (50, "just at the bound of 50."),
+        (150, "3 times the"),
+    ):
         (row,) = choose([run(1, throughput, 20)], BY, [least]).top
         assert f"Its throughput_rps is {throughput}, {words}" in row["why"]
 

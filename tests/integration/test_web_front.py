@@ -1,0 +1,132 @@
+"""What the pages are asked for beside REST: the table behind the picture, the fields' offers, a run's roof, ways."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks import settings
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.integration.test_web_api import seed
+from tests.unit.analysis.charts.test_charts import roofline_run
+from tests.unit.analysis.report.test_ceilings import keep
+from tests.unit.perfdb.builders import latency, result
+from tests.unit.regression.nights import write_nights
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+
+
+def test_the_recommend_form_offers_what_there_is(perfdb: PerfDB, http: TestClient) -> None:
+    """Under its conditions: figures with a value alone, the loads by how many results they have, ranges; a figure that
+    is chosen stays in the page's list; conditions that are none are refused.
+    """
+    seed(perfdb, 4)
+    arrivals = {"kind": "poisson", "rate_rps": 20.0}
+    other = {"name": "other", "user": "bob", "digest": "f" * 64}
+    load = {"arrivals": arrivals, "batch_size": 1, "duration_s": 10.0}
+    summary = {"e2e_latency_ms": {"p50": 3.0}}
+    perfdb.save_result(result("other", submission=other, load=load, summary=summary))
+    offers = "/inferbench/recommend/offers"
+    told = http.get(offers, params={"figure": ["p99_ms", "p50_ms"]}).json()
+    names = [of["name"] for of in told["figures"]]
+    assert set(names) == {"p99_ms", "throughput_rps", "p50_ms"}
+    assert told["loads"] == ["poisson, 320 samples/s", "poisson, 20 samples/s"]
+    assert told["ranges"] == {"p99_ms": [10.0, 30.0], "p50_ms": [3.0, 3.0]}  # the fourth is invalid
+    of_bob = http.get(offers, params={"user": "bob", "figure": "p99_ms"}).json()
+    assert [of["name"] for of in of_bob["figures"]] == ["p50_ms"] and of_bob["ranges"] == {"p99_ms": None}
+    assert of_bob["loads"] == ["poisson, 20 samples/s"]
+    under = http.get(offers, params={"load": "poisson, 320 samples/s", "figure": "p50_ms"}).json()
+    assert under["ranges"] == {"p50_ms": None} and len(under["loads"]) == 2
+    assert http.get(offers, params={"q": "nonsense=1"}).status_code == 422
+    shown = http.get("/inferbench/recommend?user=bob&by=rss_bytes").text
+    assert ">rss_bytes</option>" in shown and ">cpu_cores</option>" not in shown
+
+
+def test_the_table_leaves_out_what_the_picture_does(perfdb: PerfDB, http: TestClient) -> None:
+    """The line judges a configuration by its newest run: an older one within it gets no row. Colours that are off go
+    as well; a bound that is no number is told.
+    """
+    one, two = ({"name": "quick", "user": "ann", "digest": digit * 64} for digit in "12")
+    perfdb.save_result(latency("old", 10.0, submission=one))
+    perfdb.save_result(latency("new", 60.0, submission=one))
+    perfdb.save_result(latency("other", 20.0, submission=two))
+
+    def rows(asked: str) -> set[str]:
+        text = http.get(f"/inferbench/leaderboard?{asked}").text
+        return {run for run in ("old", "new", "other") if f'data-run="{run}"' in text}
+
+    assert rows("") == {"new", "other"}
+    assert rows("bound=50") == rows("x=p99_ms&bound=20") == {"other"}
+    assert rows("x=throughput_rps&bound=10") == {"new", "other"}, "at least as much"
+    assert rows("x=throughput_rps&bound=10.5") == rows("off=onnxruntime") == set()
+    assert rows("colour=batch&off=8|9") == {"new", "other"} and rows("colour=batch&off=4") == set()
+    nothing = http.get("/inferbench/leaderboard?off=onnxruntime").text
+    assert "No configuration is left by the picture" in nothing and 'id="board"' in nothing
+    for wrong in ("bound=x", "bound=nan"):
+        assert "is no number" in http.get(f"/inferbench/leaderboard?{wrong}").text
+    assert "1 of 2 configurations" in http.get("/inferbench/leaderboard?rows=1").text
+
+
+def test_points_say_whether_their_colours_are_numbers(perfdb: PerfDB, http: TestClient) -> None:
+    """A batch is one, a backend is none, and so is a setting that some server has as a word."""
+    seed(perfdb, 2)
+    kinds = {
+        name: http.get("/inferbench/api/points", params={"y": "throughput_rps", "colour": name}).json()[
+            "colour"
+        ]
+        for name in ("backend", "batch", "settings.threads", "p99_ms")
+    }
+    assert {name: of["kind"] for name, of in kinds.items()} == {
+        "backend": "text", "batch": "number", "settings.threads": "number", "p99_ms": "number"
+    }  # fmt: skip
+    assert kinds["p99_ms"] == {"name": "p99_ms", "unit": "ms", "kind": "number"}
+    backend = {"kind": "onnxruntime", "launcher": "process", "settings": {"threads": "auto"}}
+    digest = {"name": "quick", "user": "ann", "digest": "f" * 64}
+    perfdb.save_result(latency("auto", 5.0, backend=backend, submission=digest))
+    mixed = http.get("/inferbench/api/points?y=throughput_rps&colour=settings.threads").json()
+    assert mixed["colour"]["kind"] == "text"
+
+
+def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: TestClient) -> None:
+    """100 GFLOP/s and 10 GB/s, as they were measured on this machine and kept: the ceiling over the run's point is the
+    lower of 100 and 10 times the intensity. A run of another processor has no roof, and so no roofline.
+    """
+    for name, cpu in (("here", environment.processor()), ("elsewhere", "another")):
+        run = roofline_run()
+        measured = run.result
+        assert measured is not None
+        device = measured.device.model_copy(update={"name": "nowhere in the catalogue"})
+        told: dict[str, Any] = {"run_id": name, "environment": {"hardware": {"cpu": cpu}}, "device": device}
+        told["summary"] = type(measured.summary).model_validate(run.summary)
+        perfdb.save_result(measured.model_copy(update=told))
+
+    def titles(run: str) -> dict[str, Any]:
+        sections = http.get(f"/inferbench/api/runs/{run}/charts").json()["sections"]
+        return {of["title"]: of for of in sections}
+
+    assert "Roofline" not in titles("here")
+    keep(settings.data_dir(), environment.processor())
+    (chart,) = titles("here")["Roofline"]["charts"]
+    roof = chart["data"][0]
+    assert roof["name"].startswith("measured, 1 core(s)") and roof["name"].endswith("100 GFLOP/s, 10 GB/s")
+    assert roof["y"] == pytest.approx([min(100.0, 10.0 * x) for x in roof["x"]])
+    assert "Roofline" not in titles("elsewhere")
+
+
+def test_a_change_on_the_home_leads_to_its_pair(perfdb: PerfDB, http: TestClient) -> None:
+    """A stage that takes 5 ms longer in two nights is confirmed; its line leads to the runs of the newest session."""
+    write_nights(perfdb, [*[{}] * 6, {"preprocess": 5.0}, {"preprocess": 5.0}])
+    change = http.get("/inferbench/api/regression").json()["regressions"][0]
+    shown = html.unescape(http.get("/inferbench/home").text)
+    way = "/inferbench/regression/pair?" + urlencode(
+        {"series": change["series"], "session": change["session"]}
+    )
+    assert f'<a href="{way}">{change["series"]}</a>' in shown
+    answer = http.get(way, follow_redirects=False)
+    session = change["session"]
+    assert answer.headers["location"] == f"/inferbench/compare?run={session}-0.000&run={session}-1.000"
