@@ -61,34 +61,34 @@ def _arrivals(load: Mapping[str, Any]) -> Drawing:
         duration_s = float(load.get("duration_s", 10.0))
         if process.loop == "closed":
             return _users(arrivals)
-        return _moments(process) if process.stationary else _rate(process, duration_s)
+        return _moments(kind, process) if process.stationary else _rate(kind, process, duration_s)
     except (InferBenchError, ValidationError, ValueError, TypeError, ArithmeticError, OSError):
         return Drawing(f"{kind or 'unknown'} arrivals")
 
 
-def _moments(process: ArrivalProcess) -> Drawing:
+def _moments(kind: str, process: ArrivalProcess) -> Drawing:
     """A stroke for each of the first requests of a steady process, over the time that so many take on average."""
     import numpy as np
 
     rate_rps = process.mean_rate_rps(1.0)
     if not rate_rps or _MOMENTS / rate_rps > _LONGEST_S:
-        return Drawing(f"{process.kind} arrivals")
+        return Drawing(f"{kind} arrivals")
     span_s = _MOMENTS / rate_rps
     offsets_s = process.offsets_ns(span_s, np.random.default_rng(1)) / 1e9
     strokes = [_box(2 + 56 * at / span_s, 8, 1.4, 28) for at in offsets_s.tolist() if at < span_s]
-    return Drawing(f"{process.kind} arrivals", "".join(strokes), _box(0, 36, WIDTH, 1))
+    return Drawing(f"{kind} arrivals", "".join(strokes), _box(0, 36, WIDTH, 1))
 
 
-def _rate(process: ArrivalProcess, duration_s: float) -> Drawing:
+def _rate(kind: str, process: ArrivalProcess, duration_s: float) -> Drawing:
     """How many requests leave in each part of a load that changes with time."""
     import numpy as np
 
     rate_rps = process.mean_rate_rps(duration_s)
     if not rate_rps or rate_rps * duration_s > _MOST_REQUESTS:
-        return Drawing(f"{process.kind} arrivals")
+        return Drawing(f"{kind} arrivals")
     offsets_s = process.offsets_ns(duration_s, np.random.default_rng(1)) / 1e9
     counts, _ = np.histogram(offsets_s, _BINS, (0.0, duration_s))
-    return Drawing(f"{process.kind} arrivals", _columns(counts.tolist()))
+    return Drawing(f"{kind} arrivals", _columns(counts.tolist()))
 
 
 def _columns(values: Sequence[float]) -> str:

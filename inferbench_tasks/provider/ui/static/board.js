@@ -39,10 +39,10 @@ function placeHandle() {
 }
 
 // What a pixel stands for, within the values that there are; beyond the edge where the line begins there is no bound.
-function dragTo(pixel) {
+function dragTo(pixel, dragged = false) {
   const [least, most] = see.extent, atLeast = pixel <= see.sx.to(least) + 0.01, atMost = pixel >= see.sx.to(most) - 0.01;
-  if (see.x.higher ? atLeast : atMost) setBound(null);
-  else setBound(atLeast ? least : atMost ? most : Number(see.sx.back(pixel).toPrecision(3)));
+  if (see.x.higher ? atLeast : atMost) setBound(null, dragged);
+  else setBound(atLeast ? least : atMost ? most : Number(see.sx.back(pixel).toPrecision(3)), dragged);
 }
 
 // What the picture leaves out, the table does as well; and what each device's best is within the line.
@@ -78,6 +78,7 @@ let rowsTimer = 0, rowsOf = rowsState();
 function askRows(wait = 250) {
   clearTimeout(rowsTimer);
   rowsTimer = setTimeout(async () => {
+    rememberBound();
     if (rowsOf === rowsState()) return;
     const mine = rowsOf = rowsState(), place = document.getElementById("rows");
     const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
@@ -91,11 +92,14 @@ function askRows(wait = 250) {
   }, wait);
 }
 
-function setBound(value) {
+const rememberBound = () => remember({ bound: see.bound === null ? null : String(see.bound) });
+
+// While it is dragged the address waits: browsers drop what changes it too often.
+function setBound(value, dragged = false) {
   see.bound = value === null || !Number.isFinite(value) ? null : value;
-  const field = document.getElementById("board-bound"), text = String(see.bound ?? "");
-  if (document.activeElement !== field) field.value = text; // else it is being typed
-  remember({ bound: see.bound === null ? null : text });
+  const field = document.getElementById("board-bound");
+  if (document.activeElement !== field) field.value = String(see.bound ?? ""); // else it is being typed
+  if (!dragged) rememberBound();
   filterBoard();
   askRows();
 }
@@ -165,25 +169,25 @@ function moveByKey(event) {
 
 if (board) {
   let dragging = false;
-  const onLine = (px) => Math.abs(linePixel() - px) < 9, begin = (event, px) => { dragging = true; dragTo(px); event.currentTarget.setPointerCapture(event.pointerId); };
+  const onLine = (px) => Math.abs(linePixel() - px) < 9, begin = (event, px) => { dragging = true; dragTo(px, true); event.currentTarget.setPointerCapture(event.pointerId); };
   const pixel = (event) => event.clientX - board.getBoundingClientRect().left;
   // A point at the edge is still one: there only the handle begins the line.
   board.addEventListener("pointerdown", (event) => { if (see.sx && onLine(pixel(event)) && (see.bound !== null || !nearest(event).found)) begin(event, pixel(event)); });
   board.addEventListener("pointermove", (event) => {
     if (!see.sx) return;
     const { found, px } = nearest(event);
-    if (dragging) { dragTo(px); return; }
+    if (dragging) { dragTo(px, true); return; }
     board.style.cursor = onLine(px) ? "ew-resize" : found ? "pointer" : "default";
     if (found !== see.over) { see.over = found; document.getElementById("board-point").textContent = found ? `${found.model}, ${found.colour}, ${found.device}, ${found.load}: ${see.x.name} ${short(found.x)}, ${see.y.name} ${short(found.y)}${found.front ? "; nothing beats it in both" : ""}.` : "\u00a0"; drawBoard(); }
   });
   board.addEventListener("pointerup", (event) => { if (!dragging && see.sx) { const { found } = nearest(event); if (found) location.assign(`/inferbench/run/${encodeURIComponent(found.run)}`); } dragging = false; });
   handle.addEventListener("pointerdown", (event) => { handle.focus(); begin(event, pixel(event)); event.preventDefault(); });
-  handle.addEventListener("pointermove", (event) => { if (dragging) dragTo(pixel(event)); });
+  handle.addEventListener("pointermove", (event) => { if (dragging) dragTo(pixel(event), true); });
   for (const of of [board, handle]) for (const end of ["pointercancel", "lostpointercapture"]) of.addEventListener(end, () => { dragging = false; });
   handle.addEventListener("keydown", (event) => { if (see.sx) moveByKey(event); });
   for (const select of document.querySelectorAll("select[data-board]")) { const given = at(select.dataset.board); if (given && [...select.options].some((of) => of.value === given)) select.value = given; select.addEventListener("change", () => { remember({ [select.dataset.board]: select.value, off: null, ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); }); }
   document.getElementById("board-bound").addEventListener("input", (event) => setBound(event.target.value === "" ? null : Number(event.target.value)));
-  document.getElementById("board-png").addEventListener("click", () => saved(boardFile(see, board.dataset.query, kept).toDataURL("image/png"), "leaderboard.png"));
+  document.getElementById("board-png").addEventListener("click", () => see.points.length && saved(boardFile(see, board.dataset.query, kept).toDataURL("image/png"), "leaderboard.png"));
   // Another filter is asked with the same picture.
   document.querySelector("form.filters").addEventListener("formdata", (event) => { for (const name of ["x", "y", "colour", "bound"]) if (at(name)) event.formData.set(name, at(name)); });
   addEventListener("resize", drawBoard);
