@@ -132,6 +132,7 @@ def test_the_objective_s_line_is_there_to_be_dragged(page: Page, site: Site) -> 
     told.get_by_text("1 of 3 configurations keep p99_ms ≤ ").wait_for()
     assert 10 < float(bound.input_value()) < 40
     assert middle()[0] == pytest.approx(left, abs=3)
+    assert f"bound={bound.input_value()}" in page.url
     page.screenshot(path=site.shots / "13-board-dragged.png", full_page=True)
     handle.focus()
     for key, words in (

@@ -170,6 +170,7 @@ function moveByKey(event) {
 if (board) {
   let dragging = false;
   const onLine = (px) => Math.abs(linePixel() - px) < 9, begin = (event, px) => { dragging = true; dragTo(px, true); event.currentTarget.setPointerCapture(event.pointerId); };
+  const released = () => { if (dragging) rememberBound(); dragging = false; };
   const pixel = (event) => event.clientX - board.getBoundingClientRect().left;
   // A point at the edge is still one: there only the handle begins the line.
   board.addEventListener("pointerdown", (event) => { if (see.sx && onLine(pixel(event)) && (see.bound !== null || !nearest(event).found)) begin(event, pixel(event)); });
@@ -180,10 +181,10 @@ if (board) {
     board.style.cursor = onLine(px) ? "ew-resize" : found ? "pointer" : "default";
     if (found !== see.over) { see.over = found; document.getElementById("board-point").textContent = found ? `${found.model}, ${found.colour}, ${found.device}, ${found.load}: ${see.x.name} ${short(found.x)}, ${see.y.name} ${short(found.y)}${found.front ? "; nothing beats it in both" : ""}.` : "\u00a0"; drawBoard(); }
   });
-  board.addEventListener("pointerup", (event) => { if (!dragging && see.sx) { const { found } = nearest(event); if (found) location.assign(`/inferbench/run/${encodeURIComponent(found.run)}`); } dragging = false; });
+  board.addEventListener("pointerup", (event) => { if (!dragging && see.sx) { const { found } = nearest(event); if (found) location.assign(`/inferbench/run/${encodeURIComponent(found.run)}`); } released(); });
   handle.addEventListener("pointerdown", (event) => { handle.focus(); begin(event, pixel(event)); event.preventDefault(); });
   handle.addEventListener("pointermove", (event) => { if (dragging) dragTo(pixel(event), true); });
-  for (const of of [board, handle]) for (const end of ["pointercancel", "lostpointercapture"]) of.addEventListener(end, () => { dragging = false; });
+  for (const of of [board, handle]) for (const end of ["pointercancel", "lostpointercapture"]) of.addEventListener(end, released);
   handle.addEventListener("keydown", (event) => { if (see.sx) moveByKey(event); });
   for (const select of document.querySelectorAll("select[data-board]")) { const given = at(select.dataset.board); if (given && [...select.options].some((of) => of.value === given)) select.value = given; select.addEventListener("change", () => { remember({ [select.dataset.board]: select.value, off: null, ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); }); }
   document.getElementById("board-bound").addEventListener("input", (event) => setBound(event.target.value === "" ? null : Number(event.target.value)));
