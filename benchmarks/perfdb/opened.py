@@ -1,6 +1,6 @@
 """How long the server takes to open a trace of 100,000 spans among as many results as wanted.
 
-    python benchmarks/perfdb/opened.py [--results 20000] [--uri mongodb://...]
+    python -m benchmarks.perfdb.opened [--results 20000] [--uri mongodb://...]
 
 Asks what the trace's page asks for, each ten times through the real web application (only the login is taken for
 granted; compressed as Airflow's server does), then all of it, and the file for Perfetto; prints bytes, first, median
@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from filled import filled, measure
-from pages import application, weight
-
+from benchmarks.perfdb.filled import filled, measure
+from benchmarks.perfdb.pages import application, weight
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.spans import Span, write
 

@@ -1,6 +1,6 @@
 """How long the pages and the REST API take on the server with 100,000 results.
 
-    python benchmarks/perfdb/pages.py [--results 100000] [--uri mongodb://...]
+    python -m benchmarks.perfdb.pages [--results 100000] [--uri mongodb://...]
 
 Fills a database of its own as ``questions.py`` does, asks each page ten times through the real web application
 (only the login is taken for granted; compressed as Airflow's server does), and prints its weight (compressed, with its
@@ -21,8 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from fastapi.testclient import TestClient
-from filled import filled, measure, results
 
+from benchmarks.perfdb.filled import filled, measure, results
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored

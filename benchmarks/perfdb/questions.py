@@ -1,6 +1,6 @@
 """How long PerfDB takes for what people ask of 100,000 results.
 
-    python benchmarks/perfdb/questions.py [--results 100000] [--uri mongodb://...]
+    python -m benchmarks.perfdb.questions [--results 100000] [--uri mongodb://...]
 
 Fills a database of its own (on the embedded server in a temporary folder, or on the given server), asks each question
 ten times, and prints median and maximum in ms against the limit; exit code 1 if one is over it.
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from filled import filled, measure
-
+from benchmarks.perfdb.filled import filled, measure
 from inferbench_tasks.perfdb import frames
 from inferbench_tasks.perfdb.queries import parse, parse_sort
 from inferbench_tasks.perfdb.store import PerfDB

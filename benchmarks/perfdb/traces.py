@@ -1,6 +1,6 @@
 """How long a list of 1,000 traces takes, half of them of runs among 100,000 results, half imported.
 
-    python benchmarks/perfdb/traces.py [--results 100000] [--uri mongodb://...]
+    python -m benchmarks.perfdb.traces [--results 100000] [--uri mongodb://...]
 
 Prints median and maximum in ms against the limit; exit code 1 if one is over it.
 """
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from filled import filled, measure
-
+from benchmarks.perfdb.filled import filled, measure
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.traces import listed

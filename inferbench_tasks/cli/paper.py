@@ -136,6 +136,7 @@ def _version() -> str:
 
 
 def _page(data_dir: Path, rows: Sequence[dict[str, Any]], unavailable: Mapping[str, str]) -> tuple[str, Path]:
+    from inferbench_tasks.analysis.ceilings import kept_of
     from inferbench_tasks.analysis.devices.alike import stored
     from inferbench_tasks.analysis.devices.places import THROUGHPUT
     from inferbench_tasks.analysis.devices.speedup import USUAL_STATISTIC
@@ -150,7 +151,13 @@ def _page(data_dir: Path, rows: Sequence[dict[str, Any]], unavailable: Mapping[s
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         views = {row["submission"]: load_runs(db, row["run_ids"]) for row in rows if row["run_ids"]}
         documents = stored(db, "", (THROUGHPUT, USUAL_STATISTIC))
-        evidence = Evidence(_speedups(documents), costs_of(db, documents), replayed(data_dir / "scheduling"))
+        results = [view.result for group in views.values() for view in group if view.result]
+        evidence = Evidence(
+            _speedups(documents),
+            costs_of(db, documents),
+            replayed(data_dir / "scheduling"),
+            kept_of(results, data_dir),
+        )
         reports = {row["submission"]: row["report"] for row in rows}
         words = make_page(path, views, reports, evidence, unavailable)
     return words, path

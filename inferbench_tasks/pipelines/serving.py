@@ -140,7 +140,7 @@ class ServingPipeline(Pipeline[JobSpec]):
 
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
         """Latencies, load, what each layer did, as the report has them, with the roof that is kept here."""
-        from inferbench_tasks.analysis.report.ceilings import kept_of
+        from inferbench_tasks.analysis.ceilings import kept_of
         from inferbench_tasks.analysis.report.runs import load_runs
         from inferbench_tasks.analysis.report.sections import sections
 

@@ -78,7 +78,9 @@ def test_each_chart_of_a_file_hands_out_its_numbers(page: Page, data_dir: Path, 
     head, *rows = csv.reader(Path(download.value.path()).read_text().splitlines())
     drawn: list[Any] = box.locator(".js-plotly-plot").evaluate("of => of.data.flatMap(line => line.y)")
     assert head == ["series", "x", "y", "text"]
-    assert [float(row[2]) for row in rows if row[2]] == pytest.approx([value for value in drawn if value is not None])
+    assert [float(row[2]) for row in rows if row[2]] == pytest.approx(
+        [value for value in drawn if value is not None]
+    )
     with page.expect_download() as download:
         box.get_by_role("button", name="PNG of").click()
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.analysis.report.ceilings import (
+from inferbench_tasks.analysis.ceilings import (
     Ceilings,
     kept_ceilings,
     kept_of,
