@@ -14,7 +14,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +31,11 @@ _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in ev.Event.__args
 _DECISIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in dec.Decision.__args__}
 #: Types that stand in JSON as they are, and what they may be there.
 _PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+#: Of each kind: field -> its type, of those.
+_TYPES = {
+    kind: {f.name: str(f.type) for f in fields(kind) if str(f.type).removesuffix(" | None") in _PLAIN}
+    for kind in (*_EVENTS.values(), *_DECISIONS.values(), QueuedJob)
+}
 _TUPLES = {"devices", "names"}
 _SETS = {"device_types", "avoid"}
 
@@ -163,7 +167,7 @@ def _build(kinds: Mapping[str, type[Any]], name: str, values: dict[str, Any]) ->
 def _values(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
     """What ``kind`` is made of; a ValueError for a text in place of a number: it would fail far from its line."""
     out: dict[str, Any] = {}
-    types = _plain_types(kind)
+    types = _TYPES[kind]
     for name, value in values.items():
         if value == "inf" and name.endswith("_s"):
             out[name] = math.inf
@@ -174,13 +178,6 @@ def _values(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
         else:
             out[name] = _checked(types[name], name, value) if name in types else value
     return out
-
-
-@lru_cache
-def _plain_types(kind: type[Any]) -> dict[str, str]:
-    """Field -> its type, of those that JSON has."""
-    known = {field.name: str(field.type) for field in fields(kind)}
-    return {name: of for name, of in known.items() if of.removesuffix(" | None") in _PLAIN}
 
 
 def _checked(of: str, name: str, value: Any) -> Any:
