@@ -123,6 +123,8 @@ def _errors(rows: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,
+        # Seen on a light and on a dark page, and on the bars.
+        "color": "#808080",
         "array": [high - value for value, (_, high) in zip(values, bounds, strict=True)],
         "arrayminus": [value - low for value, (low, _) in zip(values, bounds, strict=True)],
     }
