@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,7 +61,7 @@ def of_devices(perfdb: PerfDB) -> None:
     costs = {"flops": 8_178_000_000, "bytes": 120_000_000, "parameters": 25_600_000}
     resnet = {"name": "resnet50-with-a-name-that-is-very-long", **costs}
     v100, a10g, l4 = ({**T4, "name": f"NVIDIA {name}"} for name in ("V100-SXM2-16GB", "A10G", "L4"))
-    merging = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
+    merging: Any = {"provenance": {"job": {"serve": {"batching": {"max_batch_size": 16}}}}}
     documents = [
         run("cpu-1", CPU, 40.0, 26.0, model=resnet), run("t4-1", T4, 8.0, 130.0, model=resnet),
         run("t4-8", T4, 30.0, 420.0, batch=8, model=resnet), run("v100-1", v100, 4.0, 260.0, model=resnet),
