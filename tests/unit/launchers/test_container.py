@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(
     extras.missing("containers") != [], reason="the optional part 'containers' is missing"
 )
 #: Longer than anybody waits for a signal.
-PULL_S = 30.0
+PULL_S = 20.0
+ENDED = "the pull has ended"
 
 
 @pytest.fixture
@@ -55,6 +56,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             asked.append(self.path)
             os.kill(os.getpid(), signal.SIGTERM)
             ended.wait(PULL_S)
+            asked.append(ENDED)
             self._answer(500, {"message": "the pull was not ended"})
 
         def log_message(self, format: str, *args: object) -> None:
@@ -78,6 +80,6 @@ def test_a_signal_ends_a_long_pull_and_leaves_nothing(engine: list[str], tmp_pat
     launch = Launch("r", tmp_path, tmp_path / "config.json", ("serve",), image="x:1")
     with pytest.raises(CancelledError, match="SIGTERM"), interruptible(True):
         ContainerLauncher().start(launch, tmp_path / "servers")
-    assert any("/images/create" in path for path in engine)
+    assert any("/images/create" in path for path in engine) and ENDED not in engine
     assert not any("/containers" in path for path in engine)
     assert not list((tmp_path / "servers").glob("*"))
