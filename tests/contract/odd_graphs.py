@@ -258,8 +258,10 @@ CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
     "opset 7": (lambda: dense(1, 7), ANY),
     "opset 11": (lambda: dense(1, 11), ANY),
     "opset 21": (lambda: dense(1, 21), ANY),
-    "the newest opset of the pinned onnx": (lambda: dense(1, onnx_opset_version()), ANY),
-    "the newest opset, squeezed": (lambda: squeezed("n", onnx_opset_version()), ANY),
+    "opset 26, the newest of ONNX Runtime": (lambda: dense(1, 26), ANY),
+    "opset 26, squeezed": (lambda: squeezed("n", 26), ANY),
+    # onnx is ahead of ONNX Runtime, which says how far it goes.
+    "the newest opset of onnx": (lambda: dense(1, onnx_opset_version()), r"support .* is till opset 26"),
     "only operators of ai.onnx.ml, of one number": (without_own_operators, 1),
     "Reshape to 1 and the rest": (lambda: reshaped(1, [2, 3], [1, 6]), ANY),
     "Reshape with -1 elsewhere": (lambda: reshaped(1, [2, 3], [1, -1]), ANY),

@@ -6,6 +6,7 @@ import html
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow.parquet
 import pytest
 from fastapi.testclient import TestClient
 
@@ -98,12 +99,13 @@ def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: Tes
     """
     for name, cpu in (("here", environment.processor()), ("elsewhere", "another")):
         run = roofline_run()
-        measured = run.result
-        assert measured is not None
+        measured, raw = run.result, settings.data_dir() / f"{name}.parquet"
+        assert measured is not None and run.records is not None
+        pyarrow.parquet.write_table(run.records(), raw)
         device = measured.device.model_copy(update={"name": "nowhere in the catalogue"})
         told: dict[str, Any] = {"run_id": name, "environment": {"hardware": {"cpu": cpu}}, "device": device}
         told["summary"] = type(measured.summary).model_validate(run.summary)
-        perfdb.save_result(measured.model_copy(update=told))
+        perfdb.save_result(measured.model_copy(update=told), raw)
 
     def titles(run: str) -> dict[str, Any]:
         sections = http.get(f"/inferbench/api/runs/{run}/charts").json()["sections"]
