@@ -6,6 +6,7 @@ import json
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,10 @@ def traced(
         end_ns = time.monotonic_ns()
         for (name, wanted), given in zip(case.reference.items(), answer.values(), strict=True):
             allowed = 1e-4 * float(np.abs(wanted).max())
-            np.testing.assert_allclose(given, wanted[:1], rtol=0, atol=allowed, err_msg=f"{engine}: {name}")
+            answered: Any = given
+            np.testing.assert_allclose(
+                answered, wanted[:1], rtol=0, atol=allowed, err_msg=f"{engine}: {name}"
+            )
         execution.infer_ns = end_ns - start_ns
         recorder.request(context, (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
         asked.append(Asked(context.trace_id, context.span_id, number, start_ns, start_ns, end_ns, end_ns))

@@ -104,7 +104,11 @@ def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Outpu
     key = before if before == _made_from(order, ctx) else None
     precision = order.job.convert.precision
     source = None if key is None else made_from(order.job.model, ctx.base_dir, precision)
-    facts = {"made_from": key, "source": source, "shapes": tuple(sorted(order.shapes.items()))}
+    facts: dict[str, Any] = {
+        "made_from": key,
+        "source": source,
+        "shapes": tuple(sorted(order.shapes.items())),
+    }
     facts |= {"inputs": one.model.inputs, "outputs": one.model.outputs}
     return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -215,7 +215,7 @@ def test_numbers_colour_the_picture_and_it_is_kept_as_a_file(page: Page, site: S
     page.screenshot(path=site.shots / "13-board-numbers.png", full_page=True)
     with page.expect_download() as download:
         page.get_by_role("button", name="PNG").click()
-    picture = Image.open(download.value.path()).convert("RGBA")
+    picture: Any = Image.open(download.value.path()).convert("RGBA")
     picture.save(site.shots / "13-board-file.png")
     assert picture.getextrema()[3] == (255, 255), "opaque"
     assert {picture.getpixel(at) for at in ((0, 0), (picture.width - 1, picture.height - 1))} == {(255,) * 4}

@@ -208,7 +208,7 @@ def watched_to_its_end(page: Page, site: Site, bench: InferBench, run: str) -> s
     ended = bench.wait(run, timeout_s=600)
     assert ended["state"] == "success", ended
     assert ended["verdicts"][run_id].partition(":")[0] in ("valid", "disturbed", "invalid")
-    return run_id
+    return str(run_id)
 
 
 def links_around(page: Page, site: Site, run: str, run_id: str, ended: dict[str, Any]) -> None:

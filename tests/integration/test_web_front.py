@@ -15,7 +15,7 @@ from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.integration.test_web_api import seed
 from tests.unit.analysis.charts.test_charts import roofline_run
-from tests.unit.analysis.report.test_ceilings import keep
+from tests.unit.analysis.test_ceilings import keep
 from tests.unit.perfdb.builders import latency, result
 from tests.unit.regression.nights import write_nights
 

@@ -106,7 +106,8 @@ def _users(arrivals: Mapping[str, Any]) -> Drawing:
     count = asked if isinstance(asked, int) and asked > 0 else 1
     lanes = min(count, _LANES)
     high = min(9.0, 40 / lanes - 2)
-    strong, pale = [], []
+    strong: list[str] = []
+    pale: list[str] = []
     for lane in range(lanes):
         y, x = 22 - lanes * (high + 2) / 2 + lane * (high + 2) + 1, float(-(lane * 7 % 11))
         for index in range(9):
@@ -121,7 +122,8 @@ def _users(arrivals: Mapping[str, Any]) -> Drawing:
 
 def _search(arrivals: Mapping[str, Any]) -> Drawing:
     """Rates that are tried: doubled until one breaks the objective, then between the last two."""
-    kept, broken = [], []
+    kept: list[str] = []
+    broken: list[str] = []
     for index, rate in enumerate((1, 2, 4, 8, 6, 7, 6.5)):
         (kept if rate <= 6.5 else broken).append(_box(index * 9, 42 - 4.6 * rate, 7.6, 4.6 * rate))
     return Drawing("search for the highest rate", "".join(kept), "".join(broken))
@@ -145,7 +147,8 @@ def _training(submission: Mapping[str, Any]) -> Drawing:
     epochs = next((min(n, _EPOCHS) for n in numbers if isinstance(n, int) and n > 1), 5)
     ranks = min(4, max((n for n in _found(submission, "processes") if n > 0), default=1))
     wide = WIDTH / epochs
-    strong, pale = [], []
+    strong: list[str] = []
+    pale: list[str] = []
     for epoch in range(epochs):
         high = 8 + 30 * 0.62**epoch
         for rank in range(ranks):
@@ -170,7 +173,8 @@ def _bricks(submission: Mapping[str, Any]) -> Drawing:
     models = submission.get("models")
     rows = min(_LANES, len(models) if isinstance(models, list) and models else 1)
     high = min(10.0, 42 / rows - 2)
-    strong, pale = [], []
+    strong: list[str] = []
+    pale: list[str] = []
     for row in range(rows):
         y = 22 - rows * (high + 2) / 2 + row * (high + 2) + 1
         x, index = 0.0, row
@@ -191,7 +195,8 @@ def _spans(words: str) -> Drawing:
 
 def _marks() -> Drawing:
     """Answers that were right, and a few that were not."""
-    strong, pale = [], []
+    strong: list[str] = []
+    pale: list[str] = []
     for index in range(15):
         x, y = 3 + index % 5 * 12, 3 + index // 5 * 14
         if index in (7, 13):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_only_bare_numbers_get_an_axis_and_lose_it() -> None:
 @pytest.mark.parametrize("rows_of_one", [False, True])
 def test_requests_have_the_axis_where_the_server_wants_it(rows_of_one: bool) -> None:
     """Over HTTP and gRPC alike."""
-    sent = {"x": np.arange(3, dtype=np.float32)}
+    sent: Any = {"x": np.arange(3, dtype=np.float32)}
     shape = (3, 1) if rows_of_one else (3,)
     http = Endpoint(protocol="http", host="h", port=1, model_name="m", rows_of_one=rows_of_one)
     inputs, _ = kserve_http.decode_request(kserve_http.encode_request(http, sent))

@@ -99,7 +99,13 @@ def test_a_report_is_dark_where_its_reader_s_system_is(sweep: list[RunView]) -> 
     assert look in style and "@media screen and (prefers-color-scheme: dark)" in look
     own = style.replace(look, "")
     assert not re.search(r"[^-]color:\s*#|background: #", own)
-    outcome = {"series": [], "sessions": [], "regressions": [], "improvements": [], "suspicions": []}
+    outcome: dict[str, Any] = {
+        "series": [],
+        "sessions": [],
+        "regressions": [],
+        "improvements": [],
+        "suspicions": [],
+    }
     assert look in page.render("regression.html", title="Regressions", outcome=outcome, charts={})
 
 
