@@ -79,7 +79,7 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
     # The pointer on a key says what it means; beside the text it says nothing.
     tip, row = page.locator("#tip"), good.split("\n").index("load:")
     area.hover(position={"x": 20, "y": 8 + 20 * row + 10})
-    page.locator("#tip", has_text="load: needed.").wait_for()
+    page.locator("#tip", has_text="load: default null. The traffic.").wait_for()
     page.screenshot(path=site.shots / "12-new-tip.png")
     area.hover(position={"x": 500, "y": 8 + 20 * row + 10})
     tip.wait_for(state="hidden")
