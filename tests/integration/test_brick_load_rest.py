@@ -128,7 +128,7 @@ def test_a_job_that_can_not_be_predicted_leaves_the_others(
     other, ours = answer["jobs"]
     assert [job["point"]["model.path"] for job in answer["jobs"]] == ["other.onnx", "ours.onnx"]
     assert (
-        other["state"].startswith("no prediction: this model was never cut here")
+        other["state"].startswith("no prediction: model: this model was never cut here")
         and COMMAND in other["state"]
     )
     assert (other["coverage_ratio"], other["capacity_rps"]) == (None, None) and "p50_ms" not in other

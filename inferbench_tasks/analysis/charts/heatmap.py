@@ -63,7 +63,9 @@ def attained_map(views: Sequence[RunView]) -> Chart | None:
         place = position(view)
         return None if place is None else place[1]
 
-    return _drawn(views, *fold(axes), attained, "Attained in the model's runs", "GFLOP/s")
+    families = {view.job.get("model", {}).get("family") for view in views} - {None}
+    of = f": {families.pop()}" if len(families) == 1 else ""
+    return _drawn(views, *fold(axes), attained, f"Attained in the model's runs{text(of)}", "GFLOP/s")
 
 
 def _drawn(

@@ -9,7 +9,7 @@ from inferbench_tasks.analysis.charts import devices, heatmap, latency, resource
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
-from inferbench_tasks.analysis.paper.evidence import Evidence
+from inferbench_tasks.analysis.paper.evidence import Evidence, left_out
 from inferbench_tasks.analysis.paper.finding import Finding
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.runs import RunView
@@ -45,16 +45,16 @@ def _costs(evidence: Evidence) -> tuple[Drawn, str]:
     most = set(sorted(range(len(comparable)), key=lambda at: -len(comparable[at].rows))[:MOST_OFFERS])
     charts = [devices.costs(offer.rows, offer.words) for at, offer in enumerate(comparable) if at in most]
     rest = len(comparable) - len(most)
-    left_out = (
+    rest_of = (
         f"Costs of the {len(most)} models and loads with the most instances; {rest} more: inferbench costs, and the "
         "page Devices."
     )
-    return charts, left_out if rest else ""
+    return charts, rest_of if rest else ""
 
 
 #: Those of all that there is, and of the scheduler; and what is not drawn of them, and where it is.
 OF_ALL: dict[str, Callable[[Evidence], tuple[Drawn, str]]] = {
-    "7": lambda evidence: ([devices.speedups(evidence.speedups.rows)], "; ".join(evidence.speedups.notes)),
+    "7": lambda evidence: ([devices.speedups(evidence.speedups.rows)], left_out(evidence.speedups)),
     "8": _costs,
     "15": lambda evidence: (scheduler.charts(evidence.scheduler), ""),
 }
@@ -105,7 +105,7 @@ def make_page(
         names = [name for name in asked if name in views]
         keys = []
         drawn = _of_runs(figure, [[v for v in views[name] if v.measured] for name in names], evidence)
-        of_all, left_out = OF_ALL[figure](evidence) if figure in OF_ALL else ([], "")
+        of_all, said = OF_ALL[figure](evidence) if figure in OF_ALL else ([], "")
         for chart in filter(None, [*drawn, *of_all]):
             keys.append(f"c{len(charts)}")
             charts[keys[-1]] = chart
@@ -119,7 +119,7 @@ def make_page(
                     }
                     for claim, finding in of_figure
                 ],
-                "charts": keys, "left_out": left_out,
+                "charts": keys, "left_out": said,
                 "reports": [(name, reports[name]) for name in names if reports.get(name)],
             }
         )  # fmt: skip

@@ -13,6 +13,10 @@ from inferbench_tasks.analysis.paper.finding import Finding, both
 from inferbench_tasks.analysis.paper.scheduler import NO_LOG, Replayed
 
 
+#: So many models without a speed-up are named.
+MOST_NOTES = 2
+
+
 @dataclass(frozen=True)
 class Evidence:
     """``speedups``: over the CPU; ``scheduler``: why there is no log, where there is none; ``ceilings``: of the
@@ -33,10 +37,17 @@ def faster_than_the_cpu(evidence: Evidence) -> Finding:
     rows = [row for row in rows if row["device"] != row["reference"]]
     if not rows:
         none = "no model was measured on a CPU, one user with one sample, and on a GPU"
-        return Finding("unmeasured", "; ".join([none, *evidence.speedups.notes]))
+        return Finding("unmeasured", "; ".join(filter(None, [none, left_out(evidence.speedups)])))
     several = len({(row["model"], row["device"]) for row in rows}) < len(rows)
     named = names.of_rows(rows) if several else [row["model"] for row in rows]
     return both(*(_faster(name, row) for name, row in zip(named, rows, strict=True)))
+
+
+def left_out(speedups: Speedups) -> str:
+    """Which models have no speed-up, and why; of many the first, and how many more. "" where none is left out."""
+    first, rest = speedups.notes[:MOST_NOTES], len(speedups.notes) - MOST_NOTES
+    more = [f"{rest} more models: inferbench speedup, and the page Devices"] if rest > 0 else []
+    return "; ".join([*first, *more])
 
 
 def _faster(name: str, row: Row) -> Finding:

@@ -85,10 +85,17 @@ def _rises(family: str, views: Sequence[RunView]) -> Finding:
             "unmeasured", f"{family}: {len(points)} of {len(views)} runs have a place in the roofline"
         )
     test = spearmanr([x for x, _ in points], [y for _, y in points])
-    text = f"{family}: rank correlation {test.statistic:.2f} over {len(points)} runs (p {test.pvalue:.2g})"
+    text = (
+        f"{family}: rank correlation {test.statistic:.2f} over {len(points)} runs (p {_chance(test.pvalue)})"
+    )
     if test.pvalue > CHANCE:
         return Finding("undecided", text)
     return Finding("agrees" if test.statistic > 0 else "differs", text)
+
+
+def _chance(p: float) -> str:
+    """Of few runs an exact order has the p of a limit, 0: no chance is that small."""
+    return "below 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def intensity(case: Case) -> Finding:

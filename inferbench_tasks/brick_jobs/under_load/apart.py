@@ -53,8 +53,8 @@ def rows_apart(orders: Sequence[Order], timeout_s: float) -> list[dict[str, Any]
             f"{NO_TIME}: {timeout_s:.0f} s of simulation were spent before it was there; ask for it by itself or with "
             "a shorter load, or run `inferbench bricks predict FILE.yaml`, which takes as long as it needs"
         )
-        unanswered = [facts_of(one.timed, one.overhead) for one in orders[len(rows) :]]
-        return rows + [facts if "state" in facts else facts | {"state": why} for facts in unanswered]
+        rest = [facts_of(one.timed, one.overhead) for one in orders[len(rows) :]]
+        return rows + [facts if "state" in facts else facts | {"state": why} for facts in rest]
     rows = _ready(done.stdout)
     if len(rows) < len(orders):
         name = orders[len(rows)].job.name
