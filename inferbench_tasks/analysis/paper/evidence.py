@@ -12,7 +12,6 @@ from inferbench_tasks.analysis.devices.speedup import Speedups
 from inferbench_tasks.analysis.paper.finding import Finding, both
 from inferbench_tasks.analysis.paper.scheduler import NO_LOG, Replayed
 
-
 #: So many models without a speed-up are named.
 MOST_NOTES = 2
 
