@@ -220,6 +220,7 @@ def sequence_output() -> Any:
 def looked_up(*shape: int | str, given: bool = False) -> Any:
     """A number for each text that is in the table, and -1 for others; ``given``: a text for each number."""
     texts, numbers = ["a", "b", "cat", "yes"], [1, 2, 3, 4]
+    table: dict[str, Any]
     if given:
         table = {"keys_int64s": numbers, "values_strings": texts, "default_string": "none of these"}
     else:
