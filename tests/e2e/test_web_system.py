@@ -18,7 +18,7 @@ import pytest
 from inferbench_tasks.client import AccessError, InferBench
 from tests import browser
 from tests.e2e.pictures import picture
-from tests.e2e.web_site import GOOD, NASTY, Site, airflow, fetched, running, started
+from tests.e2e.web_site import GOOD, NASTY, Site, airflow, fetched, running, started, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -191,7 +191,7 @@ def watched_to_its_end(page: Page, site: Site, bench: InferBench, run: str) -> s
     (run_id,) = bench.progress(run)["verdicts"]
     page.get_by_role("heading", name=run_id).wait_for()
     if "INFERBENCH_PICTURES" in os.environ:
-        page.wait_for_function(TEN_POINTS)
+        until(lambda: page.evaluate(TEN_POINTS), "the load tells nothing of itself")
         picture(page, "live")
         home = page.context.new_page()
         home.goto(f"{site.url}/inferbench/home")
