@@ -237,7 +237,7 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     assert "0.25 times the next one's 40" in first and "80% below the bound of 50" in first
     assert "What it costs to be wrong: the next one may really be the better of the two." in first
     slider = page.get_by_label("Slider of bound 1")
-    page.wait_for_function("!document.querySelector('.slider').disabled")
+    page.locator(".slider:enabled").first.wait_for()
     slider.evaluate("of => { of.value = 1000; of.dispatchEvent(new Event('input')); }")
     assert page.get_by_label("Value of bound 1").input_value() == "90", "the highest that a result has"
     slider.focus()
@@ -253,7 +253,7 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     ]
     page.get_by_label("Model", exact=True).fill("digits")
     page.get_by_label("Model", exact=True).press("Tab")
-    page.wait_for_function("document.querySelector('.slider').title.startsWith('10 to 40 ')")
+    page.locator(".slider[title^='10 to 40 ']").first.wait_for()
     page.get_by_label("Figure of bound 1").focus()
     page.get_by_label("Slider of bound 1").press("End")
     assert page.get_by_label("Value of bound 1").input_value() == "40", "the one of 90 ms is of another model"
