@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 #: What a reader's column shows; taller pages are cut off.
 _SIZE = {"width": 1100, "height": 760}
 
 
-def picture(page: Page, name: str) -> None:
-    """Keep what the page shows as ``name.webp``; nothing where no folder is named."""
+def picture(page: Page, name: str, at: Locator | None = None) -> None:
+    """Keep what the page shows as ``name.webp``, from that part on; nothing where no folder is named."""
     folder = os.environ.get("INFERBENCH_PICTURES")
     if not folder:
         return
@@ -26,9 +26,12 @@ def picture(page: Page, name: str) -> None:
 
     before = page.viewport_size
     page.set_viewport_size(_SIZE)  # type: ignore[arg-type]
+    if at is not None:
+        at.evaluate("of => of.scrollIntoView({ block: 'start' })")
     page.wait_for_timeout(500)  # charts are drawn again for the new size
     shot = Image.open(io.BytesIO(page.screenshot()))
     Path(folder).mkdir(parents=True, exist_ok=True)
     shot.convert("RGB").save(Path(folder) / f"{name}.webp", quality=72, method=6)
+    page.evaluate("scrollTo(0, 0)")
     if before is not None:
         page.set_viewport_size(before)

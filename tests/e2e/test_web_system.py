@@ -272,7 +272,7 @@ def from_the_leaderboard_to_run_this(page: Page, site: Site) -> str:
     assert 40 < bound < 90 and f"bound={bound:g}" in page.url
     rows = page.locator("tr[data-run]:visible")
     assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run", "middle-run"]
-    picture(page, "leaderboard")
+    picture(page, "leaderboard", page.get_by_role("region", name="Picture"))
     for name in ("fast-run", "middle-run"):
         page.get_by_label(f"compare {name}").check()
     page.get_by_role("button", name="Compare 2 chosen").click()
@@ -286,7 +286,7 @@ def from_the_leaderboard_to_run_this(page: Page, site: Site) -> str:
     page.get_by_label("User").fill("ann")
     page.get_by_role("button", name="Recommend").click()
     page.get_by_text("2 of 3 configuration(s) keep").wait_for()
-    picture(page, "recommend")
+    picture(page, "recommend", page.get_by_text("2 of 3 configuration(s) keep"))
     page.get_by_role("link", name="Run this").first.click()
     page.wait_for_url("**/inferbench/new?run=fast-run")
     page.get_by_role("img", name="1 job of 6 stages each, then analyze").wait_for()
