@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import is_not
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.held import held, load_of
+from inferbench_tasks.perfdb.held import Held, Row, held, identity, load_of
+from inferbench_tasks.perfdb.indexes import held_paths
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
 
 #: The loads that are named: those of most results.
 MOST_LOADS = 200
+#: Figures are offered that any of so many newest results has: of those that are held, and of those that are read.
+_HELD_ROWS, _READ = 5_000, 500
 
 
 @dataclass(frozen=True)
 class Offers:
-    """``figures``: those by which runs can be ranked or bounded and that any result has, in the table's order;
+    """``figures``: those by which runs can be ranked or bounded and that newest results have, in the table's order;
     ``loads``: in the words of ``perfdb.offered``, that of most results first.
     """
 
@@ -40,13 +45,26 @@ def offers(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None)
     loads = [each for each, _ in counts.most_common() if each != WITHOUT_LOAD]
     if load:
         rows = [row for row in rows if load_of(row) == load]
-    figures = tuple(
-        figure
-        for figure in FIGURES.offered(streamed=True)
-        # In C: there may be a hundred thousand rows, and most figures of a machine without them are in none.
-        if any(map(is_not, map(index.values(figure.field_path), rows), repeat(None)))
-    )
+    offered = FIGURES.offered(streamed=True)
+    there = _held(index, rows[:_HELD_ROWS], offered) | _read(db, rows[:_READ], offered)
+    figures = tuple(figure for figure in offered if figure.name in there)
     return Offers(figures, tuple(loads[:MOST_LOADS]))
+
+
+def _held(index: Held, rows: Sequence[Row], figures: Sequence[Figure]) -> set[str]:
+    getters = {f.name: index.values(f.field_path) for f in figures if f.field_path in held_paths()}
+    # In C: most figures of a machine without them are in none of the rows.
+    return {name for name, of in getters.items() if any(map(is_not, map(of, rows), repeat(None)))}
+
+
+def _read(db: PerfDB, rows: Sequence[Row], figures: Sequence[Figure]) -> set[str]:
+    """Of the figures that are not held: each of them asked of all results would be a search of its own."""
+    paths = {f.name: f.field_path for f in figures if f.field_path not in held_paths()}
+    if not paths or not rows:
+        return set()
+    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}, "verdict": "valid"}
+    found = [to_plain(d) for d in db.find_raw(where, BY_RUN, fields=list(paths.values()))]
+    return {name for name, path in paths.items() if any(value_at(d, path) is not None for d in found)}
 
 
 def span(
