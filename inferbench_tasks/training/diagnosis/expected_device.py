@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.diagnosis.base import Cause
@@ -20,6 +21,11 @@ _LONGER, _LEAST_SHARE = 2.0, 0.05
 def find(content: Import) -> Iterator[Cause]:
     """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other."""
     counts = {id(row): _devices(row, content) for row in content.rows}
+
+    @cache  # of many pairs of rows few are of other devices
+    def expectation(device: str, of: str, count: int, precision: str | None) -> expected.Expectation | None:
+        return expected.expectation(device, of, count=count, precision=precision)
+
     for slow, fast in _pairs(content):
         count = counts[id(slow)]
         names = (f"{slow.cluster}/{slow.device}", slow.device), (f"{fast.cluster}/{fast.device}", fast.device)
@@ -28,7 +34,7 @@ def find(content: Import) -> Iterator[Cause]:
                 found
                 for name in names[0]
                 for other in names[1]
-                if (found := expected.expectation(name, other, count=count, precision=slow.precision))
+                if (found := expectation(name, other, count, slow.precision))
             ),
             None,
         )
