@@ -1,6 +1,7 @@
 """Runs inside MLServer, in MLServer's own environment: an ONNX model by ONNX Runtime."""
 
 import mlserver  # type: ignore[import-not-found]
+import numpy as np
 import onnxruntime as ort
 from mlserver.codecs import NumpyCodec  # type: ignore[import-not-found]
 from mlserver.types import InferenceResponse  # type: ignore[import-not-found]
@@ -23,14 +24,23 @@ class OnnxModel(mlserver.MLModel):  # type: ignore[misc]
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = ort.InferenceSession(parameters.uri, options, providers=["CPUExecutionProvider"])
         self._outputs = parameters.extra["outputs"]
+        self._texts = {one.name for one in self._session.get_inputs() if one.type == "tensor(string)"}
         return True
 
     async def predict(self, payload):  # type: ignore[no-untyped-def]
         """Run the model once, for one request or one batch."""
-        inputs = {item.name: NumpyCodec.decode_input(item) for item in payload.inputs}
+        inputs = {item.name: self._read(item) for item in payload.inputs}
         values = self._session.run(self._outputs, inputs)
         self._executed_rows.observe(len(values[0]))
         outputs = [
             NumpyCodec.encode_output(name, value) for name, value in zip(self._outputs, values, strict=True)
         ]
         return InferenceResponse(model_name=self.name, model_version=self.version, outputs=outputs)
+
+    def _read(self, item):  # type: ignore[no-untyped-def]
+        """Texts come as bytes, which ONNX Runtime would take as the text "b'...'"."""
+        array = NumpyCodec.decode_input(item)
+        if item.name not in self._texts:
+            return array
+        texts = [one.decode() if isinstance(one, bytes) else str(one) for one in array.reshape(-1)]
+        return np.array(texts, dtype=object).reshape(array.shape)

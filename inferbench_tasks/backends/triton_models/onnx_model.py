@@ -25,12 +25,16 @@ class TritonPythonModel:
             parameters["model_path"], options, providers=["CPUExecutionProvider"]
         )
         self.inputs = [item["name"] for item in config["input"]]
+        self.texts = {one.name for one in self.session.get_inputs() if one.type == "tensor(string)"}
         self.outputs = [item["name"] for item in config["output"]]
 
     def execute(self, requests):  # type: ignore[no-untyped-def]
         """One run of the model for all requests."""
         feeds = [
-            {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in self.inputs}
+            {
+                name: self._read(name, pb_utils.get_input_tensor_by_name(request, name).as_numpy())
+                for name in self.inputs
+            }
             for request in requests
         ]
         try:
@@ -50,3 +54,10 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse(output_tensors=tensors))
             at += rows
         return responses
+
+    def _read(self, name, array):  # type: ignore[no-untyped-def]
+        """Texts come as bytes, which ONNX Runtime would take as the text "b'...'"."""
+        if name not in self.texts:
+            return array
+        texts = [one.decode() if isinstance(one, bytes) else str(one) for one in array.reshape(-1)]
+        return np.array(texts, dtype=object).reshape(array.shape)
