@@ -3,7 +3,7 @@
 import mlserver  # type: ignore[import-not-found]
 import numpy as np
 import onnxruntime as ort
-from mlserver.codecs import NumpyCodec  # type: ignore[import-not-found]
+from mlserver.codecs import NumpyCodec, StringCodec  # type: ignore[import-not-found]
 from mlserver.types import InferenceResponse  # type: ignore[import-not-found]
 from prometheus_client import Histogram
 
@@ -38,9 +38,7 @@ class OnnxModel(mlserver.MLModel):  # type: ignore[misc]
         return InferenceResponse(model_name=self.name, model_version=self.version, outputs=outputs)
 
     def _read(self, item):  # type: ignore[no-untyped-def]
-        """Texts come as bytes, which ONNX Runtime would take as the text "b'...'"."""
-        array = NumpyCodec.decode_input(item)
+        """Texts are decoded by a codec of their own: numpy's takes their bytes for as many values."""
         if item.name not in self._texts:
-            return array
-        texts = [one.decode() if isinstance(one, bytes) else str(one) for one in array.reshape(-1)]
-        return np.array(texts, dtype=object).reshape(array.shape)
+            return NumpyCodec.decode_input(item)
+        return np.array(StringCodec.decode_input(item), dtype=object).reshape(item.shape)
