@@ -271,6 +271,7 @@ def from_the_leaderboard_to_run_this(page: Page, site: Site) -> str:
     bound = float(page.get_by_label("Objective, across").input_value())
     assert 40 < bound < 90 and f"bound={bound:g}" in page.url
     rows = page.locator("tr[data-run]:visible")
+    page.locator("tr[data-run='middle-run']:visible").wait_for()  # the table asks for what the line leaves
     assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run", "middle-run"]
     picture(page, "leaderboard", page.get_by_role("region", name="Picture"))
     for name in ("fast-run", "middle-run"):

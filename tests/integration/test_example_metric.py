@@ -74,7 +74,7 @@ print(json.dumps({
     "board": json.loads(inferbench("leaderboard", "--by", "jitter_ms", "-o", "json")),
     "top": json.loads(inferbench("recommend", "--by", "jitter_ms", "--slo", "jitter_ms<=1", "-o", "json"))["top"],
     "sorted": json.loads(inferbench("results", "list", "jitter_ms>0", "--sort=-jitter_ms", "-o", "json")),
-    "rest": questions.board(db, "jitter_ms", "", 20),
+    "rest": questions.board(db, "jitter_ms", "", 20).rows,
     "report": Path(done.report_path).read_text(),
     "csv": (data_dir / "runs.csv").read_text(),
     "indexes": [index["name"] for index in db.collection("results").list_indexes()],
