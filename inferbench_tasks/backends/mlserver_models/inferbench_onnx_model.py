@@ -1,5 +1,7 @@
 """Runs inside MLServer, in MLServer's own environment: an ONNX model by ONNX Runtime."""
 
+from typing import Any
+
 import mlserver  # type: ignore[import-not-found]
 import numpy as np
 import onnxruntime as ort
@@ -37,7 +39,7 @@ class OnnxModel(mlserver.MLModel):  # type: ignore[misc]
         ]
         return InferenceResponse(model_name=self.name, model_version=self.version, outputs=outputs)
 
-    def _read(self, item):  # type: ignore[no-untyped-def]
+    def _read(self, item: Any) -> Any:
         """Texts are decoded by a codec of their own: numpy's takes their bytes for as many values."""
         if item.name not in self._texts:
             return NumpyCodec.decode_input(item)

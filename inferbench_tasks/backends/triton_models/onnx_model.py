@@ -4,6 +4,7 @@ The requests of one call are a batch that Triton's dynamic batcher made: they ar
 """
 
 import json
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -55,7 +56,7 @@ class TritonPythonModel:
             at += rows
         return responses
 
-    def _read(self, name, array):  # type: ignore[no-untyped-def]
+    def _read(self, name: str, array: Any) -> Any:
         """Texts come as bytes, which ONNX Runtime would take as the text "b'...'"."""
         if name not in self.texts:
             return array
