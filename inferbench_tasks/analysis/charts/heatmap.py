@@ -54,7 +54,7 @@ def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure)
 
 
 def attained_map(views: Sequence[RunView]) -> Chart | None:
-    """FLOP/s that runs of a model attained (``roofline.position``) over two swept parameters; None without two."""
+    """FLOP/s that runs of a model attained (``intensity.position``) over two swept parameters; None without two."""
     axes = axes_of(views)
     if len(axes) < 2:
         return None

@@ -108,8 +108,16 @@ def open_network(model: ir.Model) -> Any:
 
 
 def open_file(path: Path, *, threads: int, optimise: bool) -> Any:
-    """A session on a file; ``optimise``: whether its graph is still to be optimised, as that of a model that is served
-    is."""
+    """A session on a file, on the host; see ``session_options``."""
+    import onnxruntime as ort
+
+    options = session_options(threads=threads, optimise=optimise)
+    return ort.InferenceSession(str(path), options, providers=_CPU)
+
+
+def session_options(*, threads: int, optimise: bool) -> Any:
+    """Of what is timed, as our server's; ``optimise``: whether its graph is still to be optimised, as that of a model
+    that is served is."""
     import onnxruntime as ort
 
     options: Any = ort.SessionOptions()
@@ -119,7 +127,7 @@ def open_file(path: Path, *, threads: int, optimise: bool) -> Any:
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4
-    return ort.InferenceSession(str(path), options, providers=_CPU)
+    return options
 
 
 def optimised_graph(path: Path, level: str) -> Path:

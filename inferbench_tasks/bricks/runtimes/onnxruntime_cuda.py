@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from inferbench_tasks.bricks.runtimes.base import BrickRuntime, Loaded
 from inferbench_tasks.bricks.runtimes.device_session import DeviceSession, Stream
-from inferbench_tasks.bricks.runtimes.onnxruntime import open_network, optimised_graph
+from inferbench_tasks.bricks.runtimes.onnxruntime import open_network, optimised_graph, session_options
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors.environment import gpu_used
@@ -95,13 +95,7 @@ class OnnxRuntimeCuda(BrickRuntime):
     def _session(self, path: Path, options_of_provider: dict[str, str], *, threads: int, whole: bool) -> Any:
         import onnxruntime as ort
 
-        options: Any = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        levels = ort.GraphOptimizationLevel
-        options.graph_optimization_level = levels.ORT_ENABLE_ALL if whole else levels.ORT_DISABLE_ALL
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 4
+        options = session_options(threads=threads, optimise=whole)
         given = {"device_id": _FIRST, **options_of_provider}
         providers: Sequence[Any] = [(name, given) for name in self.providers]
         if whole:
