@@ -81,8 +81,14 @@ def findings(
 def in_words(found: Sequence[tuple[Claim, Finding]]) -> str:
     """How many of the paper's sentences agree, differ, are not decided, and are not measured here."""
     counts = {kind: sum(finding.kind == kind for _, finding in found) for kind in WORDS}
-    said = [f"{count} {WORDS[kind][0]}" for kind, count in counts.items() if count]
+    said = [f"{count} {_verb(kind, count)}" for kind, count in counts.items() if count]
     return f"Of {len(found)} sentences of the paper: {', '.join(said)}."
+
+
+def _verb(kind: str, count: int) -> str:
+    """``1 agrees``, ``2 agree``; what is no verb stays."""
+    word = WORDS[kind][0]
+    return word.removesuffix("s") if count > 1 else word
 
 
 def make_page(
