@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ load:
   arrivals: {kind: closed_loop, concurrency: 2}
   duration_s: 1
   warmup_s: 0.3
-  wait_for_quiet_s: 10
+  wait_for_quiet_s: 5
 slo: {p50_ms: 5000}
 sweep:
   load.batch_size: [1, 16]
@@ -29,15 +31,23 @@ def test_a_search_runs_what_it_needs_and_nothing_twice(warm_cli: Cli) -> None:
     """Two configurations are run and ranked, batch 16 first; the second call runs neither again."""
     (warm_cli.folder / "space.yaml").write_text(SPACE)
     asked = ("recommend", "--search", "space.yaml", "--settle", "0", "-o", "json")
-    for _ in range(6):  # a run may be disturbed more often than it is repeated: the next call goes on
-        done = warm_cli.run(
-            *asked, INFERBENCH_INTERFERENCE=""
-        )  # where disturbances are only noted, nothing ranks
+    done, disturbed = None, False
+    until = time.monotonic() + 240
+    # A run may be disturbed more often than it is repeated: the next call goes on.
+    while time.monotonic() < until:
+        try:  # where disturbances are only noted, nothing ranks
+            done = warm_cli.run(*asked, INFERBENCH_INTERFERENCE="")
+        except subprocess.TimeoutExpired as late:
+            disturbed = disturbed or b"disturbed: " in (late.stderr or b"")
+            break
+        disturbed = disturbed or "disturbed: " in done.stderr
         found = json.loads(done.stdout)
         if done.returncode == 0 and found["candidates"] == 2:
             break
-    if done.returncode and "No valid result" in done.stderr and "disturbed: " in done.stderr:
-        pytest.skip("this machine disturbed every run of six searches; run it once others have ended")
+        done = None
+    if done is None:
+        assert disturbed, "a search that nothing disturbed did not run both"
+        pytest.skip("this machine disturbed the runs of four minutes; run it once others have ended")
     assert done.returncode == 0, done.stderr
     assert found["candidates"] == found["fitting"] == 2
     assert "batch 16" in found["top"][0]["configuration"]
