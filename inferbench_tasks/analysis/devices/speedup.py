@@ -116,9 +116,15 @@ def speedups(
     return Speedups(rows, notes)
 
 
-def own_reference(devices: Mapping[Device, Sequence[Candidate]]) -> Device | None:
-    """The first CPU that was asked one sample at a time, else the first such device; None without any."""
-    return next((device for device in in_order(devices) if any(map(_alone, devices[device]))), None)
+def own_reference(devices: Mapping[Device, Sequence[Candidate]], statistic: str) -> Device | None:
+    """The first CPU that has an objective, else the first such device; None without any."""
+    return next((device for device in in_order(devices) if _objective(devices[device], statistic)), None)
+
+
+def _objective(group: Sequence[Candidate], statistic: str) -> Candidate | None:
+    """The quickest of those that were asked one sample at a time and have both figures: its latency is the bound."""
+    alone = [one for one in group if _alone(one) and one.mean(statistic) is not None and throughput_of(one)]
+    return min(alone, key=lambda one: (one.mean(statistic), one.key), default=None)
 
 
 def matching(devices: Iterable[Device], reference: str) -> list[Device]:
@@ -140,12 +146,18 @@ def _has(device: Device, part: str) -> bool:
     return part in device.name.casefold()
 
 
-def _base_of(devices: Mapping[Device, Sequence[Candidate]], reference: str | None) -> Device | str:
+def _base_of(
+    devices: Mapping[Device, Sequence[Candidate]], reference: str | None, statistic: str
+) -> Device | str:
     """The reference among a model's devices; why there is none."""
     if reference is None:
-        base = own_reference(devices)
+        base = own_reference(devices, statistic)
         if base is None:
-            return f"no run of one user with one sample at a time on any of {_listed(devices)}: there is no objective"
+            word = FIGURES.named(statistic).word
+            return (
+                f"no run of one user with one sample at a time on any of {_listed(devices)} has a {word}: there is "
+                "no objective"
+            )
     else:
         fitting = matching(devices, reference)
         if not fitting:
@@ -162,16 +174,13 @@ def _of_one(
     thing: Thing, devices: dict[Device, list[Candidate]], reference: str | None, statistic: str, judge: Judge
 ) -> list[dict[str, Any]] | str:
     """The rows of one model in one precision; why there are none."""
-    base = _base_of(devices, reference)
+    base = _base_of(devices, reference, statistic)
     if isinstance(base, str):
         return base
     word = FIGURES.named(statistic).word
-    alone = [
-        one for one in devices[base] if _alone(one) and one.mean(statistic) is not None and throughput_of(one)
-    ]
-    if not alone:
+    quickest = _objective(devices[base], statistic)
+    if quickest is None:
         return f"no run of one user with one sample at a time on {base.words} has a {word}: there is no objective"
-    quickest = min(alone, key=lambda one: (one.mean(statistic), one.key))
     bound_ms = quickest.mean(statistic)
     assert bound_ms is not None
     places = {device: places_of(group, quickest, statistic, judge) for device, group in devices.items()}
@@ -187,7 +196,7 @@ def _of_one(
             "bound_ms": bound_ms,
             "device": device.words,
             "device_kind": device.kind,
-            "asked_alone": any(map(_alone, devices[device])),
+            "asked_alone": any(_alone(place.candidate) for place in places[device]),
             "speedup": None,
             "ci95": None,
             THROUGHPUT: None,

@@ -14,6 +14,7 @@ from inferbench_tasks.analysis.paper.finding import Finding
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import sheet_of
+from inferbench_tasks.figures import FIGURES
 
 #: So many models' and loads' costs are drawn, those that compare most instances.
 MOST_OFFERS = 4
@@ -29,14 +30,25 @@ WORDS = {
 Drawn = Sequence[Chart | None]
 #: The paper's figure -> the pictures of a submission's measured runs that show what it shows.
 OF_RUNS: dict[str, Callable[[Sequence[RunView]], Drawn]] = {
-    "7": lambda views: sweep.comparison(views)[:2],
-    "8": lambda views: sweep.comparison(views)[2:],
+    "7": lambda views: _bars(views, "throughput_samples_per_s", "p50_ms"),
+    "8": lambda views: _bars(views, "joule_per_sample", "co2_g_per_1k_samples", "cost_usd_per_1k_samples"),
     "9": lambda views: [heatmap.attained_map(views)],
     "11": lambda views: [latency.cdf(views, {}), latency.percentiles(views, {})],
-    "12": lambda views: sweep.comparison(views)[:1],
-    "13": lambda views: resources.resources(views)[:1],
+    "12": lambda views: _bars(views, "throughput_samples_per_s"),
+    "13": lambda views: [_used(views)],
     "14": lambda views: [stages.pipeline(views), stages.cold_start(views)],
 }
+
+
+def _bars(views: Sequence[RunView], *figures: str) -> Drawn:
+    """Of runs that are compared with each other; nothing of a single one."""
+    return [sweep.bars(views, FIGURES.named(name)) for name in figures] if len(views) > 1 else []
+
+
+def _used(views: Sequence[RunView]) -> Chart | None:
+    """The GPU's utilisation, where it was sampled; else the server's cores."""
+    courses = ("gpu.utilisation_ratio", "server.cpu_cores")
+    return next(filter(None, (resources.over_time(views, course) for course in courses)), None)
 
 
 def _costs(evidence: Evidence) -> tuple[Drawn, str]:

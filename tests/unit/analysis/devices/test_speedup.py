@@ -285,3 +285,16 @@ def test_settings_as_usual_are_no_difference() -> None:
     assert asked(kind="random", samples=256, sizes=[{"name": "n", "size": 4}]) == (
         "random requests (sizes [{name: n, size: 4}])"
     )
+
+
+def test_a_reference_of_its_own_has_the_latency_that_is_asked_for() -> None:
+    """The CPU's run of one user has no p99 (too few requests), the first GPU's has: that GPU is the reference."""
+    documents = [
+        run("cpu", CPU, None, 100.0), run("gpu", T4, 4.0, 250.0),
+        run("cpu-many", CPU, 30.0, 300.0, users=8),
+    ]  # fmt: skip
+    found = by_device(speedups(documents, reference=None))
+    assert found["Tesla T4"]["reference"].startswith("Tesla T4") and found["Tesla T4"]["bound_ms"] == 4.0
+    # Nor was the CPU measured one sample at a time: that run has no latency.
+    assert found["AMD EPYC 7R32"]["asked_alone"] is False
+    assert "never asked one sample at a time" in found["AMD EPYC 7R32"]["reason"]

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from scipy.stats import spearmanr
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
 from inferbench_tasks.analysis.paper.evidence import Evidence
 from inferbench_tasks.analysis.paper.finding import Finding, Runs, both, shares
-from inferbench_tasks.analysis.paper.judges import Case
+from inferbench_tasks.analysis.paper.judges import Case, rank_correlation
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.cli.paper import FOLDER
 from inferbench_tasks.dotted import value_at
@@ -132,17 +133,88 @@ def _model(family: str, batch: int, inference_ms: float) -> RunView:
     return made
 
 
+BATCHES = (1, 2, 4, 8, 16)
+
+
+def _rising(*families: str) -> list[RunView]:
+    return [_model(family, batch, 5.0) for family in families for batch in BATCHES]
+
+
 def test_operations_rise_with_intensity_within_each_family() -> None:
     """By hand: bytes are 0.6 MB a sample and 0.4 MB of weights once, so that the intensity rises with the batch. Five
-    batches of an MLP in equal time rise in FLOP/s, too: agrees; a CNN's that fall differ, however the families lie to
-    each other; four runs of a family decide nothing.
+    batches of each family in equal time rise in FLOP/s, too: agrees; a CNN's that fall differ, however the families lie
+    to each other; four runs of a family, or none, decide nothing.
     """
-    batches = (1, 2, 4, 8, 16)
-    rising = [_model("mlp", batch, 5.0) for batch in batches]
-    falling = [_model("cnn", batch, 5.0 * batch**2) for batch in batches]
+    falling = [_model("cnn", batch, 5.0 * batch**2) for batch in BATCHES]
+    rest = ("rnn", "transformer")
     claim = _claim("10(b)", "Operations per second")
-    assert judged(claim, {"fig10-roofline": named(*rising)}).kind == "agrees"
-    both_ = judged(claim, {"fig10-roofline": named(*rising), "fig09-cnn": named(*falling)})
-    assert both_.kind == "differs" and "mlp: rank correlation 1.00 over 5 runs" in both_.text
-    assert "cnn: rank correlation -1.00" in both_.text
-    assert judged(claim, {"fig10-roofline": named(*rising[:4])}).kind == "unmeasured"
+    agrees = judged(claim, {"fig10-roofline": named(*_rising("mlp", "cnn", *rest))})
+    assert agrees.kind == "agrees" and "mlp: rank correlation 1.00 over 5 runs (p 0.017)" in agrees.text
+    both_ = judged(claim, {"fig10-roofline": named(*_rising("mlp", *rest)), "fig09-cnn": named(*falling)})
+    assert both_.kind == "differs" and "cnn: rank correlation -1.00 over 5 runs (p 0.017)" in both_.text
+    few = judged(claim, {"fig10-roofline": named(*_rising("cnn", *rest), *_rising("mlp")[:4])})
+    assert few.kind == "unmeasured" and "mlp: 4 of 4 runs" in few.text
+    none = judged(claim, {"fig10-roofline": named(*_rising("mlp", "cnn", "transformer"))})
+    assert none.kind == "unmeasured" and "rnn: not run" in none.text
+
+
+def test_runs_that_are_alike_show_no_order() -> None:
+    """Five runs of one intensity have no rank correlation: undecided, and no nan."""
+    same = [_model("mlp", 4, 5.0) for _ in range(5)]
+    for at, one in enumerate(same):
+        one.run_id = f"mlp.{at}"
+    found = judged(
+        _claim("10(b)", "Operations per second"),
+        {"fig10-roofline": named(*same, *_rising("cnn", "rnn", "transformer"))},
+    )
+    assert found.kind == "undecided" and "mlp: all 5 runs are alike" in found.text
+
+
+@pytest.mark.parametrize(
+    ("y", "correlation", "p"),
+    [
+        # Of 120 orders the rising and the falling one are as far from 0.
+        ((1.0, 2.0, 3.0, 4.0, 5.0), 1.0, 2 / 120),
+        # One neighbouring pair changed: 0.9, which 4 orders reach on each side, and the 2 exact ones.
+        ((2.0, 1.0, 3.0, 4.0, 5.0), 0.9, 10 / 120),
+    ],
+)
+def test_the_chance_of_a_few_pairs_order_is_counted(
+    y: tuple[float, ...], correlation: float, p: float
+) -> None:
+    """By hand, of five pairs: 2 and 10 of the 120 orders; Student's t would give 0 and 0.037."""
+    assert rank_correlation((1.0, 2.0, 3.0, 4.0, 5.0), y) == pytest.approx((correlation, p))
+
+
+def test_of_many_pairs_the_usual_test_counts() -> None:
+    """Ten pairs: as SciPy's."""
+    x, y = range(10), (1, 0, 3, 2, 5, 4, 7, 6, 9, 8)
+    assert rank_correlation(x, y) == pytest.approx(tuple(spearmanr(x, y)))
+
+
+def _priced(batch: int, usd: float, instance: str = "g4dn.xlarge", **doubts: bool) -> RunView:
+    rate = 100.0 / usd
+    one = view(records(batch * 1.0, seconds=8), f"inv.{batch}", job={"load__batch_size": batch})
+    row = {"provider": "aws", "instance": instance, "region": "us-east-1", "usd_per_hour": 0.5,
+           "date": "2026-01-02", **doubts}  # fmt: skip
+    one.summary.update(cost={"instances": [row]}, cost_usd_per_1k_samples=usd, throughput_samples_per_s=rate)
+    return one
+
+
+def test_a_cost_names_its_instance_and_what_its_price_is_worth() -> None:
+    """A tenth of the cost at batch 32 on the same instance agrees, with its name and doubts; on another, undecided."""
+    claim = _claim("8(b)", "falls with the batch")
+    pair = named(_priced(1, 1.0, unverified=True), _priced(32, 0.1, unverified=True))
+    found = judged(claim, {"fig07-08-batch-size": pair})
+    assert found.kind == "agrees"
+    assert found.text.endswith(", on aws g4dn.xlarge (its price of 2026-01-02, unverified)")
+    other = named(_priced(1, 1.0), _priced(32, 0.1, "c7i.large"))
+    found = judged(claim, {"fig07-08-batch-size": other})
+    assert found.kind == "undecided" and "aws g4dn.xlarge" in found.text and "aws c7i.large" in found.text
+
+
+@pytest.mark.parametrize("figure", ["11(a)", "11(b, c)", "12(a)", "13"])
+def test_our_server_is_never_named_tf_serving(figure: str) -> None:
+    """Where the paper has TF-Serving and ours ran, the finding says so."""
+    claim = next(claim for claim in CLAIMS if claim.figure == figure)
+    assert "TF-Serving" in claim.paper and "stands for TF-Serving" in claim.instead
