@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.errors import StageError
+from inferbench_tasks.memory import left_bytes
 
 if TYPE_CHECKING:
     from inferbench_tasks.perfdb.documents import ResultDocument
@@ -110,7 +111,8 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
 
     path = cache_dir / _FILE
     cache_bytes = last_level_cache_bytes()
-    array_bytes = triad_array_bytes(cache_bytes, _memory_bytes(psutil.virtual_memory().available))
+    free_bytes, left = psutil.virtual_memory().available, left_bytes()
+    array_bytes = triad_array_bytes(cache_bytes, free_bytes if left is None else min(free_bytes, left))
     if array_bytes is None:
         raise StageError(
             "The machine's memory bandwidth can't be measured: two arrays of four times its last-level caches "
@@ -177,13 +179,3 @@ def _read(path: Path, processor: str, array_bytes: int) -> Ceilings | None:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def _memory_bytes(available_bytes: int) -> int:
-    """What this process may take: what is free, and what its control group leaves it."""
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return min(available_bytes, int(limit) - int(used))
-    except (OSError, ValueError):
-        return available_bytes  # no limit ("max"), or no such file

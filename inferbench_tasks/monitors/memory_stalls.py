@@ -70,28 +70,6 @@ def pressure_path(proc: Path, cgroups: Path) -> tuple[Path, Scope]:
     return proc / "pressure" / "memory", "machine"
 
 
-def limit_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The least limit on the memory of this process's cgroup and those above it; None without any."""
-    limits = []
-    with suppress(OSError):
-        for line in (proc / "self" / "cgroup").read_text().splitlines():
-            _, controllers, own = line.split(":", 2)
-            if controllers == "":
-                folder, file = cgroups, "memory.max"
-            elif "memory" in controllers.split(","):
-                folder, file = cgroups / "memory", "memory.limit_in_bytes"
-            else:
-                continue
-            here = folder / own.lstrip("/")
-            for path in (here, *here.parents):
-                with suppress(OSError, ValueError):  # no such file, or "max"
-                    limits.append(int((path / file).read_text()))
-                if path == folder:
-                    break
-    # Version 1 has a huge number where there is no limit.
-    return min((limit for limit in limits if limit < 1 << 60), default=None)
-
-
 def _swapped(proc: Path) -> dict[str, int]:
     """Bytes in and out since the machine began; {} where they are not told."""
     swapped = {}

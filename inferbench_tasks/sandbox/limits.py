@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.memory import limit_bytes
 
 #: The share of the machine's memory (or the container's) that a process may have with all that it started, percent.
 MEMORY = "INFERBENCH_SANDBOX_MEMORY_PERCENT"
@@ -21,7 +22,6 @@ TIME_HOURS = 12.0
 EVERY_S = 2.0
 #: Of -1000 (never) to 1000 (first).
 OOM_SCORE = 600
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def first_to_go(pid: int) -> None:
@@ -34,10 +34,9 @@ def most_bytes() -> int:
     """The memory that a process may have. InputError for a setting that is no share."""
     import psutil  # here and below: every plan reads this module
 
-    total = psutil.virtual_memory().total
-    for path in map(Path, _CGROUP_LIMITS):
-        with suppress(OSError, ValueError):  # no such cgroup, or "max"
-            total = min(total, int(path.read_text()))
+    total, limit = psutil.virtual_memory().total, limit_bytes()
+    if limit is not None:
+        total = min(total, limit)
     return int(total * number(MEMORY, MEMORY_PERCENT, 100.0) / 100)
 
 

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from inferbench_tasks.monitors import memory_stalls
+from inferbench_tasks.memory import limit_bytes
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training.job import EpochKind, TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE, Answer, Epoch, Order, answer_path
@@ -72,7 +72,7 @@ def main(path: Path) -> None:
             "trainer": version(trainer.package),
         },
         probes=probe(rank),
-        memory_limit_bytes=memory_stalls.limit_bytes(),
+        memory_limit_bytes=limit_bytes(),
     )
     target = answer_path(folder, number)
     _write(target, answer.model_dump_json())

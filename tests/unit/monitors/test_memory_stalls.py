@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from inferbench_tasks.monitors.memory_stalls import limit_bytes, read
+from inferbench_tasks.monitors.memory_stalls import read
 
 STAT = "7 (a (b) c) S 1 7 7 0 -1 4194304 500 0 {faults} 0 10 5 0 0 20 0 1 0 100 1000 50\n"
 PRESSURE = (
@@ -50,21 +50,6 @@ def test_a_kernel_that_tells_nothing_is_no_zero(tmp_path: Path) -> None:
     (proc / "vmstat").unlink()
     now = read([7], proc, cgroups)
     assert (now.stalled_s, now.scope, now.swapped_in_bytes, now.swapped_out_bytes) == (None, None, None, None)
-
-
-def test_the_least_limit_on_the_way_up_counts(tmp_path: Path) -> None:
-    """Of either version; version 1's huge number and version 2's "max" are no limits."""
-    proc, cgroups = kernel(tmp_path, "4:memory:/a/b\n0::/c\n")
-    assert limit_bytes(proc, cgroups) is None
-    for path, text in (
-        (cgroups / "memory" / "memory.limit_in_bytes", str(1 << 63)),
-        (cgroups / "memory" / "a" / "memory.limit_in_bytes", "5000"),
-        (cgroups / "memory" / "a" / "b" / "memory.limit_in_bytes", "7000"),
-        (cgroups / "c" / "memory.max", "max"),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert limit_bytes(proc, cgroups) == 5000
 
 
 def test_this_kernels_own_files_are_read() -> None:
