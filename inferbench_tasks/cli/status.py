@@ -11,7 +11,8 @@ from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system.config import EXECUTION_URL
 from inferbench_tasks.provider.system.health import execution_health, health
-from inferbench_tasks.provider.system.local import EXECUTION_API, LocalSystem
+from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.provider.system.ready import EXECUTION_API
 
 app = typer.Typer()
 

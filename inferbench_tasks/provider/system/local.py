@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,8 @@ from filelock import FileLock
 
 from inferbench_tasks import extras, private, settings
 from inferbench_tasks.cluster.hosts import Hosts
-from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.versions import own
-from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
@@ -37,20 +35,16 @@ from inferbench_tasks.provider.system.config import (
     environment,
     passwords,
 )
-from inferbench_tasks.provider.system.health import execution_health, health
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
+from inferbench_tasks.provider.system.ready import EXECUTION_API, missing_of, wait_until_healthy
 from inferbench_tasks.workers.agent import celery_command
 from inferbench_tasks.workers.devices import find, spare_cores
 
 AIRFLOW = [sys.executable, "-m", "inferbench_tasks.provider.airflow_command"]
-#: Running tasks have a server of their own: questions of the web port can't keep it from answering them.
-EXECUTION_API = "execution-api"
 AIRFLOW_PARTS = (API_SERVER, EXECUTION_API, "scheduler", DAG_PROCESSOR, TRIGGERER)
 #: What generates, converts and analyses: a Celery worker, without a device.
 HOST_WORKER = "worker-host"
-#: A cold import of Airflow on two busy cores takes half a minute; three processes do it at once.
-START_TIMEOUT_S = 240.0
 Say = Callable[[str], None]
 
 
@@ -126,7 +120,12 @@ class LocalSystem:
                     say(f"starting {name}")
                     started.append(processes.start(name, command, env, self.home / "logs"))
                     processes.save(self.state_path, started)
-                self._wait_healthy(started, say, len(workers))
+                say("waiting until all are healthy")
+                wait_until_healthy(
+                    missing_of(self.url(), env[EXECUTION_URL], self.data_dir, started, len(workers)),
+                    self.home / "logs",
+                    say,
+                )
                 command = [sys.executable, "-m", "inferbench_tasks.provider.system.keeper", str(self.home)]
                 keeper = processes.start(KEEPER, command, env, self.home / "logs")
                 processes.save(self.state_path, [keeper, *processes.load(self.state_path)])
@@ -224,29 +223,6 @@ class LocalSystem:
             metadata_db.run_migration(env)
         else:
             metadata_db.migrate(self.home / "airflow.db", self.data_dir)
-
-    def _wait_healthy(self, started: list[Process], say: Say, workers: int) -> None:
-        say("waiting until all are healthy")
-        deadline = time.monotonic() + START_TIMEOUT_S
-        state: dict[str, str] = {}
-        ready = 0
-        # One client: each new one reads the certificates of the whole web.
-        with PerfDB.connect(settings.perfdb_uri(), self.data_dir) as db, httpx.Client() as client:
-            while time.monotonic() < deadline:
-                for process in started:
-                    if not process.alive():
-                        raise processes.died(process)
-                state = health(self.url(), client)
-                ready = sum(d.present(TTL_S) for d in Cluster(db).devices())
-                state[EXECUTION_API] = execution_health(self.environment()[EXECUTION_URL], client)
-                parts = ("metadatabase", "scheduler", "dag_processor", "triggerer", EXECUTION_API)
-                if all(state.get(part) == "healthy" for part in parts) and ready >= workers:
-                    return
-                time.sleep(0.5)
-        raise ServerError(
-            f"The system is not healthy after {START_TIMEOUT_S:.0f} s: {state}, {ready} of {workers} worker(s); "
-            f"logs: {self.home}/logs"
-        )
 
 
 def is_taken(port: int) -> bool:
