@@ -45,9 +45,9 @@ def batches(figure: str, way: Any) -> Judge:
 
 def costs(case: Case) -> Finding:
     """As ``batches`` of the cost of a sample, with the instance that both are priced at and what its price is worth."""
-    pair = [case.runs.at(load__batch_size=batch) for batch in (1, 32)]
-    found = case.runs.compare(*pair, "cost_usd_per_1k_samples", "lower")
-    priced = [_cheapest(view) for view in pair if view is not None]
+    first, second = (case.runs.at(load__batch_size=batch) for batch in (1, 32))
+    found = case.runs.compare(first, second, "cost_usd_per_1k_samples", "lower")
+    priced = [_cheapest(view) for view in (first, second) if view is not None]
     if found.kind == "unmeasured" or not all(priced):
         return found
     named = list(dict.fromkeys(words for words, _ in filter(None, priced)))
