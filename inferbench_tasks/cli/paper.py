@@ -45,7 +45,7 @@ def paper(
         None, metavar="[FIGURE]", help="Only these, for instance fig11; all by default.", show_default=False
     ),
     folder: Path = typer.Option(FOLDER, "--folder", help="Where the submissions lie."),
-    again: bool = typer.Option(False, "--again", help="Measure all of them again, what is done too."),
+    again: bool = typer.Option(False, "--again", help="Measure them again, what is done too."),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Run the paper's submissions one after the other, and set each figure of the paper beside ours on one page.
@@ -60,7 +60,7 @@ def paper(
     data_dir = settings.writable(settings.data_dir())
     done = Done(data_dir / "paper" / "done.json")
     if again:
-        done.forget()
+        done.forget(work.file for work in works)
     rows = _run_all(works, done)
     words, page = _page(
         data_dir, rows, {work.file.stem: work.unavailable for work in works if work.unavailable}

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -52,10 +52,10 @@ class Done:
         partial.write_text(json.dumps(self._rows), encoding="utf-8")
         partial.replace(self._path)
 
-    def forget(self) -> None:
-        """Everything is measured again."""
-        self._path.unlink(missing_ok=True)
-        self._rows = {}
+    def forget(self, files: Iterable[Path]) -> None:
+        """These are measured again; nothing is lost of the others."""
+        for file in files:
+            self._rows.pop(file.stem, None)
 
 
 class Child:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 
 #: ``undecided``: the runs show no difference beyond noise. ``unmeasured``: a run that it needs is missing or not valid,
@@ -52,7 +53,7 @@ class Runs:
         row = FIGURES.named(figure)
         a, b = row.value(first.summary), row.value(second.summary)
         if a is None or b is None:
-            return Finding("unmeasured", f"{row.word} was not measured here")
+            return Finding("unmeasured", _lacking(row, [(first, a), (second, b)]))
         text = (
             f"{row.word} {_shown(a * row.display_factor)} {row.display_unit or row.unit} ({first.label}), "
             f"{_shown(b * row.display_factor)} ({second.label})"
@@ -60,6 +61,19 @@ class Runs:
         if not self._judge.differ(first, second, row.name):
             return Finding("undecided", f"{text}: no difference beyond noise")
         return Finding("agrees" if (b > a) == (way == "higher") else "differs", text)
+
+
+def _lacking(row: Figure, of: Sequence[tuple[RunView, float | None]]) -> str:
+    """Which of the runs lacks the figure, and why where its certificate says so."""
+    block, _, name = row.path.rpartition(".")
+    texts = []
+    for view, value in of:
+        if value is None:
+            why = (view.figure(f"{block}.withheld") or {}).get(name)
+            texts.append(
+                f"{row.word} of {view.label} is withheld: {why}" if why else f"{view.label} has no {row.word}"
+            )
+    return "; ".join(texts)
 
 
 def both(*findings: Finding) -> Finding:

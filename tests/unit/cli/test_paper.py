@@ -109,8 +109,12 @@ def test_what_is_done_is_not_run_again_unless_anything_changed(tmp_path: Path) -
     assert Done(path).row(file, "v1") is None
     path.write_text("{")
     assert Done(path).row(file, "v1") is None
-    done.forget()
-    assert not path.exists()
+    other = tmp_path / "fig11.yaml"
+    other.write_text("name: c")
+    for one in (file, other):
+        done.keep(one, "v1", row)
+    done.forget([file])
+    assert done.row(file, "v1") is None and done.row(other, "v1") is not None
 
 
 def test_a_submission_whose_server_is_not_here_is_left_out_with_the_reason(

@@ -58,6 +58,17 @@ def test_a_run_that_does_not_count_decides_nothing(verdict: str) -> None:
     assert _tail(_rate(100, 5.0)).kind == "unmeasured"
 
 
+def test_a_figure_that_is_withheld_says_why() -> None:
+    """A valid run whose load was not steady has no p99: not measured, with the run and its certificate's reason."""
+    slow = _rate(400, 15.0)
+    slow.summary["e2e_latency_ms"] = {"p99": None, "withheld": {"p99": "not steady: it drifts"}}
+    found = _tail(_rate(100, 5.0), slow)
+    assert found.kind == "unmeasured"
+    assert found.text.startswith(f"p99 of {slow.label} is withheld: not steady: it drifts")
+    slow.summary["e2e_latency_ms"] = {"p99": None}
+    assert _tail(_rate(100, 5.0), slow).text.startswith(f"{slow.label} has no p99")
+
+
 def test_a_submission_that_was_not_run_is_said() -> None:
     """Neither a guess nor a silence."""
     assert judged(_claim("14(b)", "4G"), {}) == Finding("unmeasured", "its submission was not run")
