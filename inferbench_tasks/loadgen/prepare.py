@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.clients.base import client_factory
 from inferbench_tasks.clients.openai_form import StreamTarget
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
@@ -259,7 +259,7 @@ def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
     shards = (
         math.ceil((rate or 0) / _RATE_PER_SHARD_RPS) if not users else math.ceil(users / _USERS_PER_SHARD)
     )
-    return max(1, min(shards, (os.cpu_count() or 2) // 2))
+    return max(1, min(shards, usable_cores() // 2))
 
 
 def _connections(spec: LoadSpec, protocol: str, users: int, shards: int) -> tuple[int, int]:

@@ -108,8 +108,13 @@ def gpu_count() -> int:
 
 
 def spare_cores(devices: Iterable[Device]) -> list[int]:
-    """The cores of this machine that none of these devices has: for everything that is not measured."""
+    """The cores of this machine that none of these devices has: for everything that is not measured.
+
+    None where the devices have all that a CPU quota grants: what runs on any other core is taken from theirs.
+    """
     device_cores = {core for device in devices for core in device.cores}
+    if len(device_cores) >= usable_cores():
+        return []
     return sorted(os.sched_getaffinity(0) - device_cores)
 
 
@@ -180,7 +185,7 @@ def _gpu(device: DeviceSpec) -> Device:
         device_type=gpu_type(name),
         name=name,
         host=socket.gethostname(),
-        cores=tuple(sorted(os.sched_getaffinity(0))),
+        cores=tuple(granted()),
         gpu_index=index,
         memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         driver=_text(pynvml.nvmlSystemGetDriverVersion()),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from inferbench_tasks import cores
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.workers import devices
+from tests.load_servers import endpoint, load_plan
 
 
 @pytest.fixture
@@ -79,3 +82,33 @@ def test_devices_are_made_of_what_is_granted(machine: Path) -> None:
     assert devices.chosen(["cpu:0-1", "cpu:2-3"]) == ["cpu:0-1", "cpu:2-3"]
     with pytest.raises(InputError, match="5 cores together, and a CPU quota grants 4"):
         devices.chosen(["cpu:0-1", "cpu:2-4"])
+
+
+def test_a_gpu_has_the_cores_that_are_granted(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a quota of 2 on 8 cores two, and none is spare for the rest of the system: it would use up the same quota.
+    (On a FAKE driver.)
+    """
+    put(machine, "0::/\n", **{"cpu.max": "200000 100000"})
+    fake = SimpleNamespace(
+        NVMLError=RuntimeError,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 1,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetCudaComputeCapability=lambda handle: (9, 0),
+        nvmlDeviceGetName=lambda handle: "NVIDIA H100 80GB HBM3",
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=1 << 36),
+        nvmlSystemGetDriverVersion=lambda: "550.54",
+        nvmlDeviceGetUUID=lambda handle: "GPU-aaa",
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    device = devices.find("gpu:0")
+    assert device.cores == (0, 1) and device.device_type == "h100"
+    assert devices.spare_cores([device]) == []
+
+
+def test_senders_leave_half_of_what_is_granted(machine: Path, tmp_path: Path) -> None:
+    """A rate for five senders: on 8 cores four, within a quota of 4 two, within one of 1 one."""
+    arrivals = {"kind": "constant", "rate_rps": 40_000}
+    for quota, shards in (("max", 4), ("400000", 2), ("100000", 1)):
+        put(machine, "0::/\n", **{"cpu.max": f"{quota} 100000"})
+        assert load_plan(tmp_path, endpoint("http", 1), arrivals=arrivals).shards == shards
