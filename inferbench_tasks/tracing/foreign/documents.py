@@ -13,9 +13,10 @@ from inferbench_tasks.errors import InputError
 
 #: Values and mappings of a document: each takes up to 100 bytes of memory and more when it is read.
 MOST_VALUES = 30_000_000
-#: A whole number of 20 digits or more, which may not fit into 64 bits: the fast parser would make a rounded one of it.
-_DIGITS, _LONG = bytes.maketrans(b"123456789", b"0" * 9), b"0" * 20
-_LONG_INTEGER = re.compile(rb"(?:^|[\[,:\s])-?[0-9]{20,}(?=$|[\s,\]}])")
+#: A whole number of 20 digits or more, or of 19 below zero, may not fit into 64 bits (those end at -2^63 and 2^64): the
+#: fast parser would make a rounded one of it.
+_DIGITS, _LONG = bytes.maketrans(b"123456789", b"0" * 9), (b"0" * 20, b"-" + b"0" * 19)
+_LONG_INTEGER = re.compile(rb"(?:^|[\[,:\s])(?:-[0-9]|[0-9]{2})[0-9]{18,}(?=$|[\s,\]}])")
 
 
 def documents(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,7 +44,8 @@ def parsed(content: bytes, line: int | None = None) -> Any:
         raise InputError(f"about {values:,} values, allowed are {MOST_VALUES:,}; take a part of it")
     try:
         # A file of 256 MiB is not searched by the expression unless it has so many digits in a row at all.
-        if _LONG not in content.translate(_DIGITS) or not _LONG_INTEGER.search(content):
+        digits = content.translate(_DIGITS)
+        if not any(row in digits for row in _LONG) or not _LONG_INTEGER.search(content):
             return orjson.loads(content)
         orjson.loads(content)  # which is the stricter one
         return json.loads(content)
