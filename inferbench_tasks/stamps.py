@@ -13,6 +13,8 @@ from pathlib import Path
 #: Device, inode, size, and both times: equal of a file that nobody touched.
 Stamp = tuple[int, int, int, int, int]
 NO_FILE: Stamp = (0, 0, 0, 0, 0)
+#: As many links as Linux follows on one way.
+_MOST_LINKS = 40
 
 
 def stamp(path: Path) -> Stamp:
@@ -30,11 +32,38 @@ def stamp_or_none(path: Path) -> Stamp:
 
 
 def changed_ns(path: Path) -> int:
-    """When it was last changed, ns of Unix time: the later of both times, of a link and of what it leads to."""
+    """When it was last changed, ns of Unix time: the later of both times, of a link, of each link that it leads over
+    and of what it leads to.
+    """
     states = [path.lstat()]
-    if path.is_symlink() and path.exists():
-        states.append(path.stat())
+    if path.is_symlink():
+        states += (link.lstat() for link in links_on_the_way(path))
+        if path.exists():
+            states.append(path.stat())
     return max(max(state.st_mtime_ns, state.st_ctime_ns) for state in states)
+
+
+def links_on_the_way(path: Path) -> Iterator[Path]:
+    """Every link that is followed from the root to what a path leads to, those among its folders too, in their order.
+
+    Each may be made to lead to another, older file. The way ends where there is nothing, and where it goes round.
+    """
+    at = Path(os.sep)
+    left = list(reversed(path.absolute().parts))
+    count = 0
+    while left:
+        name = left.pop()
+        # What was walked so far has no links in it any more, so that its parent is the folder above.
+        step = at.parent if name == os.pardir else at / name
+        if not step.is_symlink():
+            at = step
+            continue
+        if (count := count + 1) > _MOST_LINKS:
+            return
+        yield step
+        left += reversed(
+            step.readlink().parts
+        )  # from the root (``/`` is its first part), or from where the link lies
 
 
 def with_all_below(path: Path) -> Iterator[Path]:

@@ -14,7 +14,7 @@ from inferbench_tasks.analysis.report.page import as_yaml
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.invocation import Invocation
-from inferbench_tasks.stamps import changed_ns, with_all_below
+from inferbench_tasks.stamps import changed_ns, links_on_the_way, with_all_below
 from inferbench_tasks.submission.files import missing_files
 from inferbench_tasks.training.diagnosis import verification, verified
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
@@ -83,5 +83,8 @@ def verify(
 
 
 def _changed_since(path: Path, moment_s: float) -> Path | None:
-    """A file or folder at or below ``path`` that was changed after that moment (Unix time); None without one."""
-    return next((of for of in with_all_below(path) if changed_ns(of) > moment_s * 1e9), None)
+    """A file or folder at or below ``path``, or a link on the way to it, that was changed after that moment (Unix
+    time); None without one.
+    """
+    places = (*links_on_the_way(path), *with_all_below(path))
+    return next((of for of in places if changed_ns(of) > moment_s * 1e9), None)

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks import catalogue
-from inferbench_tasks.stamps import NO_FILE, changed_ns, stamp, stamp_or_none, with_all_below
+from inferbench_tasks.stamps import (
+    NO_FILE,
+    changed_ns,
+    links_on_the_way,
+    stamp,
+    stamp_or_none,
+    with_all_below,
+)
 
 
 def rewritten(path: Path, text: str) -> None:
@@ -39,6 +46,35 @@ def test_a_link_is_as_young_as_what_it_leads_to(tmp_path: Path) -> None:
     assert stamp(tmp_path / "link") == stamp(tmp_path / "x")
     (tmp_path / "nowhere").symlink_to(tmp_path / "none")
     assert changed_ns(tmp_path / "nowhere") > 0 and stamp_or_none(tmp_path / "nowhere") == NO_FILE
+
+
+@pytest.mark.parametrize("moved", ["middle", "folder"])
+def test_a_link_in_the_middle_that_leads_elsewhere_is_a_change(tmp_path: Path, moved: str) -> None:
+    """link -> middle -> folder/x, folder -> v1: once the one or the other leads to another, older file, the link is as
+    young as that one; its own time and the file's tell nothing.
+    """
+    for name in ("v2", "v1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(name)
+    (tmp_path / "folder").symlink_to("v1")
+    (tmp_path / "middle").symlink_to("folder/../folder/x")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "middle")
+    names = ["link", "middle", "folder", "folder"]
+    assert [each.name for each in links_on_the_way(link) if each.is_relative_to(tmp_path)] == names
+    before = changed_ns(link)
+    time.sleep(0.02)
+    (tmp_path / moved).unlink()
+    (tmp_path / moved).symlink_to({"middle": "v2/x", "folder": "v2"}[moved])
+    assert link.read_text() == "v2"
+    assert changed_ns(link) == (tmp_path / moved).lstat().st_ctime_ns > before
+
+
+def test_a_way_that_goes_round_ends(tmp_path: Path) -> None:
+    """Two links that lead to each other have their own times."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert changed_ns(tmp_path / "a") == (tmp_path / "b").lstat().st_ctime_ns
 
 
 def test_all_below_is_found_through_links_and_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,6 +95,28 @@ def test_data_whose_time_was_put_back_was_changed(tmp_path: Path, monkeypatch: p
     image.write_bytes(b"another")
     os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(InputError, match="images/dogs/1.png was changed since x-1.a"):
+        files_folder(result, tmp_path)
+
+
+def test_a_folder_that_is_another_one_now_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``images`` leads over ``current`` to the first of two folders, then to the other, whose files are older than the
+    run: the link in the middle is the one that was changed.
+    """
+    for version in ("v2", "v1"):
+        files(tmp_path / version)
+    monkeypatch.chdir(files(tmp_path / "there"))
+    shutil.rmtree("images")
+    current = tmp_path / "current"
+    current.symlink_to("v1")
+    Path("images").symlink_to(current / "images")
+    result = run_of(JOB).model_copy(update={"created_at": after_all()})
+    assert files_folder(result, tmp_path) == Path.cwd()
+    time.sleep(0.05)
+    current.unlink()
+    current.symlink_to("v2")
+    with pytest.raises(InputError, match="was changed since x-1.a"):
         files_folder(result, tmp_path)
 
 
