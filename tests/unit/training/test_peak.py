@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.catalogue import find_hardware
+from inferbench_tasks.catalogue import find_hardware, hardware_rows
 from inferbench_tasks.training.peak import device_flops, least_forward_s, peak_flops
 
 
@@ -18,15 +18,46 @@ def test_a_peak_is_that_of_the_precision() -> None:
 
 
 def test_a_peak_that_a_device_may_have_and_nobody_knows_is_none() -> None:
-    """An H100 has fp32 of 67 TFLOP/s and does TF32, which the table lacks: no bound for what may be in it. A V100 has
-    neither TF32 nor bf16, so that its fp32 is the bound, and nothing is said of bf16; int8 is never that of fp16.
+    """An H100 has fp32 of 67 TFLOP/s and does TF32: of a table that lacks its peak there is no bound for what may be in
+    it. A V100 has neither TF32 nor bf16, so that its fp32 is the bound, and nothing is said of bf16; int8 is never that
+    of fp16.
     """
     hopper, volta = find_hardware("NVIDIA H100 80GB HBM3"), find_hardware("Tesla V100-SXM2-32GB")
-    assert hopper is not None and volta is not None and hopper.tf32_tflops is None
-    assert peak_flops(hopper, "fp32") == 67e12 and peak_flops(hopper, "fp32", tf32_for_fp32=True) is None
+    assert hopper is not None and volta is not None
+    assert peak_flops(hopper, "fp32") == 67e12
+    assert peak_flops(hopper.model_copy(update={"tf32_tflops": None}), "fp32", tf32_for_fp32=True) is None
     assert peak_flops(volta, "fp32", tf32_for_fp32=True) == 15.7e12
     assert peak_flops(volta, "bf16") is None and peak_flops(volta, "fp16") == 125e12
     assert peak_flops(hopper, "int8") == 1979e12 and peak_flops(volta, None) == 125e12
+
+
+@pytest.mark.parametrize(
+    ("device", "tflops"),
+    [
+        ("NVIDIA H100 80GB HBM3", 494.5),
+        ("NVIDIA H100 PCIe", 378),
+        ("NVIDIA H100 NVL", 417.5),
+        ("NVIDIA H200", 494.5),
+        ("NVIDIA H200 NVL", 417.5),
+        ("NVIDIA L4", 60),
+        ("NVIDIA A10G", 35),
+    ],
+)
+def test_tf32_is_half_of_what_the_datasheet_has_with_sparsity(device: str, tflops: float) -> None:
+    """989, 756, 835, 989, 835 and 120 with it; the A10G's sheet has both. It bounds fp32 where TF32 may stand for it."""
+    assert device_flops(device, "tf32") == tflops * 1e12
+    assert device_flops(device, "fp32", tf32_for_fp32=True) == tflops * 1e12
+
+
+def test_every_gpu_of_the_table_that_computes_tf32_has_its_peak() -> None:
+    """And half of that of fp16, which the same units compute, to a hundredth."""
+    for row in hardware_rows():
+        if row.kind != "gpu" or not row.computes("tf32"):
+            continue
+        peak = row.peak("tf32")
+        assert peak is not None, row.name
+        if row.fp16_tflops is not None:
+            assert peak == pytest.approx(row.fp16_tflops / 2, rel=0.01), row.name
 
 
 def test_the_least_time_is_the_work_at_the_peak() -> None:
