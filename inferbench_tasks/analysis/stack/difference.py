@@ -6,6 +6,9 @@ of its own: exp(d +- q s), where d is the difference of the means of ln t, s its
 variances, and q Student's quantile with Welch's degrees of freedom. It is each row's own: of twenty rows one excludes 1
 by chance. None where a side has fewer than two rounds or a time of 0, and where the rounds do not differ at all.
 
+A difference is of arithmetic means and a ratio of geometric ones, in which a single slow round weighs less: of rounds
+that differ more than the sides they may point to different sides, and then neither is told (``one_way``).
+
 The same times added in another order differ in the last digits: what differs by less than a billionth does not differ.
 """
 
@@ -46,6 +49,11 @@ class Row:
     ratio: float | None
     ci95: tuple[float, float] | None
 
+    @property
+    def one_way(self) -> bool:
+        """Whether difference and ratio call the same side the slower one, or neither."""
+        return _one_way(self.difference_ms, self.ratio)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -61,6 +69,11 @@ class Difference:
     def difference_ms(self) -> float:
         """What a run on the right takes more."""
         return _apart_ms(self.left.framework_ms, self.right.framework_ms, 0.0)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether difference and ratio call the same side the slower one, or neither."""
+        return _one_way(self.difference_ms, self.ratio)
 
     def as_rows(self) -> list[dict[str, Any]]:
         """As a table; ``share_ratio``: of the whole difference, which may be made of parts of both signs."""
@@ -130,6 +143,10 @@ def _apart_ms(left_ms: float, right_ms: float, rounding_ms: float) -> float:
     """What the right takes more; 0 where the two are the same but for rounding."""
     alike = math.isclose(left_ms, right_ms, rel_tol=_ALIKE, abs_tol=rounding_ms)
     return 0.0 if alike else right_ms - left_ms
+
+
+def _one_way(difference_ms: float, ratio: float | None) -> bool:
+    return ratio is not None and (difference_ms > 0, difference_ms < 0) == (ratio > 1, ratio < 1)
 
 
 def _sides(left_ms: float, right_ms: float, rounding_ms: float) -> tuple[float, float, float]:

@@ -12,7 +12,8 @@ def sentences(found: Difference) -> list[str]:
     left, right = found.left, found.right
     times = f"{left.framework_ms:.4g} ms by {left.label}, {right.framework_ms:.4g} ms by {right.label}"
     interval = "" if found.ci95 is None else f", 95% {found.ci95[0]:.3g} to {found.ci95[1]:.3g}"
-    first = f"A run takes {times}: {found.ratio:.3g} times as long{interval}."
+    how = ":" if found.one_way else " in the mean of its rounds; by their geometric mean"
+    first = f"A run takes {times}{how} {found.ratio:.3g} times as long{interval}."
     if found.ci95 is None:
         rounds = min(len(side.framework_ms_by_round) for side in (left, right))
         first += " One round has no interval." if rounds < 2 else " Its rounds are all alike: no interval."
@@ -24,6 +25,8 @@ def sentences(found: Difference) -> list[str]:
 def _makers(found: Difference) -> list[str]:
     """The row that makes the largest part of the difference, and what is against it where that is more than all."""
     size = found.difference_ms
+    if not found.one_way:
+        return ["No difference is shown: by one of the two means the one is slower, by the other it is not."]
     if not size:
         return ["No difference is shown: both take the same time."]
     rows = sorted(found.rows, key=lambda row: row.difference_ms * math.copysign(1, size))
@@ -53,7 +56,7 @@ def _named(row: Row, found: Difference) -> str:
         names = left if left == right else f"{left} and {right}"
         other = ", of another shape" if row.what == "other shape" else ""
         return f"{names} ({row.kind}{other})" + (
-            "" if row.ratio is None else f", {row.ratio:.3g} times as long"
+            f", {row.ratio:.3g} times as long" if row.ratio is not None and row.one_way else ""
         )
     one, several = (left, right) if row.what == "fused left" else (right, left)
     side = found.left if row.what == "fused left" else found.right

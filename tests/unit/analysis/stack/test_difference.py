@@ -119,6 +119,40 @@ def test_the_same_times_in_another_order_are_no_difference() -> None:
     ]
 
 
+def test_means_that_point_to_different_sides_show_no_difference() -> None:
+    """Rounds of 1 and 9 ms against one of 4: 5 by 4 ms, 1 ms less, and 3 by 4 in the geometric mean, 1.33 times as
+    long. Both are told by their names, and nothing is called what makes the difference.
+    """
+    found = difference(
+        summed("a", [1.0, 9.0], framework_ms=[1.0, 9.0]), summed("b", [4.0], framework_ms=[4.0])
+    )
+    assert found.difference_ms == pytest.approx(-1) and found.ratio == pytest.approx(4 / 3)
+    assert not found.one_way and not found.rows[0].one_way
+    assert sentences(found) == [
+        "A run takes 5 ms by a, 4 ms by b in the mean of its rounds; by their geometric mean 1.33 times as long. One "
+        "round has no interval.",
+        "No difference is shown: by one of the two means the one is slower, by the other it is not.",
+    ]
+
+
+def test_the_same_mean_of_other_rounds_is_not_the_same_time() -> None:
+    """Rounds of 1 and 9 ms, and of 5: 0 ms apart, and 5 / 3 of each other."""
+    found = difference(summed("a", framework_ms=[1.0, 9.0]), summed("b", framework_ms=[5.0]))
+    assert found.difference_ms == 0 and found.ratio == pytest.approx(5 / 3)
+    first, second = sentences(found)
+    assert "by their geometric mean 1.67 times as long" in first and "both take the same time" not in second
+
+
+def test_a_layer_whose_means_point_to_different_sides_is_told_without_its_ratio() -> None:
+    """The layer of the rounds above is 1 ms less, which makes all of a run's 1 ms, of 101 by 100."""
+    left = summed("a", [1.0, 9.0], [99.0, 91.0], framework_ms=[101.0, 101.0])
+    right = summed("b", [4.0, 4.0], [95.0, 95.0], framework_ms=[100.0, 100.0])
+    found = difference(left, right)
+    assert found.one_way and not found.rows[0].one_way
+    assert found.rows[0].ratio == pytest.approx(4 / 3)
+    assert sentences(found)[1] == "Most of it: c0 (convolution), -1 ms (100% of the difference)."
+
+
 def test_a_difference_of_a_millionth_is_one() -> None:
     """1.000001 ms against 1 ms is 1e-6 ms."""
     found = difference(
