@@ -2,59 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.runs import RunView
 
 Table = dict[str, Any]
+#: Class of samples -> how many of them were given each answer.
+Rows = Mapping[str, Sequence[int]]
 #: So many runs have one, and more classes than that are no table any more.
 _RUNS, _MOST_CLASSES = 4, 25
+_NONE = "no class"
 
 
 def tables(views: Sequence[RunView]) -> list[Table]:
-    """One for each of the first of these runs, which are evaluated ones; none of a run without classes."""
+    """One for each of the first of these runs, which are evaluated ones; none of a run without classes, and of many
+    classes none where no sample was taken for another.
+    """
     found = []
     several = len(views) > 1
     for view in views[:_RUNS]:
         confusion = view.evaluation.get("confusion")
         if not confusion or len(confusion["classes"]) < 2:
             continue
-        names, counts = [str(name) for name in confusion["classes"]], confusion["counts"]
-        table = _matrix(names, counts) if len(names) <= _MOST_CLASSES else _confused(names, counts)
-        found.append({**table, "title": f"{table['title']}, {view.label}" if several else table["title"]})
+        classes, counts = confusion["classes"], confusion["counts"]
+        # A number below zero is no class (``quality.confusion``): of answers it is that they name none.
+        named = [at for at, number in enumerate(classes) if number >= 0]
+        columns = [(str(classes[at]), [row[at] for row in counts]) for at in named]
+        if len(named) < len(classes):
+            columns.append((_NONE, [sum(row) - sum(row[at] for at in named) for row in counts]))
+        rows = {str(classes[at]): [column[at] for _, column in columns] for at in named}
+        answers = [name for name, _ in columns]
+        table = _matrix(rows, answers) if len(rows) <= _MOST_CLASSES else _confused(rows, answers)
+        if table is not None:
+            found.append({**table, "title": f"{table['title']}, {view.label}" if several else table["title"]})
     return found
 
 
-def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Table:
+def _matrix(rows: Rows, answers: Sequence[str]) -> Table:
     """A row for each class, a column for each answer; ``shares``: of each cell, of its row, by which it is shaded."""
     return {
         "title": "Classes and answers",
-        "head": ["class of the sample", *(f"as {name}" for name in names)],
-        "rows": [[name, *(f"{count:,}" for count in row)] for name, row in zip(names, counts, strict=True)],
-        "numbers": list(range(1, len(names) + 1)),
-        "shares": [[round(count / max(1, sum(row)), 3) for count in row] for row in counts],
+        "head": ["class of the sample", *(f"as {name}" for name in answers)],
+        "rows": [[name, *(f"{count:,}" for count in row)] for name, row in rows.items()],
+        "numbers": list(range(1, len(answers) + 1)),
+        "shares": [[round(count / max(1, sum(row)), 3) for count in row] for row in rows.values()],
         "note": "Samples of the class of a row that were answered as the class of a column; the darker, the larger the "
         "share of the row.",
     }
 
 
-def _confused(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Table:
-    """Of more classes than a table has room for: those that were taken for another most often."""
+def _confused(rows: Rows, answers: Sequence[str]) -> Table | None:
+    """Of more classes than a table has room for: those that were taken for another most often; None without any."""
     pairs = [
-        (count, names[at], names[answered], count / sum(row))
-        for at, row in enumerate(counts)
-        for answered, count in enumerate(row)
-        if count and at != answered
+        (count, name, answer, count / sum(row))
+        for name, row in rows.items()
+        for answer, count in zip(answers, row, strict=True)
+        if count and answer != name
     ]
+    if not pairs:
+        return None
     pairs.sort(key=lambda pair: -pair[0])
+    which = f"The {_MOST_CLASSES} most frequent of" if len(pairs) > _MOST_CLASSES else "All"
     return {
-        "title": f"Classes that were taken for others, of {len(names)}",
+        "title": f"Classes that were taken for others, of {len(rows)}",
         "head": ["class of the sample", "answered as", "samples", "of the class"],
         "rows": [
-            [name, answered, f"{count:,}", f"{share:.1%}"]
-            for count, name, answered, share in pairs[:_MOST_CLASSES]
+            [name, answer, f"{count:,}", f"{share:.1%}"]
+            for count, name, answer, share in pairs[:_MOST_CLASSES]
         ],
         "numbers": [2, 3],
-        "note": f"The {_MOST_CLASSES} most frequent of {len(pairs):,} pairs; all counts are in the result as JSON.",
+        "note": f"{which} {len(pairs):,} pairs; all counts are in the result as JSON.",
     }

@@ -44,7 +44,7 @@ def test_a_peak_that_a_device_may_have_and_nobody_knows_is_none() -> None:
     ],
 )
 def test_tf32_is_half_of_what_the_datasheet_has_with_sparsity(device: str, tflops: float) -> None:
-    """989, 756, 835, 989, 835 and 120 with it; the A10G's sheet has both. It bounds fp32 where TF32 may stand for it."""
+    """989, 756, 835, 989, 835 and 120 with it; the A10G's has both. It bounds fp32 where TF32 may stand for it."""
     assert device_flops(device, "tf32") == tflops * 1e12
     assert device_flops(device, "fp32", tf32_for_fp32=True) == tflops * 1e12
 

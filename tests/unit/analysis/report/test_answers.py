@@ -146,3 +146,43 @@ def test_of_many_classes_the_confused_ones_are_listed() -> None:
     (table,) = matrices.tables([one])
     assert table["title"] == "Classes that were taken for others, of 30"
     assert table["rows"] == [["3", "5", "4", "40.0%"], ["7", "8", "1", "10.0%"]]
+    assert table["note"].startswith("All 2 pairs")
+
+
+def confused(classes: list[int], counts: list[list[int]]) -> list[dict[str, Any]]:
+    """The tables of a run with this confusion."""
+    one = run("a", set())
+    assert one.result is not None
+    one.result.extensions["evaluation"]["confusion"] = {"classes": classes, "counts": counts}
+    return matrices.tables([one])
+
+
+def test_an_answer_that_names_no_class_is_no_class() -> None:
+    """The number -1 among the answers is the last column, "as no class", and no row; a class of which nothing else was
+    answered has it too, and among many classes it is what a sample was answered as.
+    """
+    (table,) = confused([-1, 0, 1], [[0, 0, 0], [3, 17, 0], [0, 2, 18]])
+    assert table["head"] == ["class of the sample", "as 0", "as 1", "as no class"]
+    assert table["rows"] == [["0", "17", "0", "3"], ["1", "2", "18", "0"]]
+    assert table["shares"] == [[0.85, 0.0, 0.15], [0.1, 0.9, 0.0]] and table["numbers"] == [1, 2, 3]
+    (table,) = confused([-1, 0], [[0, 0], [3, 17]])
+    assert table["rows"] == [["0", "17", "3"]]
+    counts = [[9 * (row == column) for column in range(31)] for row in range(31)]
+    counts[0][0], counts[5][0] = 0, 1
+    (table,) = confused(list(range(-1, 30)), counts)
+    assert table["title"] == "Classes that were taken for others, of 30"
+    assert table["rows"] == [["4", "no class", "1", "10.0%"]]
+
+
+def test_of_many_classes_that_were_all_right_there_is_no_table() -> None:
+    """None of 0 pairs."""
+    assert (
+        confused(list(range(30)), [[10 * (row == column) for column in range(30)] for row in range(30)]) == []
+    )
+
+
+def test_of_many_pairs_the_most_frequent_are_listed() -> None:
+    """Thirty classes each of which was once taken for the next: 25 of 30 pairs."""
+    shifted = [[(column - row) % 30 in (0, 1) and 1 for column in range(30)] for row in range(30)]
+    (table,) = confused(list(range(30)), shifted)
+    assert len(table["rows"]) == 25 and table["note"].startswith("The 25 most frequent of 30 pairs")
