@@ -39,12 +39,13 @@ _PATHS = (
 
 @dataclass(frozen=True, order=True)
 class Thing:
-    """What is compared. ``digest``: of the source model; ``asked``: what each request carries and what is done with it,
-    one text for equal requests.
+    """What is compared. ``no_model``: what it is where it is of no model, else empty (``perfdb.no_model``); ``digest``:
+    of the source model; ``asked``: what each request carries and what is done with it, one text for equal requests.
     """
 
     model: str
     task: str
+    no_model: str
     digest: str
     precision: str
     protocol: str
@@ -54,8 +55,8 @@ class Thing:
     def words(self) -> str:
         """What people read, another text for each thing."""
         parts = [f"{self.model}, {self.precision} ({self.digest[:8]})", self.protocol, self.asked]
-        if "(no model" in self.task:
-            parts.append(self.task)
+        if self.no_model:
+            parts.append(self._task_in_words)
         return ", ".join(parts)
 
     @property
@@ -63,12 +64,16 @@ class Thing:
         """What each row about it begins with."""
         return {
             "model": self.model,
-            "task": self.task or None,
+            "task": self._task_in_words or None,
             "precision": self.precision,
             "model_digest": self.digest,
             "protocol": self.protocol,
             "asked": self.asked,
         }
+
+    @property
+    def _task_in_words(self) -> str:
+        return no_model.task_in_words(self.task, self.no_model)
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,8 @@ def thing_of(document: Document) -> Thing | None:
         return None
     return Thing(
         str(model.get("name")),
-        no_model.task_in_words(model.get("task"), no_model.of_document(document)),
+        str(model.get("task") or ""),
+        no_model.of_document(document),
         str(digest),
         str(model["precision"]),
         str(value_at(document, _PROTOCOL) or "protocol not known"),

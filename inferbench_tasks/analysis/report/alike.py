@@ -10,7 +10,7 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, offered
+from inferbench_tasks.perfdb.offered import NO_LOAD, offered
 
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
@@ -49,7 +49,7 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     """Whether the two runs have unlike things under that figure's name, though each run counts."""
     if figure.evaluated:  # of samples, whatever the load: answers that depend on it make a run invalid
         return judged_on.of_result(first) != judged_on.of_result(other)
-    if WITHOUT_LOAD in (_load(first), _load(other)):  # nobody watched what disturbed it
+    if NO_LOAD in (_arrivals(first), _arrivals(other)):  # nobody watched what disturbed it
         return True
     if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
         return True
@@ -62,7 +62,12 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     return figure.energy_based and _method(first) != _method(other)
 
 
+def _arrivals(run: ResultDocument) -> Any:
+    return run.load.arrivals.get("kind")
+
+
 def _load(run: ResultDocument) -> str:
+    """In words that are equal for equal loads alone, by which results are grouped everywhere."""
     return offered(run.model_dump(include={"load"})["load"])
 
 

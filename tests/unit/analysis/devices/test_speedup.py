@@ -298,3 +298,17 @@ def test_a_reference_of_its_own_has_the_latency_that_is_asked_for() -> None:
     # Nor was the CPU measured one sample at a time: that run has no latency.
     assert found["AMD EPYC 7R32"]["asked_alone"] is False
     assert "never asked one sample at a time" in found["AMD EPYC 7R32"]["reason"]
+
+
+def test_what_is_no_model_is_known_by_what_served_it() -> None:
+    """A stand-in's words say so; a model whose own task reads like that is a model."""
+    own = thing_of(run("a", CPU, 1.0, 1.0, model={"task": "chat (no model of mine)"}))
+    stand_in = {**run("b", CPU, 1.0, 1.0), "backend": {"kind": "llm_stand_in"}}
+    other = thing_of(stand_in)
+    assert own is not None and other is not None
+    assert own.no_model == "" and "chat" not in own.words
+    assert own.columns["task"] == "chat (no model of mine)"
+    assert other.no_model == "no model: a stand-in" and other.words.endswith(
+        ", images (no model: a stand-in)"
+    )
+    assert other.columns["task"] == "images (no model: a stand-in)"
