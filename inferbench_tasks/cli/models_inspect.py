@@ -24,6 +24,7 @@ from inferbench_tasks.problem import dotted
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import inspection
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.fixed_batch import needs_free
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.schema import JobSpec, Submission
 
@@ -168,7 +169,6 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     tensors = FORMATS.load(model.format).tensors
-    at_its_own: list[str] = []
     without: list[str] = []
     unconverted: list[str] = []
     for kind in BACKENDS:
@@ -183,7 +183,6 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
         if model.batch_size is not None and not backend.fixed_batches:
             without.append(kind)
             continue
-        at_its_own.append(kind)
         for form in formats:
             if form != model.format and (reason := FORMATS.load(form)().refusal(model)):
                 unconverted.append(f"{kind}: {reason}")
@@ -201,11 +200,7 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
                     "here": reason or "yes",
                 }
             )
-    others = f", or take {' or '.join(at_its_own)}, at its batch of {model.batch_size}" if at_its_own else ""
-    refused += [
-        f"{kind}: it serves models with a free batch; export the model with a free first axis{others}"
-        for kind in without
-    ]
+    refused += [f"{kind}: it {needs_free(model)}" for kind in without]
     if taken := [row["backend"] for row in rows if row["format"] == model.format]:
         unconverted = [f"{words}; {' or '.join(taken)} takes it as it is" for words in unconverted]
     return rows, refused + unconverted

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.route import possible_precisions
 from inferbench_tasks.modelrepo.build import made_before
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, ZooModel
@@ -23,14 +26,33 @@ def check_batch(job: JobSpec, backend: type[Backend], model: ModelArtifact) -> N
         return
     what = f"{model.name} takes exactly {size} sample(s) in each call ({'; '.join(model.adapted)})"
     if not backend.fixed_batches:
-        raise InputError(
-            f"{what}, and {backend.kind} serves models with a free batch; use onnxruntime or openvino",
-            field="serve.backend",
-        )
+        raise InputError(f"{what}, and {backend.kind} {needs_free(model)}", field="serve.backend")
     if job.serve.batching is not None:
         raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
     if job.traffic.samples_per_request != size:
         raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
+
+
+def needs_free(model: ModelArtifact) -> str:
+    """What a backend without ``fixed_batches`` does, and what helps a model that has its own batch."""
+    kinds = takers(model.format)
+    others = f", or take {' or '.join(kinds)}, at its batch of {model.batch_size}" if kinds else ""
+    return f"serves models with a free batch; export the model with a free first axis{others}"
+
+
+@lru_cache
+def takers(model_format: str) -> tuple[str, ...]:
+    """The backends that serve models of that format at the models' own batch."""
+    kinds = []
+    for kind in BACKENDS:
+        try:
+            backend = BACKENDS.load(kind)
+        except InferBenchError:  # of a package that can't be imported, which its own use says
+            continue
+        fits = backend.fixed_batches and backend.streams != FORMATS.load(model_format).tensors
+        if fits and any(possible_precisions(model_format, form) for form in backend.formats):
+            kinds.append(kind)
+    return tuple(kinds)
 
 
 def remarks(jobs: Iterable[Job[Any]], base_dir: Path, data_dir: Path) -> list[str]:

@@ -12,6 +12,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks import settings
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
@@ -19,7 +20,7 @@ from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.fixed_batch import remarks
+from inferbench_tasks.stages.fixed_batch import remarks, takers
 from inferbench_tasks.submission.model import FileModel
 from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import expand
@@ -108,3 +109,16 @@ def test_it_is_refused_before_a_device_is_asked_for(folder: Path, tmp_path: Path
     context = Context(data_dir=tmp_path / "data", base_dir=folder)
     with pytest.raises(InputError, match=r"takes exactly 4 .*leave batching out"):
         generate.without_child(inp, context) or generate.run(inp, context)
+
+
+def test_who_takes_such_a_model_is_asked_of_the_backends(folder: Path, tmp_path: Path) -> None:
+    """A job for one that does not is told each of those that do: all that say so of themselves, and reach a format of
+    theirs from ONNX.
+    """
+    inspected(folder, tmp_path / "data")
+    (said,) = remarks(expand(asked(folder, serve={"backend": "triton"})), folder, tmp_path / "data")
+    named = said.partition(", or take ")[2].removesuffix(", at its batch of 4").split(" or ")
+    assert said.startswith("One job would be refused: serve.backend: four takes exactly 4 sample(s)")
+    assert tuple(named) == takers("onnx") and {"onnxruntime", "openvino"} <= set(named)
+    assert all(BACKENDS.load(kind).fixed_batches for kind in named)
+    assert "onnxruntime" not in takers("torchscript") and takers("gguf") == ()
