@@ -89,32 +89,6 @@ def test_our_own_user_is_no_administrator(home: Path) -> None:
                 client.admin.command(command)
 
 
-def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> None:
-    """With what the deployment gives: a writer stores results, a reader sees them and changes nothing."""
-    embedded.ensure(home)
-    port = int(embedded.status(home)["port"])
-    text = (Path(__file__).parents[2] / "docker" / "compose" / "perfdb-health.js").read_text()
-    assert (
-        '{reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"], gateway: ["userAdmin"]}'
-        in text
-    )
-    assert 'role, db: "inferbench"' in text
-    assert 'const monitor = {role: "clusterMonitor", db: "admin"}' in text
-    assert 'concat(user === "gateway" ? [] : [monitor])' in text
-    with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
-        for user, rights in (("reader", "read"), ("writer", "readWrite")):
-            roles = [{"role": rights, "db": "inferbench"}, {"role": "clusterMonitor", "db": "admin"}]
-            client.admin.command("createUser", user, pwd=user, roles=roles)
-    place = f"127.0.0.1:{port}/inferbench?authSource=admin&replicaSet=inferbench&w=majority"
-    with PerfDB.connect(f"mongodb://writer:writer@{place}", home / "other") as db:
-        db.save_result(result())
-        assert db.server()["server"] == "external" and db.sizes()["results"] == 1
-    with PerfDB.connect(f"mongodb://reader:reader@{place}", home / "other") as db:
-        assert [document.run_id for document in db.find_results()] == ["run-1"]
-        with pytest.raises(PerfDBError, match="not authorized"):
-            db.save_result(result().model_copy(update={"run_id": "run-2"}))
-
-
 #: The little of mongosh that perfdb-health.js uses; what it does to users is printed, a JSON line each.
 SHELL = """
 {
@@ -143,7 +117,47 @@ def asked_of_users(known: dict[str, Any]) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node (Debian: apt-get install nodejs)")
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None, reason="there is no node (Debian: apt-get install nodejs)"
+)
+
+
+@needs_node
+def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> None:
+    """With what the deployment gives: a writer stores results, a reader sees them and changes nothing, an admin alone
+    looks after the collections; nobody of them makes users or reads another database.
+    """
+    embedded.ensure(home)
+    port = int(embedded.status(home)["port"])
+    made = {user: roles for what, user, roles in asked_of_users({}) if what == "create"}
+    with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
+        for user, roles in made.items():
+            client.admin.command("createUser", user, pwd=user, roles=roles)
+    place = f"127.0.0.1:{port}/inferbench?authSource=admin&replicaSet=inferbench&w=majority"
+    with PerfDB.connect(f"mongodb://writer:writer@{place}", home / "other") as db:
+        db.save_result(result())
+        assert db.server()["server"] == "external" and db.sizes()["results"] == 1
+    with PerfDB.connect(f"mongodb://reader:reader@{place}", home / "other") as db:
+        assert [document.run_id for document in db.find_results()] == ["run-1"]
+        with pytest.raises(PerfDBError, match="not authorized"):
+            db.save_result(result().model_copy(update={"run_id": "run-2"}))
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("inferbench", {"profile": 0}),
+        ("inferbench", {"createUser": "x", "pwd": "x", "roles": ["read"]}),
+        ("other", {"find": "things"}),
+        ("admin", {"shutdown": 1}),
+    ]
+    for user in ("reader", "writer", "admin"):
+        with _client(f"mongodb://{user}:{user}@{place}") as client:
+            assert client.admin.command("serverStatus")["ok"] == 1
+            if user == "admin":
+                client.inferbench.command("profile", 0)
+            for database, command in refused[1:] if user == "admin" else refused:
+                with pytest.raises(OperationFailure, match="not authorized"):
+                    client[database].command(command)
+
+
+@needs_node
 def test_the_gateways_login_makes_users_and_sees_nothing_of_the_server(home: Path) -> None:
     """What the deployment asks of MongoDB, asked of a real one: a new gateway has not the right to look at the server,
     one from before loses it and keeps its own; a second look changes nothing.
