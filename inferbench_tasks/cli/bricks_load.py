@@ -213,7 +213,13 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
         )
     by = f"{row['capacity_arrivals']} arrivals by {row['capacity_by']}"
     said.append(f"capacity_rps: the highest rate of {by}.")
-    if row["capacity_rps"] is None:
+    if (least := row["capacity_least_error_ratio"]) is not None:
+        said.append(
+            f"{row['job']}: its capacity is {row['capacity_interval_rps'][1]:.4g} at most, that of error_ratio "
+            f"{least:g}: whether fewer fail can't be told from the requests that are simulated. Give {least:g} or "
+            "more, or 0 (none of those that are simulated)."
+        )
+    elif row["capacity_rps"] is None:
         said.append(
             f"{row['job']}: its capacity is between {row['capacity_interval_rps'][0]:.4g} and the saturation rate, "
             f"{row['capacity_interval_rps'][1]:.4g} at most: so close to it no load of a sensible length tells more."

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.arrivals.poisson import Poisson
+from inferbench_tasks.brick_jobs.under_load.objective import LEAST_ERROR_RATIO, LONGEST, Objective
 from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS, worst_ratio
 from inferbench_tasks.queueing.server import Server
 from inferbench_tasks.submission.schema import LoadSpec
@@ -27,54 +28,10 @@ SEEDS = 5
 _END_SEEDS = 3
 #: Over so many draws the mean of a service is taken that is not known.
 _DRAWS = 100_000
-#: Requests of the longest path.
-_LONGEST = 40_000
 #: So many times longer than a queue takes to forget is a path long enough.
 _RELAXATIONS = 100
 #: So many requests lie beyond the percentile that is looked at, where the longest path has as many.
 _BEYOND = 100
-PERCENTS = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9}
-
-
-@dataclass(frozen=True)
-class Objective:
-    """``bounds``: p99_ms and the like -> ms; ``left_out``: figures that are bounded, and not predicted.
-
-    ``error_ratio``: the share of requests that may fail, which are those without an answer after ``timeout_ms``; None
-    where nothing is asked of it.
-    """
-
-    bounds: Mapping[str, float]
-    left_out: tuple[str, ...]
-    error_ratio: float | None = None
-    timeout_ms: float = math.inf
-
-    @classmethod
-    def of(cls, bounds: Mapping[str, float], timeout_ms: float) -> Objective:
-        """Those of a submission's ``slo``, and its ``load.timeout_ms``."""
-        known = {name: bound for name, bound in bounds.items() if name in PERCENTS}
-        others = [name for name in bounds if name not in PERCENTS and name != "error_ratio"]
-        errors = bounds.get("error_ratio")
-        # That all may fail is kept by every rate.
-        return cls(known, tuple(others), None if errors is None or errors >= 1 else errors, timeout_ms)
-
-    @cached_property
-    def percentiles_ms(self) -> Mapping[float, float]:
-        """Percent of all requests -> ms within which they are answered; empty where nothing is asked.
-
-        A share e that may fail is the percentile 100 (1 - e) within the timeout. One that fails is above every bound.
-        """
-        limits = {PERCENTS[name]: bound for name, bound in self.bounds.items()}
-        if self.error_ratio is not None:
-            percent = 100 * (1 - self.error_ratio)
-            limits[percent] = min(self.timeout_ms, limits.get(percent, math.inf))
-        return limits
-
-    def __str__(self) -> str:
-        parts = [f"{name} <= {bound:g}" for name, bound in self.bounds.items()]
-        if self.error_ratio is not None:
-            parts.append(f"error_ratio <= {self.error_ratio:g} (timeout_ms {self.timeout_ms:g})")
-        return ", ".join(parts) or "saturation"
 
 
 def at_rate(arrivals: ArrivalProcess, rate_rps: float) -> ArrivalProcess:
@@ -87,7 +44,8 @@ def at_rate(arrivals: ArrivalProcess, rate_rps: float) -> ArrivalProcess:
 
 @dataclass(frozen=True)
 class Capacity:
-    """``rps``: None where it is too close to saturation to be told, within ``interval_rps``, which always holds it.
+    """``rps``: None where it can't be told, within ``interval_rps``, which always holds it: it is too close to
+    saturation, or fewer may fail than ``least_error_ratio``, which else is None.
 
     ``fails_at_rps``: a lower rate at which the objective fails, None where none was found; 0 is the capacity where it
     holds at no rate that was looked at.
@@ -96,6 +54,7 @@ class Capacity:
     rps: float | None
     interval_rps: tuple[float, float]
     fails_at_rps: float | None = None
+    least_error_ratio: float | None = None
 
 
 def capacity(
@@ -111,7 +70,15 @@ def capacity(
 
     The median of ``SEEDS`` random paths; the interval is from the lowest with the longest times to the highest with
     the shortest, and ``WITHIN_RATIO`` more, within which each is found.
+
+    Of a share that may fail below ``LEAST_ERROR_RATIO`` only a bound is told: less than where so many may.
     """
+    if 0 < (objective.error_ratio or 0) < LEAST_ERROR_RATIO:
+        looser = replace(objective, error_ratio=LEAST_ERROR_RATIO)
+        above = capacity(server, factors, load, arrivals, looser, seed)
+        if above.rps == 0:
+            return above
+        return Capacity(None, (0.0, above.interval_rps[1]), above.fails_at_rps, LEAST_ERROR_RATIO)
     slow, fast = factors
     searches = {
         factor: [Search(server(factor), load, arrivals, objective, (seed, at)) for at in range(paths)]
@@ -166,7 +133,7 @@ class Search:
         It takes (1 - utilisation)^-2 requests or some, times the mean of the squared coefficients of variation of gaps
         and services (heavy traffic; Whitt, Planning queueing simulations, 1989).
         """
-        longest = 1 - math.sqrt(_RELAXATIONS * self.variability / _LONGEST)
+        longest = 1 - math.sqrt(_RELAXATIONS * self.variability / LONGEST)
         return self.saturation_rps * min(1 - WITHIN_RATIO, max(longest, _LEAST_RATIO))
 
     def rps(self, near_rps: float | None = None) -> float:
@@ -206,7 +173,7 @@ class Search:
             }
         )  # fmt: skip
         arrivals, rng = at_rate(self.arrivals, rate_rps), np.random.default_rng(self.seed)
-        return worst_ratio(self.server, load, arrivals, rng, _LONGEST, self.objective.percentiles_ms)
+        return worst_ratio(self.server, load, arrivals, rng, LONGEST, self.objective.percentiles_ms)
 
     def _grid(self) -> Iterator[float]:
         rate_rps, least_rps = self.highest_rps, self.saturation_rps * _LEAST_RATIO
@@ -250,7 +217,7 @@ class Search:
         # Of requests of which none may fail every number of them is as good: some fail in the long run.
         tails = [100 / (100 - percent) for percent in self.objective.percentiles_ms if percent < 100]
         wanted = max(MOST_REQUESTS, _BEYOND * max(tails, default=0), self.forgets_in(rate_rps))
-        return math.ceil(min(wanted, _LONGEST))
+        return math.ceil(min(wanted, LONGEST))
 
     @cached_property
     def variability(self) -> float:

@@ -11,7 +11,8 @@ import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.brick_jobs.under_load.added import Added
-from inferbench_tasks.brick_jobs.under_load.capacity import Objective, Search, at_rate, capacity
+from inferbench_tasks.brick_jobs.under_load.capacity import Search, at_rate, capacity
+from inferbench_tasks.brick_jobs.under_load.objective import Objective
 from inferbench_tasks.brick_jobs.under_load.services import Services
 from inferbench_tasks.brick_jobs.under_load.simulated import (
     MOST_REQUESTS,
@@ -106,6 +107,7 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
         "capacity_rps": most.rps,
         "capacity_interval_rps": list(most.interval_rps),
         "capacity_fails_at_rps": most.fails_at_rps,
+        "capacity_least_error_ratio": most.least_error_ratio,
         "capacity_by": str(objective),
         "capacity_arrivals": at_rate(told.arrivals, 1.0).kind,
         "saturation_rps": saturation(1.0),

@@ -14,11 +14,11 @@ from inferbench_tasks.brick_jobs.under_load import simulated
 from inferbench_tasks.brick_jobs.under_load.capacity import (
     WITHIN_RATIO,
     Capacity,
-    Objective,
     Search,
     at_rate,
     capacity,
 )
+from inferbench_tasks.brick_jobs.under_load.objective import LEAST_ERROR_RATIO, Objective
 from inferbench_tasks.queueing.server import Batcher, Server, Service
 from inferbench_tasks.queueing.simulate import open_loop
 from inferbench_tasks.queueing.vectorised import Draws
@@ -128,6 +128,8 @@ def test_what_is_bounded_and_not_predicted_is_named() -> None:
     assert objective.bounds == {"p99_ms": 100.0} and objective.left_out == ("joule_per_request",)
     assert objective.percentiles_ms == {99.0: 100.0, 95.0: 2000.0}
     assert str(objective) == "p99_ms <= 100, error_ratio <= 0.05 (timeout_ms 2000)"
+    none = Objective.of({"error_ratio": 0.0}, 2000.0)
+    assert str(none) == "error_ratio <= 0 (timeout_ms 2000, of 10,000 to 40,000 simulated requests)"
 
 
 def within(timeout_ms: float, **bounds: float) -> Capacity:
@@ -150,6 +152,33 @@ def test_as_many_fail_as_the_timeout_makes_and_no_more_than_may(error_ratio: flo
     lambda = mu - ln(1/e) / t: of 100 per second, clients that wait 100 ms and e = 1% it is 53.9, of 10% 77.0."""
     exact = 100 - math.log(1 / error_ratio) / 0.1
     assert within(100.0, error_ratio=error_ratio).rps == pytest.approx(exact, rel=0.04)
+
+
+@pytest.mark.parametrize("error_ratio", [1e-5, 1e-4, 0.99 * LEAST_ERROR_RATIO])
+def test_a_share_that_the_requests_can_not_tell_has_a_bound_and_no_figure(error_ratio: float) -> None:
+    """M/M/1 of 100 per second whose clients wait 400 ms: of 40,000 requests 0.4 are 1e-5, so that most paths have none
+    at rates far above the exact 100 - ln(1e5) / 0.4 = 71.2. No rate is told, and the range holds the exact one.
+    """
+    found = within(400.0, error_ratio=error_ratio)
+    assert (found.rps, found.least_error_ratio) == (None, 10 / 40_000)
+    low, high = found.interval_rps
+    assert low == 0 < 100 - math.log(1 / error_ratio) / 0.4 < high < 100
+    assert high == within(400.0, error_ratio=LEAST_ERROR_RATIO).interval_rps[1]
+
+
+@pytest.mark.parametrize("timeout_ms", [100.0, 200.0, 400.0])
+def test_the_least_share_that_is_told_lies_in_its_interval(timeout_ms: float) -> None:
+    """100 - ln(4,000) / timeout: 17.1, 58.5 and 79.3 of 100 per second."""
+    found = within(timeout_ms, error_ratio=LEAST_ERROR_RATIO)
+    exact = 100 - math.log(1 / LEAST_ERROR_RATIO) / (timeout_ms / 1000)
+    assert found.rps is not None and found.least_error_ratio is None
+    assert found.interval_rps[0] < exact < found.interval_rps[1]
+
+
+def test_an_objective_that_holds_nowhere_has_a_capacity_of_0_however_few_may_fail() -> None:
+    """Clients that wait a tenth of a service: nine of ten fail at every rate."""
+    found = within(1.0, error_ratio=1e-6)
+    assert found.rps == 0 and found.least_error_ratio is None
 
 
 def test_where_some_may_fail_a_percentile_is_that_of_all_requests() -> None:
