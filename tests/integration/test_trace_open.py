@@ -45,8 +45,9 @@ def opened(traced: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         "traced-quick",
         "--no-browser",
     ]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True, env=os.environ) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip(), process
         process.kill()
