@@ -16,6 +16,7 @@ from inferbench_tasks.brick_jobs.predictions import missing, predictions
 from inferbench_tasks.brick_jobs.result import BricksResult, without_figures
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.brick_jobs.summary import summary
+from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.contracts.verdict import INTERFERENCE, VALID, Reason, Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
@@ -49,17 +50,15 @@ def conclude(
 class _Writer:
     """Writes results; one that says the same as the last is not written again."""
 
-    def __init__(self, db: PerfDB, started: Mapping[str, Any], ctx: Context) -> None:
+    def __init__(
+        self, db: PerfDB, started: Mapping[str, Any], ctx: Context, job: BricksJob, setting: Setting
+    ) -> None:
         from inferbench_tasks.monitors import environment
 
         self._db, self._started, self._ctx = db, started, ctx
         hardware = environment.hardware()
         self._environment = {"hardware": hardware, "system": environment.system()}
-        self._device = DeviceInfo(
-            kind="cpu",
-            name=environment.device_name("cpu", hardware),
-            cores=environment.granted_cores(hardware),
-        )
+        self._device = _device(job, setting, environment.granted_cores(hardware))
         self._versions = environment.versions()
         self._git = environment.git_state()
 
@@ -106,7 +105,7 @@ def _point(
     found = cutting.read(ctx.run_dir(cut_run))
     if found is None:
         return
-    write = _Writer(db, started, ctx).write
+    write = _Writer(db, started, ctx, spec, found.setting).write
     shards = {
         at: out
         for at in range(part.shards)
@@ -145,6 +144,12 @@ def _point(
         if at not in shards and not found.of_shard(at):
             run_id = run_of(cut_run, part, "shard", at)
             write(by_run[run_id], run_id, VALID, role="shard", setting=setting, counts={"stored": 0})
+
+
+def _device(job: BricksJob, setting: Setting, cores: float | None) -> DeviceInfo:
+    """What a point's bricks were timed on: the kind that the job asks for, the name that their times are kept under.
+    ``cores``: the host's."""
+    return DeviceInfo(kind=job.needed_device().kind, name=setting.processor, cores=cores)
 
 
 _OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds")

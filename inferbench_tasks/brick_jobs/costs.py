@@ -2,7 +2,8 @@
 
 The formulas are those of measured runs (``metrics/cost.py``, ``metrics/energy.py``: ``tdp_estimate``,
 ``metrics/carbon.py``). Nothing was measured of either, so both say what they take for granted: a thread is a vCPU in
-money, which may be half a core, and a whole physical core in energy.
+money, which may be half a core, and a whole physical core in energy. Both go by threads, so they are worked out for
+processors alone: the threads of bricks on a GPU are its host's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.bricks.measure.method import runtime_name
+from inferbench_tasks.bricks.runtimes import runtimes_of
 from inferbench_tasks.catalogue import find_hardware, prices_for
 from inferbench_tasks.metrics.carbon import g_per_1k, region_row
 from inferbench_tasks.metrics.cost import usd_per_1k
@@ -18,7 +21,12 @@ from inferbench_tasks.metrics.energy import UNCERTAINTY_RATIO
 
 def costs_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Of a ranked prediction: ``usd_per_1k`` and ``g_per_1k`` requests, each null where a table does not know the
-    device; ``costs_assume``: sentences on both. A request has ``batch_size`` samples."""
+    device, or where that is no processor; ``costs_assume``: sentences on both. A request has ``batch_size`` samples."""
+    if runtime_name(row["runtime"]) in runtimes_of("gpu"):
+        why = (
+            f"What 1,000 requests on {row['device']} cost: worked out for processors alone, and it is a GPU."
+        )
+        return {"usd_per_1k": None, "g_per_1k": None, "costs_assume": [why]}
     usd, money = _usd(row)
     grams, emissions = _grams(row)
     return {"usd_per_1k": usd, "g_per_1k": grams, "costs_assume": [money, emissions]}

@@ -10,7 +10,9 @@ from inferbench_tasks.brick_jobs.costs import costs_of
 from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.metrics.carbon import REGION
 
-ROW = {"device": "Acme 9000", "threads": 2, "predicted_ms": 36.0, "batch_size": 4}
+ROW = {
+    "device": "Acme 9000", "runtime": "onnxruntime 1.23", "threads": 2, "predicted_ms": 36.0, "batch_size": 4,
+}  # fmt: skip
 SOURCE = "source: s, date: '2026'"
 
 
@@ -59,3 +61,15 @@ def test_what_the_tables_do_not_know_is_not_guessed(tmp_path: Path) -> None:
     assert all("not known" in sentence for sentence in found["costs_assume"])
     (tmp_path / "carbon.yaml").unlink()
     assert costs_of(ROW)["g_per_1k"] is None
+
+
+@pytest.mark.parametrize(
+    "runtime", ["onnxruntime-cuda 1.23 (CUDA 12.8)", "onnxruntime-tensorrt 1.23 (CUDA 12.8)"]
+)
+def test_a_gpu_is_not_priced_by_its_hosts_threads(runtime: str) -> None:
+    """Neither figure, whatever row of a table its name fits, and one sentence that says why."""
+    found = costs_of({**ROW, "runtime": runtime})
+    assert (found["usd_per_1k"], found["g_per_1k"]) == (None, None)
+    assert found["costs_assume"] == [
+        "What 1,000 requests on Acme 9000 cost: worked out for processors alone, and it is a GPU."
+    ]
