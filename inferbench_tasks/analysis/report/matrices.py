@@ -17,14 +17,15 @@ _NONE = "no class"
 
 def tables(views: Sequence[RunView]) -> list[Table]:
     """One for each of the first of these runs, which are evaluated ones; none of a run without classes, and of many
-    classes none where no sample was taken for another.
+    classes none where no sample was taken for another. Where runs are left out, the last table says so.
     """
     found = []
     several = len(views) > 1
-    for view in views[:_RUNS]:
-        confusion = view.evaluation.get("confusion")
-        if not confusion or len(confusion["classes"]) < 2:
-            continue
+    classified = [
+        view for view in views if len((view.evaluation.get("confusion") or {}).get("classes", ())) > 1
+    ]
+    for view in classified[:_RUNS]:
+        confusion = view.evaluation["confusion"]
         classes, counts = confusion["classes"], confusion["counts"]
         # A number below zero is no class (``quality.confusion``): of answers it is that they name none.
         named = [at for at, number in enumerate(classes) if number >= 0]
@@ -36,7 +37,16 @@ def tables(views: Sequence[RunView]) -> list[Table]:
         table = _matrix(rows, answers) if len(rows) <= _MOST_CLASSES else _confused(rows, answers)
         if table is not None:
             found.append({**table, "title": f"{table['title']}, {view.label}" if several else table["title"]})
+    if found and len(classified) > _RUNS:
+        found[-1]["note"] += f" {_which('first', _RUNS, len(classified), 'runs with classes')}"
     return found
+
+
+def _which(order: str, most: int, count: int, what: str) -> str:
+    """Which of them are shown, and of how many."""
+    if count > most:
+        return f"The {most} {order} of {count:,} {what}; all counts are in the result as JSON."
+    return f"All {what}: {count:,}."
 
 
 def _matrix(rows: Rows, answers: Sequence[str]) -> Table:
@@ -63,7 +73,6 @@ def _confused(rows: Rows, answers: Sequence[str]) -> Table | None:
     if not pairs:
         return None
     pairs.sort(key=lambda pair: -pair[0])
-    which = f"The {_MOST_CLASSES} most frequent of" if len(pairs) > _MOST_CLASSES else "All"
     return {
         "title": f"Classes that were taken for others, of {len(rows)}",
         "head": ["class of the sample", "answered as", "samples", "of the class"],
@@ -72,5 +81,5 @@ def _confused(rows: Rows, answers: Sequence[str]) -> Table | None:
             for count, name, answer, share in pairs[:_MOST_CLASSES]
         ],
         "numbers": [2, 3],
-        "note": f"{which} {len(pairs):,} pairs; all counts are in the result as JSON.",
+        "note": _which("most frequent", _MOST_CLASSES, len(pairs), "pairs"),
     }

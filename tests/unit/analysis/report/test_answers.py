@@ -146,7 +146,7 @@ def test_of_many_classes_the_confused_ones_are_listed() -> None:
     (table,) = matrices.tables([one])
     assert table["title"] == "Classes that were taken for others, of 30"
     assert table["rows"] == [["3", "5", "4", "40.0%"], ["7", "8", "1", "10.0%"]]
-    assert table["note"].startswith("All 2 pairs")
+    assert table["note"].startswith("All pairs: 2.")
 
 
 def confused(classes: list[int], counts: list[list[int]]) -> list[dict[str, Any]]:
@@ -186,3 +186,16 @@ def test_of_many_pairs_the_most_frequent_are_listed() -> None:
     shifted = [[(column - row) % 30 in (0, 1) and 1 for column in range(30)] for row in range(30)]
     (table,) = confused(list(range(30)), shifted)
     assert len(table["rows"]) == 25 and table["note"].startswith("The 25 most frequent of 30 pairs")
+
+
+def test_runs_whose_classes_are_not_shown_are_counted() -> None:
+    """Of six runs, one of them without classes, the first four with some are shown, and the last table says so."""
+    runs = [run(name, set()) for name in "abcdef"]
+    assert runs[1].result is not None
+    del runs[1].result.extensions["evaluation"]["confusion"]
+    shown = matrices.tables(runs)
+    assert [table["title"][-1] for table in shown] == ["a", "c", "d", "e"]
+    assert shown[-1]["note"].endswith(
+        " The 4 first of 5 runs with classes; all counts are in the result as JSON."
+    )
+    assert not any("first of" in table["note"] for table in (*shown[:-1], *matrices.tables(runs[:5])))
