@@ -11,7 +11,7 @@ from typing import Any
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.job import BricksJob
-from inferbench_tasks.brick_jobs.made_from import made_from
+from inferbench_tasks.brick_jobs.made_from import Keys, keys_of
 from inferbench_tasks.brick_jobs.members import entries_of, run_of
 from inferbench_tasks.brick_jobs.serving import serving_job
 from inferbench_tasks.bricks.results import WHOLE
@@ -94,27 +94,22 @@ def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Outpu
     (folder / KNOWN).write_text("\n".join(sorted(known)))
     try:
         order = decompose.Input(**asked, known=str(folder / KNOWN))
-        before = None if order.dummy is not None else _made_from(order, ctx)
+        before = None if order.dummy is not None else _keys(order, ctx)
         one: decompose.Output = ctx.run_stage(decompose, order, ctx)
     finally:
         (folder / KNOWN).unlink()
     own(one.missing, folder / NETWORKS, Path(one.model.path if order.model is None else order.model.path))
     if order.dummy is not None:
         return one
-    key = before if before == _made_from(order, ctx) else None
-    precision = order.job.convert.precision
-    source = None if key is None else made_from(order.job.model, ctx.base_dir, precision)
-    facts: dict[str, Any] = {
-        "made_from": key,
-        "source": source,
-        "shapes": tuple(sorted(order.shapes.items())),
-    }
+    keys = before if before == _keys(order, ctx) else None
+    facts: dict[str, Any] = {"made_from": keys and keys.made_from, "source": keys and keys.source}
+    facts |= {"shapes": tuple(sorted(order.shapes.items()))}
     facts |= {"inputs": one.model.inputs, "outputs": one.model.outputs}
     return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
 
 
-def _made_from(order: decompose.Input, ctx: Context) -> str | None:
-    """The key of what the order names, as it is now; None where the model that was handed over is not made of that.
+def _keys(order: decompose.Input, ctx: Context) -> Keys | None:
+    """Those of what the order names, as it is now; None where the model that was handed over is not made of that.
 
     What is made of files and of registered models lies in a folder of their content (``cache_root``). A built-in one is
     made of what is installed here.
@@ -124,7 +119,7 @@ def _made_from(order: decompose.Input, ctx: Context) -> str | None:
         root = cache_root(ctx.data_dir, source).resolve()
         if not Path(order.model.path).resolve().is_relative_to(root):
             return None
-    return made_from(order.job.model, ctx.base_dir, order.job.convert.precision, order.shapes)
+    return keys_of(source.settings(), order.job.convert.precision, order.shapes)
 
 
 def own(missing: Iterable[ToMeasure], networks: Path, model: Path) -> None:

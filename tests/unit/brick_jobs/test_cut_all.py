@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.inside.opened import job_of
+from inferbench_tasks.brick_jobs.made_from import keys_of
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.model import FileModel
 from tests.unit.bricks.graphs import residual
@@ -40,7 +41,18 @@ def test_a_model_that_changes_while_it_is_cut_has_no_key(data_dir: Path, tmp_pat
     def run_stage(module: Any, asked: Any, ctx: Context) -> Any:
         output = module.run(asked, ctx)
         other(tmp_path)
-        return output
+        own = {"made_from": "mine", "source": "mine"}
+        return output.model_copy(update={"cuts": tuple(cut.model_copy(update=own) for cut in output.cuts)})
 
     ctx = Context(data_dir=data_dir, base_dir=tmp_path, run_stage=run_stage)
-    assert asked_to_cut(ctx, set(), **ASKED).cuts[0].made_from is None
+    (cut,) = asked_to_cut(ctx, set(), **ASKED).cuts
+    assert (cut.made_from, cut.source) == (None, None), "what the process says of it counts for nothing"
+
+
+def test_both_keys_are_of_one_content_and_only_one_has_the_sizes() -> None:
+    """Of a model without free sizes they are the same; other sizes, precisions and contents are other keys."""
+    source = {"digest": "ab"}
+    plain, sized = keys_of(source, "fp32", {}), keys_of(source, "fp32", {"x": (3, 8)})
+    assert plain.made_from == plain.source == sized.source != sized.made_from
+    assert keys_of(source, "fp32", {"x": (3, 9)}).made_from != sized.made_from
+    assert keys_of(source, "fp16", {}).source != plain.source != keys_of({"digest": "cd"}, "fp32", {}).source
