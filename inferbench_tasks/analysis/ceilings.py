@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +53,8 @@ print(json.dumps({"sgemm_gflops": sgemm / 1e9, "triad_gb_s": bandwidth / 1e9}))
 #: An array of the triad is so many times the caches, at least so large; both take at most that share of memory.
 _TIMES_CACHE, _LEAST_BYTES, _MOST_MEMORY_RATIO = 4, 32_000_000, 0.5
 _TIMEOUT_S = 120
+#: In the cache of the data directory: the folder that they are kept in.
+CACHE = "roofline"
 _FILE = "ceilings.json"
 _CPUS = Path("/sys/devices/system/cpu")
 
@@ -148,8 +150,9 @@ def kept_ceilings(cache_dir: Path, processor: str) -> Ceilings | None:
     return _read(cache_dir / _FILE, processor, triad_array_bytes(last_level_cache_bytes(), sys.maxsize) or 0)
 
 
-def kept_of(results: Sequence[ResultDocument], data_dir: Path) -> Ceilings | None:
-    """What is kept here of the machine that these results are of; None unless all ran on a processor as this one.
+def processor_of(results: Iterable[ResultDocument]) -> str | None:
+    """This machine's, where these results are of it: all that have a throughput, one at least, ran on a processor as
+    this one. Without one there is no point to draw, and a run that failed may tell of no hardware. None else.
 
     Runs of other hosts under this one's ceilings would look right, and be wrong.
     """
@@ -159,8 +162,15 @@ def kept_of(results: Sequence[ResultDocument], data_dir: Path) -> Ceilings | Non
     of_here = [
         result.device.kind == "cpu" and (result.environment.get("hardware") or {}).get("cpu") == processor
         for result in results
+        if result.summary.throughput_rps
     ]
-    return kept_ceilings(data_dir / "cache" / "roofline", processor) if of_here and all(of_here) else None
+    return processor if of_here and all(of_here) else None
+
+
+def kept_of(results: Iterable[ResultDocument], data_dir: Path) -> Ceilings | None:
+    """What is kept here of the machine that these results are of; None where that is another, see ``processor_of``."""
+    processor = processor_of(results)
+    return kept_ceilings(data_dir / "cache" / CACHE, processor) if processor else None
 
 
 def _read(path: Path, processor: str, array_bytes: int) -> Ceilings | None:

@@ -47,7 +47,7 @@ def _here(fields: Mapping[str, Any]) -> Conditions:
     versions = environment.versions()
     return Conditions(
         **fields, runtime=f"onnxruntime {versions['onnxruntime']}", inferbench=str(versions["inferbench"]),
-        processor=str(environment.hardware()["cpu"]), cores=usable_cores(),
+        processor=environment.processor(), cores=usable_cores(),
     )  # fmt: skip
 
 

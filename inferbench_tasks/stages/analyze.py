@@ -55,20 +55,13 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _ceilings(inp: Input, ctx: Context, db: PerfDB) -> Ceilings | None:
     """This machine's, for CPU runs on its processor; without them the roofline is left out of the report."""
-    from inferbench_tasks.analysis.ceilings import measured_ceilings
-    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.analysis.ceilings import CACHE, measured_ceilings, processor_of
 
-    if inp.submission.serve.device.kind != "cpu":
-        return None
-    processor = environment.hardware()["cpu"]
-    # Runs may come from other hosts: their points under this one's ceilings would look right, and be wrong.
-    results = db.find_results({"run_id": {"$in": list(inp.run_ids)}})
-    if not any(result.summary.throughput_rps for result in results):
-        return None  # no point to draw: large caches make it a matter of seconds
-    if {result.environment.get("hardware", {}).get("cpu", processor) for result in results} - {processor}:
-        return None
+    processor = processor_of(db.find_results({"run_id": {"$in": list(inp.run_ids)}}))
+    if processor is None:
+        return None  # large caches make it a matter of seconds: it is not measured for nothing
     try:
-        return measured_ceilings(ctx.cache_dir("roofline"), processor)
+        return measured_ceilings(ctx.cache_dir(CACHE), processor)
     except StageError:
         log.warning("no roofline", exc_info=True)
         return None

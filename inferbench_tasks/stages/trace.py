@@ -121,10 +121,10 @@ def ceilings(ctx: Context) -> dict[str, Any]:
     """What this machine's cores and memory reach, for rooflines; its ``problem`` where that can't be measured."""
     from dataclasses import asdict
 
-    from inferbench_tasks.analysis.ceilings import measured_ceilings
-    from inferbench_tasks.monitors.environment import hardware
+    from inferbench_tasks.analysis.ceilings import CACHE, measured_ceilings
+    from inferbench_tasks.monitors.environment import processor
 
     try:
-        return asdict(measured_ceilings(ctx.cache_dir("roofline"), hardware()["cpu"]))
+        return asdict(measured_ceilings(ctx.cache_dir(CACHE), processor()))
     except (InferBenchError, OSError) as error:
         return {"problem": str(error)}

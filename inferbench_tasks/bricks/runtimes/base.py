@@ -114,9 +114,9 @@ class BrickRuntime(ABC):
 
     def processor(self) -> str:
         """The name of what it runs on here: times are of one."""
-        from inferbench_tasks.monitors.environment import hardware
+        from inferbench_tasks.monitors.environment import processor
 
-        return str(hardware()["cpu"])
+        return processor()
 
     def instruction_set(self) -> str:
         """What its executed graphs depend on beside the model; a part of their bricks' keys."""

@@ -113,9 +113,9 @@ class MeasureBricks(MeasuringOperator):
 
     def execute(self, context: TaskContext) -> Any:
         """First of all it tells on which kind of processor it is: whatever becomes of it, the others come next."""
-        from inferbench_tasks.monitors.environment import hardware
+        from inferbench_tasks.monitors.environment import processor
 
-        context["ti"].xcom_push(key=KIND, value=str(hardware()["cpu"]))
+        context["ti"].xcom_push(key=KIND, value=processor())
         return super().execute(context)
 
     def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:

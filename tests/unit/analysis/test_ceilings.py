@@ -11,6 +11,7 @@ from inferbench_tasks.analysis.ceilings import (
     kept_ceilings,
     kept_of,
     last_level_cache_bytes,
+    processor_of,
 )
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -54,6 +55,16 @@ def test_a_run_stands_under_the_roof_of_its_own_machine_alone(tmp_path: Path) ->
     assert kept_of([on(here), on(here)], tmp_path) == Ceilings(100.0, 10.0, LARGE, 8)
     for others in ([], [on("another")], [on(None)], [on(here, "gpu")], [on(here), on("another")]):
         assert kept_of(others, tmp_path) is None, others
+
+
+def test_only_runs_with_figures_say_where_they_ran(tmp_path: Path) -> None:
+    """One that failed tells of no hardware, and takes the roof of no other; of such alone there is nothing to draw."""
+    here = environment.processor()
+    keep(tmp_path, here)
+    failed = result(environment={}, summary={}, verdict="failed: serve, it did not start")
+    assert processor_of([on(here), failed]) == here
+    assert kept_of([on(here), failed], tmp_path) is not None
+    assert processor_of([failed]) is None and processor_of([failed, on("another")]) is None
 
 
 def test_a_roof_of_another_machine_is_not_taken(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_after_a_failed_night_of_bricks_the_other_kinds_have_theirs_and_the_run_
     takes part in the run's state. A night that never had a device is followed by none."""
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-    from inferbench_tasks.monitors.environment import hardware
+    from inferbench_tasks.monitors.environment import processor
     from inferbench_tasks.provider.nightly.bricks import KIND, bricks_night
     from inferbench_tasks.provider.nightly.operators import MeasuringOperator
 
@@ -347,7 +347,7 @@ def test_after_a_failed_night_of_bricks_the_other_kinds_have_theirs_and_the_run_
     measured: Any = dag.get_task("job-000.measure")
     with pytest.raises(AirflowFailException):
         measured.execute({"ti": ti})
-    assert ti.left == {KIND: hardware()["cpu"]}
+    assert ti.left == {KIND: processor()}
     following: Any = dag.get_task("next")
     with pytest.raises(AirflowSkipException, match="no device"):
         following.execute({"ti": Left(), "params": {}})

@@ -8,7 +8,7 @@ import pytest
 
 from inferbench_tasks.analysis import ceilings as measured
 from inferbench_tasks.analysis.ceilings import Ceilings
-from inferbench_tasks.monitors.environment import hardware
+from inferbench_tasks.monitors.environment import processor
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace import ceilings
 
@@ -24,7 +24,7 @@ def test_ceilings_are_of_this_processor(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(measured, "measured_ceilings", told)
     ctx = Context(data_dir=tmp_path)
     assert ceilings(ctx) == {"gflops": 100.0, "gb_s": 10.0, "array_bytes": 5, "cache_bytes": 1}
-    assert asked == [hardware()["cpu"]]
+    assert asked == [processor()]
 
     def failing(cache_dir: Path, processor: str) -> Ceilings:
         raise OSError("no space left")
