@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.probes.base import Probe, Refused
 from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet
 from inferbench_tasks.errors import InputError, ServerError
-from inferbench_tasks.protocols.rows_of_one import without_axis
+from inferbench_tasks.protocols.rows_of_one import as_taken
 from inferbench_tasks.requests.ragged import is_ragged, sample_shape, unpacked
 
 Arrays = dict[str, NDArray[Any]]
@@ -81,9 +81,7 @@ def check_answer(
         expected = first_rows({key: reference[key]}, rows)[key]
         if spec.name not in answer:
             raise ServerError(f"The server's first answer lacks output {spec.name}; it has {list(answer)}")
-        actual = answer[spec.name]
-        if expected.ndim == 1:
-            actual = without_axis(actual, rows)
+        actual = as_taken(answer[spec.name], expected.shape)
         if (
             actual.dtype.kind not in "OSU"
             and actual.nbytes != expected.nbytes * actual.itemsize // expected.itemsize

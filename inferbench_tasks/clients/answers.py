@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.protocols.bounds import answer_bytes
-from inferbench_tasks.protocols.rows_of_one import without_axis
+from inferbench_tasks.protocols.rows_of_one import as_taken
 
 Outputs = dict[str, NDArray[np.generic]]
 Decode = Callable[[bytes], Outputs]
@@ -112,10 +112,9 @@ class AnswerCheck:
             if expected.shape is None:
                 continue
             want = (batch_size, *expected.shape) if expected.batched else expected.shape
+            if expected.batched:
+                outputs[name] = as_taken(outputs[name], want)
             shape = outputs[name].shape
-            if want == (batch_size,) and expected.batched and shape == (batch_size, 1):
-                outputs[name] = without_axis(outputs[name], batch_size)
-                continue
             if len(shape) != len(want) or any(w not in (-1, s) for w, s in zip(want, shape, strict=True)):
                 raise BadAnswer(f"output {name} has the shape {list(shape)}, {list(want)} is expected")
 

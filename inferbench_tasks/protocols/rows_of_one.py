@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ def with_axis(inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: array[:, None] if array.ndim == 1 else array for name, array in inputs.items()}
 
 
-def without_axis(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """[rows, 1] -> [rows]; another shape as it is, for the caller to refuse. Of an output that is one number for each
-    sample: of any other the last axis is the model's."""
-    return array.reshape(rows) if array.shape == (rows, 1) else array
+def as_taken(array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """An answer [n, 1] where ``shape`` is [n], as [n]; any other as it is, for the caller to refuse. Of an output with
+    more axes than the batch the last one is the model's."""
+    return array.reshape(shape) if len(shape) == 1 and array.shape == (*shape, 1) else array

@@ -10,7 +10,7 @@ import pytest
 from inferbench_tasks.clients import kserve_grpc, kserve_http
 from inferbench_tasks.clients.answers import AnswerCheck, BadAnswer, ExpectedOutput
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.protocols.rows_of_one import with_axis, without_axis
+from inferbench_tasks.protocols.rows_of_one import as_taken, with_axis
 
 
 def test_only_bare_numbers_get_an_axis_and_lose_it() -> None:
@@ -18,8 +18,9 @@ def test_only_bare_numbers_get_an_axis_and_lose_it() -> None:
     bare, pairs = np.arange(3.0), np.zeros((3, 2))
     made = with_axis({"a": bare, "b": pairs})
     assert [array.shape for array in made.values()] == [(3, 1), (3, 2)]
-    np.testing.assert_array_equal(without_axis(made["a"], 3), bare)
-    assert without_axis(pairs, 3).shape == (3, 2) and without_axis(np.zeros((2, 1)), 3).shape == (2, 1)
+    np.testing.assert_array_equal(as_taken(made["a"], (3,)), bare)
+    assert as_taken(pairs, (3,)).shape == (3, 2) and as_taken(np.zeros((2, 1)), (3,)).shape == (2, 1)
+    assert as_taken(made["a"], (3, 1)).shape == (3, 1), "the last axis is the model's"
 
 
 @pytest.mark.parametrize("rows_of_one", [False, True])
