@@ -11,11 +11,11 @@ from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import Advice, advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
 from inferbench_tasks.analysis.report.columns import Column, columns_of
+from inferbench_tasks.analysis.report.links import links
 from inferbench_tasks.analysis.report.missing import missing_notes
 from inferbench_tasks.analysis.report.provenance import beside
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
-from inferbench_tasks.analysis.report.ways import ways
 from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -69,7 +69,7 @@ def html(
         "report.html",
         title=name,
         subtitle=subtitle(views, submission),
-        ways=ways(views, submission),
+        links=links(views, submission),
         description=submission.get("description") or "",
         advice=short,
         why=why,

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from inferbench_tasks.analysis.report.runs import RunView
 
 
-def ways(views: Sequence[RunView], submission: dict[str, Any]) -> list[tuple[str, str]]:
+def links(views: Sequence[RunView], submission: dict[str, Any]) -> list[tuple[str, str]]:
     """What each is called, and its path on the server.
 
     A model is on the leaderboard where one of its runs is valid; its rows of this invocation are marked there.
