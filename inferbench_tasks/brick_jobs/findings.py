@@ -99,18 +99,9 @@ def _repeated(spec: BricksJob) -> Iterator[Finding]:
             yield Finding((f"bricks.{name}",), f"has a value twice: {', '.join(map(str, values))}")
 
 
-def _device(spec: BricksJob) -> Iterator[Finding]:
-    """Whether the runtime is of that kind of device and, of GPUs, whether there is one here, where models are cut."""
-    try:
-        runtime = runtime_of(spec.bricks.runtime, "bricks.runtime")
-    except InputError:
-        return  # told of the runtime itself
-    if (problem := device_problem(runtime, spec.serve.device)) is not None:
-        yield Finding(("serve.device", "bricks.runtime"), problem)
-
-
 def _runtime(spec: BricksJob) -> Iterator[Finding]:
-    """Whether it computes in the precision; it is installed where it is needed, if it can be."""
+    """Whether it computes in the precision (it is installed where it is needed, if it can be) and is of that kind of
+    device; of GPUs, whether there is one here, where models are cut."""
     try:
         runtime = runtime_of(spec.bricks.runtime, "bricks.runtime")
     except InputError as error:  # a third party's that can't be imported
@@ -118,6 +109,8 @@ def _runtime(spec: BricksJob) -> Iterator[Finding]:
         return
     if (problem := precision_problem(runtime, spec.bricks.precision)) is not None:
         yield Finding(("bricks.precision", "bricks.runtime"), problem)
+    if (problem := device_problem(runtime, spec.serve.device)) is not None:
+        yield Finding(("serve.device", "bricks.runtime"), problem)
 
 
 def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
@@ -161,4 +154,4 @@ def _shapes(spec: BricksJob) -> Iterator[Finding]:
             yield Finding((f"models.{at}.shapes", f"models.{at}.model"), error.message)
 
 
-_ASPECTS = (_models_once, _calibration, _repeated, _runtime, _device, _shapes)
+_ASPECTS = (_models_once, _calibration, _repeated, _runtime, _shapes)

@@ -79,9 +79,11 @@ def remarks(jobs: Iterable[Job[Any]], base_dir: Path, data_dir: Path) -> list[st
         else:
             why = "; ".join(model.adapted)
             served[f"{model.name} is served at its batch of {model.batch_size}, batching off: {why}"] = None
-    several = {1: "One job"}
     return [
-        *(f"{several.get(count, f'{count} jobs')} would be refused: {why}" for why, count in refused.items()),
+        *(
+            f"{'One job' if count == 1 else f'{count} jobs'} would be refused: {why}"
+            for why, count in refused.items()
+        ),
         *served,
     ]
 

@@ -23,8 +23,6 @@ from inferbench_tasks.contracts.arrays import Array, Arrays
 RUNS_IN_A_ROW = 10
 #: More than any GPU's second cache holds (126 MB is the largest of today), read and written anew.
 SWEEP_BYTES = 256 << 20
-#: Without events of the device there is no time of its own.
-NO_EVENTS = "torch with CUDA is not installed, whose events tell when the device began and ended"
 _DEVICE = "cuda", 0
 
 
@@ -52,7 +50,7 @@ class Stream:
             self._ended.record(self._stream)
 
     def ns(self) -> float | None:
-        """Between the two on the device, once it is synchronised; None without events (``NO_EVENTS``)."""
+        """Between the two on the device, once it is synchronised; None where no torch with CUDA has events."""
         return None if self._torch is None else float(self._began.elapsed_time(self._ended)) * 1e6
 
 
