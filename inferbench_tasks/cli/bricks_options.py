@@ -17,7 +17,8 @@ FRAMEWORK = typer.Option(None, "--framework", help="torch or tensorflow, of a bu
 RUNTIME = typer.Option(
     "onnxruntime",
     "--runtime",
-    help="What executes the bricks: onnxruntime, openvino, or what a package brings.",
+    help="What executes the bricks: onnxruntime, openvino, on a GPU onnxruntime-cuda or onnxruntime-tensorrt, or what "
+    "a package brings.",
 )
 
 
