@@ -10,7 +10,6 @@ unpack the spans. What the browser draws comes on top, see docs/explanation/trac
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -85,8 +84,6 @@ def questions(db: PerfDB) -> dict[str, Callable[[], int]]:
 
 
 if __name__ == "__main__":
-    if "--results" not in sys.argv:
-        sys.argv += ["--results", "20000"]
-    with filled(__doc__) as (db, folder):
+    with filled(__doc__, results=20_000) as (db, folder):
         add_trace(db, folder)
         measure(questions(db), LIMIT_MS, folder, "bytes", first_counts=True)

@@ -12,20 +12,13 @@ so long, against 100 ms. Medians are judged. Exit code 1 if one is over its limi
 from __future__ import annotations
 
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-import uvicorn
-
 from benchmarks.perfdb.filled import filled
 from benchmarks.perfdb.pages import PAGES, application
-from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.system.local import free_port
 from tests.browser import chromium
+from tests.listening import listened
 
 PAINT_MS, STEP_MS = 300.0, 100.0
 TIMES, STEPS = 5, 40
@@ -42,24 +35,6 @@ _WATCHED = """() => {
     requestAnimationFrame(() => setTimeout(() => window.took.push(performance.now() - begun), 0));
   }, true);
 }"""
-
-
-@contextmanager
-def served(db: PerfDB) -> Iterator[str]:
-    """The web application's address."""
-    port = free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(application(db).app, host="127.0.0.1", port=port, log_level="warning")
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    try:
-        yield f"http://127.0.0.1:{port}/inferbench"
-    finally:
-        server.should_exit = True
-        thread.join(timeout=30)
 
 
 def painted_ms(browser: Any, url: str) -> float:
@@ -95,7 +70,9 @@ def dragged_ms(page: Any) -> list[float]:
 def main() -> None:
     """Open, drag, judge; see the module."""
     slow = []
-    with filled(__doc__, results=20_000, configurations=10_000) as (db, _), served(db) as url:
+    filling = filled(__doc__, results=20_000, configurations=10_000)
+    with filling as (db, _), listened(application(db).app) as address:
+        url = f"{address}/inferbench"
         with chromium() as context:
             browser = context.browser
             for name, path in PAGES.items():

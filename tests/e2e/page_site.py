@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,19 +21,15 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
-from inferbench_tasks.provider.system.local import free_port
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.training import steps
-from tests import browser
+from tests.listening import listened
 from tests.unit.analysis.devices.builders import CPU, T4, run
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
 from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 #: A model's name that a page must show as text.
 NASTY = "<script>document.title='hacked'</script>"
@@ -75,15 +69,8 @@ def of_devices(perfdb: PerfDB) -> None:
         perfdb.save_result(ResultDocument.model_validate(document))
 
 
-@contextmanager
-def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
-    """The web application on a port of its own: three runs, two trainings, some nights, a device."""
-    from airflow.api_fastapi.core_api.security import get_user
-    from fastapi import FastAPI
-
-    from inferbench_tasks.provider.api.access import READER, may_change, sees_logs, store
-    from inferbench_tasks.provider.api.app import app
-
+def seed(perfdb: PerfDB, folder: Path) -> None:
+    """Three runs, one that was cancelled, two trainings, some nights, a device."""
     results = []
     for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
         model = {"name": NASTY if name == "slow" else "digits", "task": "classification", "dataset": "seen"}
@@ -111,6 +98,18 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
         Device(device_id="gpu:0", device_type="h200", name="NVIDIA H200", host="rack-7", health="quarantined",
                reason=told)
     )  # fmt: skip
+
+
+@contextmanager
+def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
+    """The web application on a port of its own, of what ``seed`` leaves."""
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import FastAPI
+
+    from inferbench_tasks.provider.api.access import READER, may_change, sees_logs, store
+    from inferbench_tasks.provider.api.app import app
+
+    seed(perfdb, folder)
     outer = FastAPI()
     outer.mount("/inferbench", app)
     shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or folder)
@@ -125,25 +124,3 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
         patch.setitem(app.dependency_overrides, sees_logs, lambda: True)
         with listened(outer) as url:
             yield Site(url, shots)
-
-
-@contextmanager
-def listened(app: FastAPI) -> Iterator[str]:
-    """An application on a port of its own; its address."""
-    import uvicorn
-
-    port = free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + browser.PATIENCE_MS / 1000
-    while not server.started:
-        assert thread.is_alive() and time.monotonic() < deadline
-        time.sleep(0.05)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()

@@ -16,7 +16,8 @@ from inferbench_tasks.tracing.forms import chrome
 from tests import browser
 from tests.e2e import made_traces
 from tests.e2e.made_traces import LAYERS, NASTY, REQUESTS, SPANS
-from tests.e2e.page_site import Site, listened, served
+from tests.e2e.page_site import Site, served
+from tests.listening import listened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
