@@ -25,7 +25,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(folder: Path, own: str, **files: str) -> None:
-    """``own``: the text of /proc/self/cgroup; files by their path, ``/`` written as ``__``, ``.`` as ``_``."""
+    """``own``: the text of /proc/self/cgroup; files by their path, ``/`` written as ``__``."""
     (folder / "own").write_text(own)
     for name, text in files.items():
         path = folder / name.replace("__", "/")
