@@ -35,7 +35,7 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.executors import metadata
+from inferbench_tasks.provider.executors import dag_runs, files_read, job_tasks, task_queues
 from inferbench_tasks.provider.executors.cleaning import Cleaning
 from inferbench_tasks.provider.executors.ended import EndedRuns
 from inferbench_tasks.provider.executors.host_slots import HostSlots, HostTask
@@ -72,7 +72,7 @@ LOGINS = 4096
 
 def _asked(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float, str | None]:
     """Of a run: what its trigger changed, when it was asked for (Unix time), by whom."""
-    return *metadata.trigger(dag_id, dag_run_id), metadata.login(dag_id, dag_run_id)
+    return *dag_runs.trigger(dag_id, dag_run_id), dag_runs.login(dag_id, dag_run_id)
 
 
 class DeviceCeleryExecutor(CeleryExecutor):
@@ -107,7 +107,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Login -> jobs that are in parts which have not begun."""
         self._actions: list[Action] = []
         self._host_slots = HostSlots()
-        self._tenant_of = lru_cache(LOGINS)(lambda run: metadata.login(*run) or "")
+        self._tenant_of = lru_cache(LOGINS)(lambda run: dag_runs.login(*run) or "")
         """Of host tasks: the login that started a DAG run; those that schedules started are one tenant."""
         self._cleaning = Cleaning(data_dir)
         self._ended_runs = EndedRuns(self._db)
@@ -143,7 +143,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._enter()
         workloads += self._host_turns(host, open_slots - len(workloads))
         if self._moved:
-            metadata.set_queues(self._moved)
+            task_queues.set_queues(self._moved)
             self._moved = []
         return workloads
 
@@ -220,7 +220,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self._job_of_held[workload.ti.key] = job
             self._askers[job] = Asker(str(conf.get("user") or request.job.get("user", spec.tenant)), login)
             weights.append((workload.ti.id, weight(spec.priority, spec.est_s)))
-        metadata.set_weights(weights)
+        task_queues.set_weights(weights)
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
         """Send them; a token may have grown old while its task was held."""
@@ -241,7 +241,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Celery's states, then the devices, the jobs on them, and what waits."""
         super().sync()
         if self._turns.due("watch") and self._watch.look(now := time.time()):
-            metadata.read_again(self._watch.to_ask_for(metadata.last_read(), now), self._watch.dag_files)
+            files_read.read_again(self._watch.to_ask_for(files_read.last_read(), now), self._watch.dag_files)
         if self._turns.due("search"):
             self._send_again()
         if self._turns.due("clean"):
@@ -252,15 +252,15 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if self._turns.due("disk"):
                 self._see_disk()
             if self._turns.due("shelf"):
-                Shelf(settings.data_dir()).keep(metadata.unfinished(PREFIX))
-                PartShelf(settings.data_dir()).keep(metadata.unfinished(within=MARK))
+                Shelf(settings.data_dir()).keep(dag_runs.unfinished(PREFIX))
+                PartShelf(settings.data_dir()).keep(dag_runs.unfinished(within=MARK))
             if self._turns.due("ended"):
-                for dag_id, run_id in metadata.left_behind():
+                for dag_id, run_id in dag_runs.left_behind():
                     self.log.warning("%s of %s is ended: its submission was", run_id, dag_id)
                     end_run(dag_id, run_id)
                 self._ended_runs.end(self._dispatcher.held)
             if self._turns.due("quota"):
-                self._to_come = metadata.jobs_to_come()
+                self._to_come = dag_runs.jobs_to_come()
                 self._dispatcher.withhold(out_of_device_time(self._waiting_logins(), self._db))
             if self._turns.due("tick"):
                 self._actions += self._dispatcher.tick()
@@ -301,7 +301,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _send_again(self) -> None:
         """What a broker or worker lost on the way has its task scheduled once more."""
         overdue = self._sent.overdue(self.workloads)
-        queues = metadata.queued(overdue) if overdue else {}
+        queues = task_queues.queued(overdue) if overdue else {}
         if not queues:
             return
         ids = {key: str(self.workloads[key].task_id) for key in queues}
@@ -311,13 +311,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self.celery_app.control.revoke(ids[key])
             self.workloads.pop(key, None)
             self.running.discard(key)
-            metadata.schedule_again(key)
+            task_queues.schedule_again(key)
 
     def _act(self, action: Action) -> None:
         if action.kind == "start":
             return  # its task is sent with the next heartbeat
         job = JobKey.parse(action.job)
-        tasks = metadata.job_tasks(job)
+        tasks = job_tasks.job_tasks(job)
         self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
         if action.kind == "lost":
             # First, for it may fail and is then tried again: what follows is done once.
@@ -325,11 +325,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if (key := self._waiting.pop(action.job, None)) is not None:
                 self.queued_tasks.pop(key, None)
             self._drop_celery_tasks(job, tasks)
-            metadata.fail_tasks(job, tasks.ids)
+            job_tasks.fail_tasks(job, tasks.ids)
             records.end_run(settings.servers_dir(settings.data_dir()), perfdb_run(job))
-            metadata.run_again(job, tasks)
+            job_tasks.run_again(job, tasks)
         elif action.kind == "stop":
-            metadata.fail_tasks(job, tasks.work_ids)
+            job_tasks.fail_tasks(job, tasks.work_ids)
         elif (key := self._waiting.pop(action.job, None)) is not None:
             self.queued_tasks.pop(key, None)
             self.fail(key, action.reason)
@@ -344,12 +344,12 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if key in self.queued_tasks
         }
         gone = set(self._waiting) - set(ids.values())
-        gone |= {ids[ti_id] for ti_id in metadata.not_queued(list(ids))}
+        gone |= {ids[ti_id] for ti_id in task_queues.not_queued(list(ids))}
         for job in gone:
             self.queued_tasks.pop(self._waiting.pop(job), None)
             self._dispatcher.withdraw(job, "ended while it waited")
 
-    def _drop_celery_tasks(self, job: JobKey, tasks: metadata.JobTasks) -> None:
+    def _drop_celery_tasks(self, job: JobKey, tasks: job_tasks.JobTasks) -> None:
         for key, result in list(self.workloads.items()):
             if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (job.dag_id, job.dag_run_id):
                 if key.task_id not in tasks.ids:

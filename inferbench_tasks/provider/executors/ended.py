@@ -10,7 +10,7 @@ from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.part import PartName
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.executors import metadata
+from inferbench_tasks.provider.executors import dag_runs, job_tasks
 from inferbench_tasks.running.invocation import dag_run_invocation
 
 #: A DAG run that ended so long ago begins no more: one whose device was lost looks failed until its job waits again.
@@ -32,7 +32,7 @@ class EndedRuns:
         """End those runs. ``held``: jobs with leases, which end first and may know more. Raises PerfDBError."""
         until = datetime.now(UTC) - SETTLED
         ended_by_invocation: dict[str, list[tuple[str, str]]] = {}
-        for dag_id, run_id in metadata.ended_between(self._seen, until):
+        for dag_id, run_id in dag_runs.ended_between(self._seen, until):
             ended_by_invocation.setdefault(dag_run_invocation(dag_id, run_id), []).append((dag_id, run_id))
         where = {"status": "running", "invocation_id": {"$in": sorted(ended_by_invocation)}}
         for run in self._db.find_runs(where) if ended_by_invocation else ():
@@ -45,22 +45,20 @@ class EndedRuns:
                 continue
             stage = run.stages[-1].stage if run.stages else "scheduler"
             ended = Verdict.failed(stage, "its DAG run ended without it")
-            verdict = Verdict.cancelled(stage) if metadata.ended_by_user(key) else ended
+            verdict = Verdict.cancelled(stage) if job_tasks.ended_by_user(key) else ended
             log.warning("run=%s is ended: %s", run.run_id, verdict)
             self._db.end_run(run.run_id, verdict)
         # What ends while it is looked at, or is held now, is seen the next time.
         self._seen = until - SETTLED
 
 
-def _of_job(dag_runs: Sequence[tuple[str, str]], job_index: int) -> tuple[str, str] | None:
+def _of_job(runs: Sequence[tuple[str, str]], job_index: int) -> tuple[str, str] | None:
     """That of these runs of one invocation which had the job: its part's, or the one of a DAG with all jobs.
 
-    A submission in parts whose own run has ended has no part that goes on: ``metadata.left_behind`` are ended.
+    A submission in parts whose own run has ended has no part that goes on: ``dag_runs.left_behind`` are ended.
     """
-    for dag_id, run_id in dag_runs:
+    for dag_id, run_id in runs:
         part = PartName.of(dag_id)
         if part is not None and job_index in part:
             return dag_id, run_id
-    return next(
-        ((d, r) for d, r in dag_runs if PartName.of(d) is None and not metadata.has_parts(d, r)), None
-    )
+    return next(((d, r) for d, r in runs if PartName.of(d) is None and not dag_runs.has_parts(d, r)), None)

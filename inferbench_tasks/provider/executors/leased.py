@@ -12,7 +12,7 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.executors import metadata
+from inferbench_tasks.provider.executors import job_tasks
 from inferbench_tasks.provider.executors.jobs import leased_s, perfdb_run
 from inferbench_tasks.scheduling.estimator import Estimator
 
@@ -32,7 +32,7 @@ class LeasedJobs:
 
     def __init__(self, dispatcher: Dispatcher, db: PerfDB, estimator: Estimator) -> None:
         self._dispatcher, self._db, self._estimator = dispatcher, db, estimator
-        self._tasks: dict[JobKey, metadata.JobTasks] = {}
+        self._tasks: dict[JobKey, job_tasks.JobTasks] = {}
         self._no_show: dict[str, float] = {}
         self._idle: dict[str, tuple[float, int]] = {}
         self._unexplained: dict[str, float] = {}
@@ -57,7 +57,7 @@ class LeasedJobs:
                 self._no_show.pop(job, None)
                 self._idle.pop(job, None)
 
-    def end_run(self, job: JobKey, tasks: metadata.JobTasks, verdict: Verdict) -> None:
+    def end_run(self, job: JobKey, tasks: job_tasks.JobTasks, verdict: Verdict) -> None:
         """In PerfDB, if the job is one run there. Raises PerfDBError if it is away."""
         if not tasks.recorded:
             return
@@ -66,11 +66,11 @@ class LeasedJobs:
         except InputError as error:
             log.warning("the run of job=%s can't be ended: %s", job, error)
 
-    def _tasks_of_leased(self) -> dict[str, metadata.JobTasks]:
+    def _tasks_of_leased(self) -> dict[str, job_tasks.JobTasks]:
         """Of each job with a lease; all that were looked at before are asked for at once."""
         keys = {job: JobKey.parse(job) for job in self._dispatcher.held}
-        again = metadata.seen_again({key: self._tasks[key] for key in keys.values() if key in self._tasks})
-        self._tasks = {key: again.get(key) or metadata.job_tasks(key) for key in keys.values()}
+        again = job_tasks.seen_again({key: self._tasks[key] for key in keys.values() if key in self._tasks})
+        self._tasks = {key: again.get(key) or job_tasks.job_tasks(key) for key in keys.values()}
         return {job: self._tasks[key] for job, key in keys.items()}
 
     def _count_no_show(self, job: str) -> None:
@@ -88,7 +88,7 @@ class LeasedJobs:
             del self._idle[job]
             self._dispatcher.withdraw(job, "nothing of it runs: its DAG is paused, or its run was cleared")
 
-    def _end(self, job: str, tasks: metadata.JobTasks) -> None:
+    def _end(self, job: str, tasks: job_tasks.JobTasks) -> None:
         key, failed = JobKey.parse(job), tasks.failed
         run = self._db.find_runs({"_id": perfdb_run(key)}, limit=1)
         if failed is None:
@@ -101,7 +101,7 @@ class LeasedJobs:
             return
         # What is no run in PerfDB fails by Airflow's own word.
         if not tasks.recorded:
-            explained = not metadata.given_up(key, failed)
+            explained = not job_tasks.given_up(key, failed)
         else:
             explained = bool(run) and self._is_explained(key, run[0], failed)
         if explained:
@@ -115,17 +115,17 @@ class LeasedJobs:
         del self._unexplained[job]
         cause = "it was killed, or Airflow lost sight of it"
         reason = f"{failed.stage}, {cause}"
-        if metadata.ended_by_user(key):
+        if job_tasks.ended_by_user(key):
             self._dispatcher.ended(job, ok=False)
             self.end_run(key, tasks, Verdict.cancelled(failed.stage))
         elif self._dispatcher.failed(job, reason):
             log.warning("job=%s is run again: %s", job, reason)
-            metadata.run_again(key, tasks)
+            job_tasks.run_again(key, tasks)
             self.end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, and is run again"))
         else:
             self.end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, for the last time"))
 
-    def _is_explained(self, key: JobKey, run: RunDocument, task: metadata.TaskState) -> bool:
+    def _is_explained(self, key: JobKey, run: RunDocument, task: job_tasks.TaskState) -> bool:
         """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.
 
         One that says "done" or "cancelled" while Airflow gave it up did not fail: its heartbeat did not come through.
@@ -133,4 +133,4 @@ class LeasedJobs:
         states = [s.state for s in run.stages if s.stage == task.stage and s.attempt == task.attempt]
         if "failed" in states:
             return True
-        return states not in ([], ["running"]) and not metadata.given_up(key, task)
+        return states not in ([], ["running"]) and not job_tasks.given_up(key, task)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.airflow
 
 def job(request: LeaseRequest) -> Any:
     """The tasks of a job that asked so."""
-    from inferbench_tasks.provider.executors.metadata import JobTasks, TaskState
+    from inferbench_tasks.provider.executors.job_tasks import JobTasks, TaskState
 
     return JobTasks((TaskState("job-000.first", "failed", 1, LeasedTask(0, "first", 0, request=request)),))
 
@@ -51,7 +51,7 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
 
 def tasks_of(*states: str | None, ended: bool = False) -> Any:
     """A job's tasks on its device in these states, in a DAG run that has ended or not."""
-    from inferbench_tasks.provider.executors.metadata import JobTasks, TaskState
+    from inferbench_tasks.provider.executors.job_tasks import JobTasks, TaskState
 
     stages = ("serve", "load", "collect", "release")
     request = LeaseRequest({"kind": "serving"})
@@ -93,9 +93,9 @@ def leased_with(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[
     cancelled = SimpleNamespace(status="cancelled", job_id="j", stages=[])
     db: Any = SimpleNamespace(find_runs=lambda *_, **__: [cancelled])
     estimator: Any = SimpleNamespace(observe=lambda kind, seconds: learnt.append(seconds))
-    monkeypatch.setattr("inferbench_tasks.provider.executors.metadata.job_tasks", lambda key: tasks)
+    monkeypatch.setattr("inferbench_tasks.provider.executors.job_tasks.job_tasks", lambda key: tasks)
     monkeypatch.setattr(
-        "inferbench_tasks.provider.executors.metadata.seen_again", lambda seen: dict.fromkeys(seen, tasks)
+        "inferbench_tasks.provider.executors.job_tasks.seen_again", lambda seen: dict.fromkeys(seen, tasks)
     )
     monkeypatch.setattr(leased, "perfdb_run", lambda key: "run.000")
     monkeypatch.setattr(leased, "leased_s", lambda run: 5.0)
@@ -147,7 +147,7 @@ def test_runs_of_ended_dag_runs_end_in_perfdb(monkeypatch: pytest.MonkeyPatch) -
     from datetime import UTC, datetime
 
     from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
-    from inferbench_tasks.provider.executors import ended, metadata
+    from inferbench_tasks.provider.executors import dag_runs, ended, job_tasks
     from inferbench_tasks.running.invocation import dag_run_invocation
 
     moment = datetime.now(UTC)
@@ -170,10 +170,10 @@ def test_runs_of_ended_dag_runs_end_in_perfdb(monkeypatch: pytest.MonkeyPatch) -
         return [r for r in runs if r.invocation_id in where["invocation_id"]["$in"]]
 
     over = ("by_hand", "by_itself", "held", "parts..jobs-00000-00099", "whole")
-    dag_runs = [(dag, "manual__1") for dag in over]
-    monkeypatch.setattr(metadata, "ended_between", lambda since, until: dag_runs)
-    monkeypatch.setattr(metadata, "ended_by_user", lambda key: key.dag_id == "by_hand")
-    monkeypatch.setattr(metadata, "has_parts", lambda dag_id, run_id: dag_id == "whole")
+    over_by_now = [(dag, "manual__1") for dag in over]
+    monkeypatch.setattr(dag_runs, "ended_between", lambda since, until: over_by_now)
+    monkeypatch.setattr(job_tasks, "ended_by_user", lambda key: key.dag_id == "by_hand")
+    monkeypatch.setattr(dag_runs, "has_parts", lambda dag_id, run_id: dag_id == "whole")
 
     def end(run_id: str, verdict: Verdict) -> None:
         ends[f"{run_id.split('-')[0]} {run_id.rpartition('.')[2]}"] = str(verdict)
