@@ -6,84 +6,31 @@ import base64
 import http.client
 import json
 import os
-import re
 import signal
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
-from inferbench_tasks.backends import startup
-from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.launchers import container_network, processes, records
-from inferbench_tasks.launchers.base import LAUNCHERS
-from inferbench_tasks.launchers.container import LABEL, LOG_CONFIG
+from inferbench_tasks.launchers import records
 from inferbench_tasks.stages.asked import ask as ask_all
-from inferbench_tasks.submission.schema import LoadSpec, ServeSpec
-from tests import docker_engine
-from tests.docker_engine import ENVIRONMENTS
-from tests.serving_cases import Case, bare_case, dense_as
+from inferbench_tasks.submission.schema import LoadSpec
+from tests.contract.benches import RUN, Bench, ask, combinations, leftovers
+from tests.serving_cases import bare_case
 
 pytestmark = pytest.mark.integration
-
-#: The mark of this session's servers: another session beside it has its own.
-RUN = f"contract-{os.getpid()}"
-#: Not installed, or not built, for every run of the tests.
-OPTIONAL = {
-    ("mlserver", "process"): "its environment takes minutes to install",
-    ("torchserve", "process"): "its environment takes minutes to install",
-    ("triton", "container"): "its image takes a minute to build",
-}
-#: What a server's log says once its model is loaded, and its start once it can't be; ours unless named.
-LOADED = {"triton": "successfully loaded"}
-BROKEN = {"triton": r"(?s)ended with exit code 1 while starting.*failed to load"}
 #: ``INFERBENCH_TEST_CYCLES=100 pytest tests/contract/test_backends.py -k start_and_stop`` goes on for longer.
 CYCLES = int(os.environ.get("INFERBENCH_TEST_CYCLES", "2"))
-
-
-def combinations(all_protocols: bool = True) -> list[Any]:
-    """Every built-in backend with every launcher and protocol; those that can't run here say why.
-
-    What does not depend on the protocol is tested with the first one.
-    """
-    found = []
-    for kind in BACKENDS:
-        if BACKENDS.origin(kind) != "built-in":
-            continue
-        backend = BACKENDS.load(kind)
-        if backend.streams:  # no tensors: tests/integration/test_prompts_submission.py
-            continue
-        for launcher in backend.launchers:
-            for protocol in backend.protocols if all_protocols else backend.protocols[:1]:
-                reason = backend.unavailable(launcher)
-                if launcher == "container":
-                    reason = docker_engine.impossible() or reason
-                    if kind not in docker_engine.IMAGES:
-                        reason = reason or "its image is not built by the tests"
-                if (kind, launcher) in OPTIONAL and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
-                    reason = f"{OPTIONAL[kind, launcher]}; INFERBENCH_TEST_OPTIONAL=1 runs it"
-                marks = [pytest.mark.skip(reason=reason)] if reason else []
-                found.append(
-                    pytest.param((kind, launcher, protocol), marks=marks, id=f"{kind}-{launcher}-{protocol}")
-                )
-    return found
-
-
-def container_only() -> list[Any]:
-    """The combinations with containers."""
-    return [found for found in combinations(all_protocols=False) if found.values[0][1] == "container"]
 
 
 def processes_over_http() -> list[Any]:
@@ -102,105 +49,6 @@ def of_onnx() -> list[Any]:
     return [found for found in combinations() if "onnx" in BACKENDS.load(found.values[0][0]).formats]
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Case]:
-    """The dense model by format, made once; with a dynamic axis or without."""
-    made: dict[tuple[str, bool], Case] = {}
-    folder = tmp_path_factory.mktemp("models")
-
-    def case(format_: str, dynamic: bool) -> Case:
-        if (format_, dynamic) not in made:
-            made[format_, dynamic] = dense_as(format_, folder / f"{format_}-{dynamic}", dynamic)
-        return made[format_, dynamic]
-
-    return case
-
-
-@pytest.fixture(scope="module")
-def docker() -> Iterator[None]:
-    """A Docker engine."""
-    with docker_engine.engine():
-        yield
-
-
-class Bench:
-    """Starts one backend by one launcher, in a folder of the test's own."""
-
-    def __init__(self, kind: str, launcher: str, protocol: str, folder: Path, cases: Any) -> None:
-        self.backend_class = BACKENDS.load(kind)
-        self.launcher = LAUNCHERS.load(launcher)()
-        self.launcher_kind, self.kind, self.protocol = launcher, kind, protocol
-        self.folder = folder
-        self.servers_dir = folder / "servers"
-        self._cases = cases
-        self._given: Case | None = None
-
-    def case(self, dynamic: bool = False) -> Case:
-        """The model in the first format that the backend serves."""
-        found: Case = self._given or self._cases(self.backend_class.formats[0], dynamic)
-        return found
-
-    def case_in(self, format_: str) -> Case:
-        """The model in that format."""
-        found: Case = self._cases(format_, False)
-        return found
-
-    def use(self, case: Case) -> None:
-        """Serve this one instead."""
-        self._given = case
-
-    @contextmanager
-    def server(
-        self, run_id: str = RUN, dynamic: bool = False, rows: int = 8, **spec: Any
-    ) -> Iterator[startup.Started]:
-        """A started server; ended afterwards, whatever happens."""
-        folder = self.folder / run_id
-        folder.mkdir(exist_ok=True)
-        ENVIRONMENTS.mkdir(exist_ok=True)
-        deployment = Deployment(
-            run_id,
-            self.case(dynamic).model,
-            ServeSpec.model_validate({"backend": self.kind, "launcher": self.launcher_kind, **spec}),
-            folder,
-            ENVIRONMENTS,
-            protocol=self.protocol,
-            client_batch_size=rows,
-        )
-        try:
-            started = startup.start(self.backend_class(), deployment, self.launcher, self.servers_dir)
-            yield started
-            started.probe.close()
-        finally:
-            records.end_run(self.servers_dir, run_id)
-
-
-@pytest.fixture
-def bench(
-    request: pytest.FixtureRequest, tmp_path: Path, cases: Callable[[str, bool], Case]
-) -> Iterator[Bench]:
-    """What a test runs on; nothing of it may be left afterwards."""
-    kind, launcher, protocol = request.param
-    if launcher == "container":
-        request.getfixturevalue("docker")
-        docker_engine.build(kind)
-    yield Bench(kind, launcher, protocol, tmp_path, cases)
-    servers = tmp_path / "servers"
-    assert not servers.exists() or list(servers.iterdir()) == []
-    assert leftovers(RUN) == []
-
-
-def leftovers(run_id: str) -> list[str]:
-    """Processes that carry a run's mark."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(processes.MARK, "").startswith(run_id):
-                found.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return found
-
-
 def cannot_make(format_: str) -> str | None:
     """Why a model can't be brought into that format here; None if it can."""
     if format_ == "aotinductor" and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
@@ -209,13 +57,8 @@ def cannot_make(format_: str) -> str | None:
 
 
 every = pytest.mark.parametrize("bench", combinations(), indirect=True)
+
 first_protocol = pytest.mark.parametrize("bench", combinations(all_protocols=False), indirect=True)
-
-
-def ask(probe: Any, case: Case, rows: int, offset: int = 0) -> dict[str, Any]:
-    """The answers to ``rows`` samples from ``offset`` on."""
-    answer: dict[str, Any] = probe.infer({"x": case.samples["x"][offset : offset + rows]})
-    return answer
 
 
 @every
@@ -370,98 +213,6 @@ def test_start_and_stop_leave_nothing_behind(
         assert time.monotonic() < deadline, shared_left
         time.sleep(0.5)
     assert this.num_fds() <= files_before + 2
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_a_container_has_no_privileges_and_its_log_is_kept(bench: Bench) -> None:
-    """No capabilities, a read-only root, no new privileges, a limit on processes; gone afterwards."""
-    import docker
-
-    client = docker.from_env()
-    try:
-        with bench.server() as started:
-            host = client.containers.get(str(started.server.container_id)).attrs["HostConfig"]
-            assert host["CapDrop"] == ["ALL"]
-            assert host["ReadonlyRootfs"]
-            assert not host["Privileged"]
-            assert host["SecurityOpt"] == ["no-new-privileges"]
-            assert host["PidsLimit"] > 0
-        assert client.containers.list(all=True) == []
-        assert LOADED.get(bench.kind, "model ready") in Path(started.server.log_path).read_text()
-    finally:
-        client.close()
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_a_container_has_a_network_of_its_own(bench: Bench) -> None:
-    """An internal one, with no other member; no port of this machine is its; both are gone afterwards."""
-    import docker
-
-    client = docker.from_env()
-    try:
-        with bench.server() as started:
-            container = client.containers.get(str(started.server.container_id))
-            (network,) = container.attrs["NetworkSettings"]["Networks"].values()
-            about = client.networks.get(network["NetworkID"]).attrs
-            assert about["Internal"] and list(about["Containers"]) == [container.id]
-            assert started.endpoint.host == started.server.address == network["IPAddress"]
-            assert not container.attrs["HostConfig"]["PortBindings"]
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", started.endpoint.port), timeout=5)
-            assert container.attrs["HostConfig"]["LogConfig"]["Config"] == LOG_CONFIG
-            assert container.attrs["Image"] == started.server.image_id
-        assert client.networks.list(filters={"label": LABEL}) == []
-    finally:
-        client.close()
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_a_container_may_stay_in_the_hosts_network(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For engines that can make no other: the operator's setting, and the server is loopback's."""
-    monkeypatch.setenv(container_network.NETWORK, "host")
-    case = bench.case()
-    with bench.server() as started:
-        assert started.endpoint.host == started.server.address == "127.0.0.1"
-        expected = {"scores": case.reference["scores"][:1]}
-        assert check_answer(ask(started.probe, case, 1), expected, case.model, 1, 1e-5) <= 1e-5
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_a_submissions_image_must_be_on_the_operators_list(bench: Bench) -> None:
-    """By its digest, whatever its tag; the message has what to add, and then it runs, under any of its names."""
-    tag = f"inferbench/server:{bench.kind}"
-    with pytest.raises(
-        InputError, match=r"not on this system's list of allowed images.*sha256:[0-9a-f]{64}"
-    ) as refused:
-        with bench.server(image=tag):
-            pass
-    assert refused.value.field == "serve.image"
-    (digest,) = set(re.findall(r"sha256:[0-9a-f]{64}", str(refused.value)))
-    (bench.folder / "images.txt").write_text(f"# allowed here\n{digest}  # ours\n")
-    with bench.server(image=tag) as started:
-        assert started.server.image_id == digest
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_an_image_that_is_not_there_is_named(bench: Bench) -> None:
-    """With the remedy, and no record of a server stays."""
-    with pytest.raises(ServerError, match=r"The image inferbench/nonesuch:1 is not on this machine"):
-        with bench.server(image="inferbench/nonesuch:1"):
-            pass
-
-
-@pytest.mark.parametrize("bench", container_only(), indirect=True)
-def test_a_container_that_dies_at_start_shows_its_log(bench: Bench) -> None:
-    """The reason from inside, and how it ended."""
-    case = bench.case()
-    broken = bench.folder / "broken.onnx"
-    broken.write_bytes(Path(case.model.path).read_bytes()[:100])
-    model = case.model.model_copy(update={"path": str(broken)})
-    bench.use(Case(model, case.samples, case.reference))
-    ours = r"(?s)ended with exit code 1 while starting.*can't be loaded"
-    with pytest.raises(ServerError, match=BROKEN.get(bench.kind, ours)):
-        with bench.server():
-            pass
 
 
 def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.doctor.ports import listening
-from tests.contract.test_backends import Bench, ask, bench, cases, combinations  # noqa: F401 - bench, cases: fixtures
+from tests.contract.benches import Bench, ask, combinations
 from tests.stranger import ask as stranger
 
 pytestmark = pytest.mark.integration
@@ -24,7 +24,7 @@ def processes_only() -> list[Any]:
 
 @stranger.needs_root
 @pytest.mark.parametrize("bench", processes_only(), indirect=True)
-def test_another_local_user_loads_no_model(bench: Bench) -> None:  # noqa: F811
+def test_another_local_user_loads_no_model(bench: Bench) -> None:
     """By no port and no API of a server: it answers as before, with its own model."""
     case = bench.case()
     with bench.server() as started:
@@ -39,7 +39,7 @@ def test_another_local_user_loads_no_model(bench: Bench) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("bench", [c for c in processes_only() if c.values[0][0] == "triton"], indirect=True)
-def test_the_key_of_what_triton_closes_can_not_be_sent(bench: Bench) -> None:  # noqa: F811
+def test_the_key_of_what_triton_closes_can_not_be_sent(bench: Bench) -> None:
     """Who reads it in the command line, and sends it over HTTP or gRPC, is refused as everybody is."""
     with bench.server() as started:
         options = dict(

@@ -20,7 +20,7 @@ from inferbench_tasks.loadgen.server_side import (
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
 from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
-from tests.unit.loadgen.test_token_summary import MS, stream, tokens_of
+from tests.unit.loadgen.streams_by_hand import MS, stream, tokens_of
 
 
 def side_of(streams: list[dict[str, Any]], said: list[dict[str, int]]) -> dict[str, Any]:

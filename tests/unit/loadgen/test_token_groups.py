@@ -6,7 +6,7 @@ from typing import Any
 
 from inferbench_tasks.loadgen.token_groups import by_cached, by_prompt_tokens, by_turn, grouped
 from inferbench_tasks.loadgen.token_window import TokenWindow
-from tests.unit.loadgen.test_token_summary import stream, tokens_of
+from tests.unit.loadgen.streams_by_hand import stream, tokens_of
 
 
 def window(*groups: tuple[int, dict[str, Any], float]) -> TokenWindow:

@@ -14,7 +14,7 @@ from inferbench_tasks.metrics.base import Measured
 from inferbench_tasks.metrics.cpu_time import CpuTime, ratio_interval
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
-from tests.unit.metrics.test_money_and_energy import measure
+from tests.unit.metrics.spent import measure
 
 T_NS = np.arange(0, 12 * SECOND, 100_000_000)
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.figure import Figure
-from inferbench_tasks.figures import SHIPPED, Figures
+from inferbench_tasks.figures import FIGURES, SHIPPED, Figures
 from inferbench_tasks.metrics import derive as deriving
 from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.derive import BLOCKS
 from inferbench_tasks.monitors.records import Recording
-from tests.unit.metrics.test_money_and_energy import measure
+from tests.unit.metrics.spent import measure
 from tests.unit.test_figures import OtherPackages
 
 
@@ -82,3 +83,11 @@ def test_one_of_ours_that_fails_costs_no_run_either(monkeypatch: pytest.MonkeyPa
     """What was measured is kept, and the problem says whose metric it was."""
     summary = summary_with(bringing(ZeroDivisionError()), monkeypatch, "built-in")
     assert summary["metric_problems"]["jitter"].startswith("built-in: ZeroDivisionError")
+
+
+def test_every_figure_and_block_tells_unit_and_formula() -> None:
+    """The table is complete."""
+    for figure in FIGURES.values():
+        assert figure.unit and figure.title and figure.formula, figure.name
+    for block in BLOCKS:
+        assert block.unit and block.formula and block.path

@@ -9,7 +9,7 @@ from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.catalogue import price_rows
 from inferbench_tasks.metrics.energy_codecarbon import power_w
 from tests.unit.analysis.builders import named, records, view
-from tests.unit.metrics.test_money_and_energy import EPYC, counter, gauge, measure
+from tests.unit.metrics.spent import EPYC, counter, gauge, measure
 
 UNKNOWN = {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []}
 

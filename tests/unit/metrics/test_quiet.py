@@ -13,7 +13,7 @@ from inferbench_tasks.metrics.base import Measured
 from inferbench_tasks.metrics.quiet import Quiet
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND
-from tests.unit.metrics.test_money_and_energy import measure
+from tests.unit.metrics.spent import measure
 
 STEP_NS = 30_000_000
 

@@ -15,7 +15,7 @@ from inferbench_tasks.metrics.wait_shares import wait_shares
 from inferbench_tasks.metrics.waiting import Waits
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
-from tests.unit.metrics.test_money_and_energy import EPYC, counter
+from tests.unit.metrics.spent import EPYC, counter
 
 STEP_NS = 20_000_000
 #: Requests that follow each other, as those of one user.

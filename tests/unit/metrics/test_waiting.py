@@ -15,7 +15,7 @@ from inferbench_tasks.metrics.interference import reasons
 from inferbench_tasks.metrics.waiting import Waits
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
-from tests.unit.metrics.test_money_and_energy import counter, measure
+from tests.unit.metrics.spent import counter, measure
 
 STEP_NS = 20_000_000
 
