@@ -35,6 +35,7 @@ def test_the_page_has_every_sentence_and_says_what_is_missing(tmp_path: Path) ->
     assert "1 of 2 runs valid" in text
     assert charts_of(text)
     assert "/data/report.html" in text
+    assert 'data-how="It is made of the runs of the submissions named here' in text, "of no report's runs"
 
 
 def test_the_sentence_counts_each_kind() -> None:

@@ -382,3 +382,4 @@ def test_figures_stand_on_one_page(tmp_path: Path) -> None:
     assert {"stack.html", "stack.json", ".8-kernels.csv", ".15-kernels_by_model.parquet"} <= names
     page = (tmp_path / "stack.html").read_text()
     assert 'data-chart=".kernel_roofline"' in page and "Missing: valid runs of this model" in page
+    assert '<body data-how="It is made of the spans of the traced runs' in page, "and of no load's records"
