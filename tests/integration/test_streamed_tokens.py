@@ -126,7 +126,7 @@ def words_tokenizer(path: Path) -> None:
     tokenizer.save(str(path))
 
 
-def test_bad_streams_are_failures_of_theloaded(server: StandIn, tmp_path: Path) -> None:
+def test_bad_streams_are_failures_of_the_load(server: StandIn, tmp_path: Path) -> None:
     """In the records, by name, with the first words; none of them gives a figure."""
     _, outcome, tokens = loaded(server, tmp_path, "stand-in:ttft_ms=1,gap_ms=0.1,fault=bad_json")
     status, names = codes(outcome.table(), "status")
