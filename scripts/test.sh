@@ -32,8 +32,7 @@ alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.
 # Real servers, databases and whole systems, each test's own: they mostly wait, for a start or for one another. A file's
 # tests share what they started. The longest begin, so that no process waits long for another at the end.
 together="tests/integration/test_scheduled_jobs.py tests/e2e/test_faults.py tests/contract/test_backends.py
-    tests/e2e/test_web_system.py tests/integration/test_scheduled_deaths.py tests/contract/test_clients.py
-    tests/integration/test_two_schedulers.py tests/integration/test_scheduled_trainings.py
+    tests/e2e/test_web_system.py tests/contract/test_clients.py tests/integration/test_two_schedulers.py
     tests/integration/test_interleaved.py tests/integration/test_training.py
     tests/integration/test_perfdb_embedded.py tests/e2e/test_web_pages.py"
 for file in $(find tests/contract tests/integration tests/e2e tests/docs -name 'test_*.py' | sort); do

@@ -27,7 +27,6 @@ from inferbench_tasks.scheduling.eventlog import differences, read_log
 from inferbench_tasks.scheduling.events import LeaseGranted, NodeUp
 from inferbench_tasks.workers.checks import BUSY
 from inferbench_tasks.workers.devices import partitions
-from tests.warm import warm
 
 ROOT = Path(__file__).parents[1]
 JOB = """
@@ -45,17 +44,6 @@ load:
 def write_job(folder: Path, name: str, seconds: float, more: str = "") -> None:
     """A submission of one short job."""
     (folder / f"{name}.yaml").write_text(JOB.format(name=name, seconds=seconds, more=more))
-
-
-#: Of ``write_jobs``: how long each takes, s.
-LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
-
-
-def write_jobs(folder: Path) -> None:
-    """``job-a`` to ``job-f``, as long as ``LENGTHS`` says, and ``long``."""
-    for name, seconds in LENGTHS.items():
-        write_job(folder, f"job-{name}", seconds)
-    write_job(folder, "long", 30.0)
 
 
 TRAINING = """
@@ -322,12 +310,3 @@ def local_system(
                 and p.status() != psutil.STATUS_ZOMBIE
             ]
             assert not mine
-
-
-@contextmanager
-def warm_system(factory: pytest.TempPathFactory, write: Callable[[Path], object]) -> Iterator[Driver]:
-    """``local_system`` on a machine that has run something before."""
-    base = factory.mktemp("scheduled")
-    warm(base / "data", factory)
-    with local_system(base, write) as running:
-        yield running

@@ -1,36 +1,54 @@
-"""The real executor, workers and Airflow: jobs get devices in the policy's order, as their users ask and end them."""
+"""The real executor, workers and Airflow: jobs get devices in the policy's order, whatever dies meanwhile."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from inferbench_tasks.cluster.state import cluster_state
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.system.config import SQLITE_WAIT_S
 from inferbench_tasks.provider.system.local import LocalSystem
-from tests.local_system import LENGTHS, ROOT, Driver, once_each, warm_system, write_job, write_jobs
+from inferbench_tasks.scheduling.events import LeaseGranted
+from inferbench_tasks.training.result import TrainingResult
+from tests.local_system import ROOT, Driver, local_system, once_each, shared_memory, write_job, write_training
 from tests.probe_pipeline import install, submission
 from tests.stranger import ask
+from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
+LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
 
 
 def _write(folder: Path) -> None:
-    write_jobs(folder)
+    for name, seconds in LENGTHS.items():
+        write_job(folder, f"job-{name}", seconds)
+    write_job(folder, "long", 30.0)
     write_job(folder, "bad", 1.0, "serve: {ready_timeout_s: 0.01}")
     write_job(folder, "pair", 1.5, "sweep: {load.seed: [1, 2]}")
+    write_training(folder, "gang", samples=128, rounds=3)
+    write_training(folder, "gang-long", samples=1347, rounds=60)
+    write_training(folder, "gang-some", samples=640, rounds=12, workers=1)
     (folder / "probe.yaml").write_text(submission("probe"))
     (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    base = tmp_path_factory.mktemp("scheduled")
+    warm(base / "data", tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
-        with warm_system(tmp_path_factory, _write) as running:
+        with local_system(base, _write) as running:
             yield running
 
 
@@ -128,6 +146,121 @@ def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:
     assert once_each(driver.log_is_sound(), [f"job-{name}" for name in LENGTHS], before=leased)
 
 
+def ranks(driver: Driver) -> list[list[int]]:
+    """The cores of each rank of a training that runs here, as the kernel has them."""
+    mine = str(driver.system.data_dir)
+    cores = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        # torchrun's own command line names the program too.
+        if (
+            "inferbench_tasks.training.rank_main" in command
+            and mine in command[-1]
+            and "--nproc-per-node" not in command
+        ):
+            with suppress(psutil.NoSuchProcess):
+                cores.append(process.cpu_affinity())
+    return cores
+
+
+def trainings(driver: Driver, name: str) -> list[TrainingResult]:
+    """What was measured of a training, the newest first."""
+    return driver.db.results_of(TrainingResult, {"submission.name": name})
+
+
+def grants_of(driver: Driver, dag: str) -> list[LeaseGranted]:
+    """The leases that a DAG's jobs got so far."""
+    return [grant for grant in driver.log_is_sound() if JobKey.parse(grant.job_id).dag_id == dag]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) -> None:
+    """It waits until both are free, has both under one lease with a rank pinned to each, the serving jobs wait with the
+    reason and run afterwards; each job once."""
+    before, leased = len(trainings(driver, "gang")), grants_of(driver, "gang")
+    first = driver.trigger("job-b", duration_s=4.0)
+    driver.running(first, "load")
+    gang = driver.trigger("gang")
+    driver.until(
+        lambda: any("2 of one host are needed at once" in w.why for w in cluster_state(driver.db).waiting),
+        "the training does not say what it waits for",
+    )
+    held: list[list[str]] = []
+    pinned: list[list[list[int]]] = []
+
+    def look() -> bool:
+        devices = cluster_state(driver.db).devices
+        if all(device.held_with for device in devices) and all(d.state == "busy" for d in devices):
+            held.append(devices[0].held_with)
+            pinned.append(sorted(ranks(driver)))
+        return driver.state(gang) in ("success", "failed")
+
+    driver.until(
+        lambda: driver.tasks(gang)["train"]["state"] in ("running", "success"), "it does not train", 300
+    )
+    later = [driver.trigger("job-d"), driver.trigger("job-f")]
+    driver.until(look, "the training did not end", 300, every_s=0.1)
+    driver.succeeded(first, gang, *later)
+    devices = Cluster(driver.db).devices()
+    assert {frozenset(names) for names in held} == {frozenset(d.device_id for d in devices)}
+    assert sorted(list(d.cores) for d in devices) in pinned
+    [result, *others] = trainings(driver, "gang")
+    assert len(others) == before
+    assert result.engine is not None and result.engine.processes == 2 and result.verdict.measured
+    assert {d["device_id"] for d in result.extensions["devices"]} == {d.device_id for d in devices}
+    driver.all_is_well()
+    assert [len(g.devices) for g in grants_of(driver, "gang")] == [2] * (len(leased) + 1)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_worker_of_two_devices_is_killed(driver: Driver, which: int) -> None:
+    """kill -9 of the worker that runs the training, and of the other: it ends once, with a reason and no figures (there
+    are no two other devices), both devices are free again, no rank is left, and the next job runs."""
+    run = driver.trigger("gang-long")
+    driver.running(run, "train")
+    driver.until(lambda: len(ranks(driver)) == 2, "no ranks")
+    members = next(d.held_with for d in cluster_state(driver.db).devices if d.held_with)
+    assert driver.tasks(run)["train"]["queue"] == members[0]
+    driver.kill("worker-" + members[which].rpartition(".")[2])
+    assert driver.ended(run) == ["failed"]
+    driver.all_is_well()
+    driver.until(lambda: not ranks(driver), "ranks are left")
+    record = driver.db.find_runs({"submission.name": "gang-long"})[0]
+    assert str(record.verdict).startswith("failed: scheduler"), record.verdict
+    assert not [result for result in trainings(driver, "gang-long") if result.verdict.measured]
+    driver.until(
+        lambda: {d.state for d in cluster_state(driver.db).devices} == {"free"}, "a device is not free"
+    )
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+def test_perfdb_and_the_scheduler_are_killed_amid_a_training_of_two_devices(driver: Driver) -> None:
+    """kill -9 of both while both ranks train: the training goes on, ends once with one result, and both devices are
+    free; no rank and no shared memory of its loaders is left.
+    """
+    before, leased = len(trainings(driver, "gang-some")), grants_of(driver, "gang-some")
+    shared = shared_memory()
+    run = driver.trigger("gang-some")
+    driver.running(run, "train")
+    driver.until(lambda: len(ranks(driver)) >= 2, "no ranks")
+    folder = str(driver.system.data_dir / "perfdb" / "db")
+    mongod = next(p for p in psutil.process_iter(["cmdline"]) if folder in (p.info["cmdline"] or []))
+    mongod.kill()
+    driver.kill("scheduler")
+    driver.succeeded(run, timeout_s=400)
+    [result, *others] = trainings(driver, "gang-some")
+    assert len(others) == before and result.verdict.measured
+    driver.all_is_well()
+    grants = grants_of(driver, "gang-some")
+    assert {len(grant.devices) for grant in grants} == {2}
+    # The next scheduler takes over the lease that it finds, with its token, and writes that down too.
+    tokens = {grant.token for grant in grants} - {grant.token for grant in leased}
+    assert len(tokens) == 1, grants
+    driver.until(lambda: not ranks(driver), "ranks are left")
+    assert shared_memory() <= shared
+
+
 def test_a_failed_start_frees_the_device(driver: Driver) -> None:
     """A server that never gets ready: the job fails by itself, is not tried again, and its device is free."""
     run = driver.trigger("bad")
@@ -135,6 +268,20 @@ def test_a_failed_start_frees_the_device(driver: Driver) -> None:
     assert driver.tasks(run)["serve"]["try_number"] == 1
     found = driver.db.find_runs({"submission.name": "bad"})[0]
     assert str(found.verdict).startswith("failed: serve")
+    driver.all_is_well()
+
+
+def test_a_killed_load_is_run_again_on_the_other_device(driver: Driver) -> None:
+    """kill -9 of a task and all above it: the job is measured again elsewhere; the killed try has no result."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=12.0)
+    driver.running(run, "load")
+    first = driver.tasks(run)["load"]["queue"]
+    driver.kill_task_on(first)
+    driver.succeeded(run)
+    tasks = driver.tasks(run)
+    assert tasks["load"]["try_number"] > 1 and tasks["load"]["queue"] != first
+    assert len(driver.results("long")) == before + 1
     driver.all_is_well()
 
 
@@ -219,4 +366,95 @@ def test_a_user_clears_a_job(driver: Driver) -> None:
     tasks = driver.tasks(run)
     assert tasks["serve"]["try_number"] == tasks["load"]["try_number"] == 2
     assert len(driver.results("job-b")) == len(before) + 1
+    driver.all_is_well()
+
+
+def given_up(driver: Driver, run: str) -> bool:
+    """Whether Airflow has failed a task of a run for want of a heartbeat: by its database, for nobody answers."""
+    query = "SELECT 1 FROM log WHERE dag_id = ? AND run_id = ? AND event = 'heartbeat timeout'"
+    with closing(sqlite3.connect(driver.system.home / "airflow.db", timeout=SQLITE_WAIT_S)) as database:
+        return database.execute(query, run.removeprefix("/dags/").split("/dagRuns/")).fetchone() is not None
+
+
+def test_the_web_port_is_not_asked_by_tasks(driver: Driver) -> None:
+    """A job is measured while the public server stands still, and that server has no route of the execution API."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=2.0)
+    driver.running(run, "load")
+    assert (
+        driver.api("GET", f"{driver.system.url()}/execution/health").headers["content-type"]
+        != "application/json"
+    )
+    server = psutil.Process(driver.pid("api-server"))
+    server.suspend()
+    try:
+        driver.until(lambda: len(driver.results("long")) == before + 1, "nothing was measured", every_s=1)
+    finally:
+        server.resume()
+    driver.succeeded(run)
+    assert driver.tasks(run)["load"]["try_number"] == 1
+    driver.all_is_well()
+
+
+def test_a_job_whose_heartbeat_was_lost_is_run_again(driver: Driver) -> None:
+    """What tasks report to stands still for as long as Airflow waits for a heartbeat: the load did its work, Airflow
+    calls it failed, and the job is measured again; there is one result."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=8.0)
+    driver.running(run, "load")
+    server = psutil.Process(driver.pid("execution-api"))
+    family = [server, *server.children(recursive=True)]
+    for process in family:
+        process.suspend()
+    try:
+        driver.until(lambda: given_up(driver, run), "Airflow waits for the heartbeat still", every_s=1)
+    finally:
+        for process in family:
+            process.resume()
+    driver.succeeded(run)
+    assert driver.tasks(run)["load"]["try_number"] > 1
+    assert len(driver.results("long")) == before + 1
+    driver.all_is_well()
+
+
+def test_everything_dies_and_comes_back(driver: Driver) -> None:
+    """With jobs running and waiting, kill -9 of both API servers, dag-processor, broker, mongod, scheduler and a
+    worker with a running server: each job ends well, once."""
+    counts = {name: len(driver.results(f"job-{name}")) for name in LENGTHS}
+    runs = {name: driver.trigger(f"job-{name}", duration_s=LENGTHS[name] + 4) for name in LENGTHS}
+    driver.until(
+        lambda: any(driver.tasks(run)["load"]["state"] == "running" for run in runs.values()),
+        "no load runs",
+        300,
+    )
+    for name in ("dag-processor", "broker", "api-server", "execution-api"):
+        driver.kill(name)
+    mongod = next(
+        p for p in psutil.process_iter(["cmdline"])
+        if str(driver.system.data_dir / "perfdb" / "db") in (p.info["cmdline"] or [])
+    )  # fmt: skip
+    mongod.kill()
+    driver.kill("scheduler")
+    busy = next(
+        (d for d in cluster_state(driver.db).devices if d.job), cluster_state(driver.db).devices[0]
+    ).device_id
+    driver.kill("worker-" + busy.rpartition(".")[2])
+    driver.succeeded(*runs.values(), timeout_s=600)
+    for name in LENGTHS:
+        new = driver.results(f"job-{name}")[counts[name] :]
+        assert len(new) == 1, (name, new)
+    driver.all_is_well()
+
+
+def test_a_worker_that_never_comes_back(driver: Driver) -> None:
+    """Its job is run again on the other device, and its clean-up blocks nothing."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=10.0)
+    driver.running(run, "load")
+    device = driver.tasks(run)["load"]["queue"]
+    driver.kill("keeper")
+    driver.kill("worker-" + device.rpartition(".")[2])
+    driver.succeeded(run)
+    assert driver.tasks(run)["load"]["queue"] != device
+    assert len(driver.results("long")[before:]) == 1
     driver.all_is_well()
