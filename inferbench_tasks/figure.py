@@ -44,6 +44,10 @@ class Figure:
     bracketed: bool = False
     #: Where the number of single events behind it stands below the summary: a rate of few of them is known badly.
     counted: str | None = None
+    #: It is a share of requests: where their number stands below the summary. One of 100 is hardly less than 2 of 100.
+    share_of: str | None = None
+    #: What it is never below; None where it may be below 0.
+    least: float | None = 0.0
     #: It can be compared between runs at different rates: it is of a sample or of the server, or the rate itself. By
     #: the others no runs are ranked of which each searched for a rate of its own (``max_rate``).
     rate_free: bool = False

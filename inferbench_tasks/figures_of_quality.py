@@ -17,13 +17,14 @@ def _quality(
     views: tuple[View, ...] = ("report",),
     better: Better = "higher",
     unit: str = "",
+    least: float | None = 0.0,
 ) -> Figure:
     share = name.endswith("_ratio") and better == "higher"
     return Figure(
         name, f"quality.{name}.value", "1" if share or not unit else unit, title, better,
         f"{formula}; over the samples of `evaluate`, asked under load", noun=noun, display_unit="%" if share else None,
         display_factor=100.0 if share else 1.0, interval=f"quality.{name}.ci95", held=held, worsens=False,
-        rate_free=True, views=views, evaluated=True,
+        rate_free=True, views=views, evaluated=True, least=least,
     )  # fmt: skip
 
 
@@ -47,11 +48,12 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "cosine_to_source", "Cosine similarity to the source model's vectors", "cosine to source",
         "mean over samples of a . b / (|a| |b|), a: answer, b: source model's (answers that are vectors)", 32,
+        least=None,
     ),
     _quality(
         "neighbours_spearman", "Order of similarities as the source model's", "Spearman of neighbours",
         "Spearman's rho of the cosines of each sample with the next, as answered and as the source model has them",
-        33,
+        33, least=None,
     ),
     _quality(
         "largest_difference_ratio", "Largest difference from the source model", "difference from source",
@@ -61,6 +63,7 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "target_spearman", "Spearman's rank correlation with the targets", "Spearman of targets",
         "correlation of the ranks of answers and targets (answers that are one number)", 35,
+        least=None,
     ),
     _quality(
         "exact_match_ratio", "Exact match of answers", "exact match",
@@ -81,8 +84,12 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "psnr_db", "Peak signal-to-noise ratio", "PSNR",
         "mean over pictures of 10 log10(peak^2 / mean squared error), at most 100 dB", 40, unit="dB",
+        least=None,
     ),
-    _quality("ssim", "Structural similarity", "SSIM", "mean over pictures of the index of Z. Wang et al., 2004", 41),
+    _quality(
+        "ssim", "Structural similarity", "SSIM", "mean over pictures of the index of Z. Wang et al., 2004", 41,
+        least=None,
+    ),
     _quality(
         "mean_iou", "Mean intersection over union", "mean IoU",
         "mean over classes of pixels that both answer and mask name / pixels that either names", 42,

@@ -68,7 +68,7 @@ class Estimate:
 class Change:
     """Of two estimates: how far apart they are, with the standard error of that and its degrees of freedom.
 
-    On the scale of logarithms where both are above 0, else as it is.
+    On the scale of logarithms where both are above 0 and neither says that its error is ``plain``, else as it is.
     """
 
     size: float
@@ -80,7 +80,8 @@ class Change:
     @classmethod
     def between(cls, first: Estimate, second: Estimate) -> Change:
         """The change of the second estimate against the first."""
-        shares = first.mean > 0 and second.mean > 0
+        plain = first.stated.plain or second.stated.plain
+        shares = first.mean > 0 and second.mean > 0 and not plain
         scales = (first.mean, second.mean) if shares else (1.0, 1.0)
         errors = [e.error / scale for e, scale in zip((first, second), scales, strict=True)]
         error = math.hypot(*errors)
@@ -110,7 +111,7 @@ class Change:
 
         The mean of how far the first is better where it is, over all that the change may be by Student's t: with
         z = gain / error that is error x (f(z) (v + z^2) / (v - 1) - z (1 - F(z))), f and F of Student's t with v
-        degrees of freedom. None where figures are not above 0, or so few runs are known that there is no mean (v <= 1).
+        degrees of freedom. None where the change is no ratio, or so few runs are known that there is no mean (v <= 1).
         """
         from scipy.special import stdtr
 

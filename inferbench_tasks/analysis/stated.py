@@ -21,10 +21,15 @@ _UNCERTAINTY = "energy.uncertainty_ratio"
 
 @dataclass(frozen=True)
 class Stated:
-    """``within``: standard error within a run. ``systematic``: that of the method, which more runs don't lessen."""
+    """``within``: standard error within a run. ``systematic``: that of the method, which more runs don't lessen.
+
+    ``plain``: two such values are judged by their difference, not by their ratio: a share of few requests is near 0,
+    where its logarithm says nothing.
+    """
 
     within: float = 0.0
     systematic: float = 0.0
+    plain: bool = False
 
     def after(self, times: float) -> Stated:
         """That of a run that is so many times as long."""
@@ -39,8 +44,7 @@ def needed(figure: Figure) -> tuple[str, ...]:
     paths = [figure.field_path]
     if figure.interval:
         paths.append(f"summary.{_group(figure.interval)}")
-    if figure.counted:
-        paths.append(f"summary.{figure.counted}")
+    paths += [f"summary.{path}" for path in (figure.counted, figure.share_of) if path]
     if figure.energy_based:
         paths.append(f"summary.{_UNCERTAINTY}")
     return tuple(paths)
@@ -52,8 +56,20 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
     value = figure.value(summary)
     if value is None:
         return NOTHING
+    if figure.share_of and (requests := value_at(summary, figure.share_of)):
+        return Stated(share_error(value, requests), plain=True)
     ratio = value_at(summary, _UNCERTAINTY) if figure.energy_based else None
     return Stated(_within(figure, value, summary), (ratio or 0.0) * abs(value) / Z95)
+
+
+def share_error(share: float, requests: int) -> float:
+    """Standard error of a share (0 to 1) of so many independent requests, the binomial's.
+
+    By the mean of the share under Jeffreys' prior, (k + 1/2) / (n + 1): none of 100 failed is no proof that none does
+    (Brown, Cai & DasGupta, "Interval estimation for a binomial proportion", 2001).
+    """
+    likely = (share * requests + 0.5) / (requests + 1)
+    return math.sqrt(likely * (1 - likely) / requests)
 
 
 def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:

@@ -36,14 +36,17 @@ class Judge:
         return estimate(candidate.values(figure), self._pooled[figure], _error_stated(candidate, figure))
 
     def interval95(self, candidate: Candidate, figure: str, comparisons: int = 1) -> list[float]:
-        """Of the estimate, by so many comparisons; a share's within 0 and 1. One run's measure of answers has the
-        interval that it states.
+        """Of the estimate, by so many comparisons; never below what a figure can be, and a share's never above 1. One
+        run's measure of answers has the interval that it states.
         """
         of = FIGURES.named(figure)
         if of.evaluated and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
             return list(own)
-        low, high = self.estimate(candidate, figure).interval95(comparisons)
-        return [max(0.0, low), min(1.0, high)] if of.share and of.evaluated else [low, high]
+        own = self.estimate(candidate, figure)
+        low, high = own.interval95(comparisons)
+        if of.least is not None and own.mean >= of.least:
+            low = max(of.least, low)
+        return [low, min(1.0, high)] if of.share and own.mean <= 1 else [low, high]
 
     def beats(self, a: Candidate, b: Candidate, figure: str) -> float:
         """The probability that ``a`` is really better than ``b``."""
@@ -65,8 +68,10 @@ class Judge:
         for bound in bounds:
             own = self.estimate(candidate, bound.figure)
             room = bound.value - own.mean if bound.at_most else own.mean - bound.value
-            # A figure that never moved (no errors in any run) and is at its bound keeps it.
-            exact = own.error == 0 and room == 0
+            # A figure that never moved and is at its bound keeps it; so does a share that can't keep it any better: no
+            # failure in any run, where none is allowed.
+            edge = 0.0 if bound.at_most else 1.0
+            exact = room == 0 and (own.error == 0 or (own.stated.plain and bound.value == edge))
             probabilities.append(1.0 if exact else above(room, own.error, own.freedom))
         return min(probabilities) if probabilities else None
 
@@ -78,4 +83,4 @@ def _summary(candidate: Candidate) -> dict[str, Any]:
 def _error_stated(candidate: Candidate, figure: str) -> Stated:
     """The newest run's, with the largest error within any of them."""
     each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
-    return Stated(max(one.within for one in each), each[0].systematic)
+    return Stated(max(one.within for one in each), each[0].systematic, plain=any(one.plain for one in each))

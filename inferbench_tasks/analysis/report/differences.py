@@ -23,6 +23,7 @@ from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.dotted import last
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -38,8 +39,9 @@ class Difference:
 
     ``ratio``: value / first; ``ci95``: its interval, which holds with 95% together with those of all other figures of
     the comparison; ``probability``: that the sign of this difference, looked at alone, is real; ``verdict``: better or
-    worse where the interval excludes 1, else "no difference shown". All None where they can't be told. The verdict
-    alone is None where neither is better: of runs that don't count, or of unlike things (``alike``).
+    worse where the interval excludes 1, else "no difference shown". All None where they can't be told. Shares of
+    requests have no ratio: they are judged by their difference, which 0 has to be excluded from. The verdict alone is
+    None where neither is better: of runs that don't count, or of unlike things (``alike``).
     """
 
     run: str
@@ -86,7 +88,7 @@ def compare_runs(
     figures = []
     by_figure = {name: [_value(result, name) for result in results] for name in FIGURES}
     comparisons = sum(
-        bool(values[0] and values[0] > 0 and value and value > 0)
+        _comparable(FIGURES[name], values[0], value)
         for name, values in by_figure.items()
         if FIGURES[name].better is not None  # of the others nothing is said
         for value in values[1:]
@@ -161,7 +163,8 @@ def difference(
     summaries = [result.summary.model_dump() for result in (first, other)]
     if any(figure.unbounded_in(summary) for summary in summaries):  # a lower bound has no ratio to anything
         return Difference(other.run_id, b)
-    if a <= 0 or b <= 0:
+    errors = [stated(figure, {"summary": summary}) for summary in summaries]
+    if min(a, b) <= 0 and not all(error.plain for error in errors):
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
     pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
@@ -172,9 +175,9 @@ def difference(
                 value,
                 repeats.get(result.run_id, {}).get(name) or (),
                 pooled,
-                stated(figure, result.model_dump(include={"summary"})),
+                error,
             )
-            for result, value in ((first, a), (other, b))
+            for result, value, error in zip((first, other), (a, b), errors, strict=True)
         )
     )
     if (
@@ -189,8 +192,17 @@ def difference(
         verdict = None
     else:
         verdict = "better" if (b > a) == figure.higher else "worse"
+    if not change.shares:
+        return Difference(other.run_id, b, probability=change.probability, verdict=verdict)
     low, high = change.interval(comparisons)
     return Difference(other.run_id, b, b / a, (math.exp(low), math.exp(high)), change.probability, verdict)
+
+
+def _comparable(figure: Figure, a: float | None, b: float | None) -> bool:
+    """Whether two values have a ratio, or are shares of requests, which are judged by their difference."""
+    if a is None or b is None:
+        return False
+    return (a > 0 and b > 0) or figure.share_of is not None
 
 
 def _searched(result: ResultDocument) -> bool:

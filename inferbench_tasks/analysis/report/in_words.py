@@ -26,11 +26,12 @@ def in_words(runs: list[str], rows: list[dict[str, Any]]) -> list[str]:
     ordered = sorted(
         rows, key=lambda row: first.index(row["figure"]) if row["figure"] in first else len(first)
     )
-    return [
-        f"Run {place + 2}: {_sentence([(row['figure'], row['differences'][place]) for row in ordered])}"
-        f"{_without_ratio(runs[0], place, ordered, first)}"
-        for place in range(len(runs) - 1)
-    ]
+    sentences = []
+    for place in range(len(runs) - 1):
+        differences = [(row["figure"], row.get(runs[0]), row["differences"][place]) for row in ordered]
+        without = _without_ratio(runs[0], place, ordered, first)
+        sentences.append(f"Run {place + 2}: {_sentence(differences)}{without}")
+    return sentences
 
 
 def _without_ratio(one: str, place: int, rows: list[dict[str, Any]], first: list[str]) -> str:
@@ -40,7 +41,8 @@ def _without_ratio(one: str, place: int, rows: list[dict[str, Any]], first: list
         name, figure = row["figure"], FIGURES.named(row["figure"])
         values = row.get(one), row["differences"][place].get("value")
         lacks = (values[0] is None) != (values[1] is None)
-        apart = None not in values and values[0] != values[1] and 0 in values
+        unjudged = row["differences"][place].get("verdict") is None
+        apart = None not in values and values[0] != values[1] and 0 in values and unjudged
         if figure.better is not None and (apart or (lacks and name in first)):
             told.append(
                 f"{figure.word} ({_value(figure, values[0])} of run 1, {_value(figure, values[1])} of it)"
@@ -53,27 +55,31 @@ def _value(figure: Figure, value: float | None) -> str:
     return "none" if value is None else f"{number(figure.displayed(value))} {figure.shown_unit}".rstrip()
 
 
-def _sentence(differences: list[tuple[str, dict[str, Any]]]) -> str:
-    counts = Counter(difference["verdict"] for _, difference in differences)
+def _sentence(differences: list[tuple[str, float | None, dict[str, Any]]]) -> str:
+    counts = Counter(difference["verdict"] for _, _, difference in differences)
     if not (counts["better"] or counts["worse"] or counts[NONE_SHOWN]):
         return "no figure of it can be judged against run 1's."
     parts = []
     for verdict in ("better", "worse"):
         if counts[verdict]:
-            mine = [(name, of) for name, of in differences if of["verdict"] == verdict]
+            mine = [each for each in differences if each[-1]["verdict"] == verdict]
             more = f" and {counts[verdict] - NAMED} more" if counts[verdict] > NAMED else ""
-            parts.append(f"{verdict} in {_listed(_ratio(name, of) for name, of in mine[:NAMED])}{more}")
+            parts.append(f"{verdict} in {_listed(_apart(*each) for each in mine[:NAMED])}{more}")
     if counts[NONE_SHOWN]:
         figures = "figure" if counts[NONE_SHOWN] == 1 else "figures"
         parts.append(f"no difference is shown in {counts[NONE_SHOWN]} {'other ' if parts else ''}{figures}")
     return "; ".join(parts) + "."
 
 
-def _ratio(name: str, difference: dict[str, Any]) -> str:
+def _apart(name: str, first: float | None, difference: dict[str, Any]) -> str:
+    """By the ratio and its interval; shares of requests have none."""
+    figure = FIGURES.named(name)
+    if difference["ratio"] is None:
+        return (
+            f"{figure.word} ({_value(figure, difference['value'])} against run 1's {_value(figure, first)})"
+        )
     low, high = difference["ci95"]
-    return (
-        f"{FIGURES.named(name).word} ({difference['ratio']:.3g} times run 1's, 95%: {low:.3g} to {high:.3g})"
-    )
+    return f"{figure.word} ({difference['ratio']:.3g} times run 1's, 95%: {low:.3g} to {high:.3g})"
 
 
 def _listed(words: Iterable[str]) -> str:

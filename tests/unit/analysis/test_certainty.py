@@ -126,7 +126,7 @@ def test_longer_runs_settle_what_their_own_error_hides_and_nothing_else() -> Non
         ("throughput_samples_per_s", 20.0, 0.0),
         ("cost_usd_per_1k", 0.005, 0.0),
         ("joule_per_request", 0.0, 0.15),
-        ("error_ratio", 0.0, 0.0),
+        ("error_ratio", 0.0, 0.0),  # of no number of requests
         ("p90_ms", 0.0, 0.0),
     ],
 )
