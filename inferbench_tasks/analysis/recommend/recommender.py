@@ -246,7 +246,9 @@ def _decide(
     words = _Words(judge, names, objective, tuple(bounds), beside)
     rows = [words.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     for index, row in enumerate(rows):
-        row["why"] = why(judge, fitting, index, count, objective, bounds, traded=bool(trade_offs))
+        row["why"] = why(
+            judge, fitting, index, count, len(unknown), objective, bounds, traded=bool(trade_offs)
+        )
     open_notes, reruns = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
 
@@ -326,6 +328,8 @@ class _Words:
                     f"runs of it would tell ({self.names[candidate.key]})."
                 )
                 reruns.append(candidate.key)
+        # Of a trade-off the next row is what accuracy is bought with, no matter of taste.
+        choice = "the next one is more accurate" if self.beside else "choose freely"
         for rank, (candidate, following) in enumerate(pairwise(fitting[: TOP + 1]), start=1):
             probability = self.judge.beats(candidate, following, self.objective)
             if probability >= SETTLED:
@@ -335,9 +339,7 @@ class _Words:
             more = runs_to_settle(mine, theirs)
             start = f"Rank {rank} beats the next with probability {probability:.0%} only"
             if more is None:
-                notes.append(
-                    f"{start}: more than {MOST_RUNS} runs of both would be needed; choose freely {both}."
-                )
+                notes.append(f"{start}: more than {MOST_RUNS} runs of both would be needed; {choice} {both}.")
             else:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
                 reruns += [candidate.key, following.key]
