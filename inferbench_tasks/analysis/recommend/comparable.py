@@ -56,6 +56,20 @@ def stands(figure: Figure, load: str) -> bool:
     return figure.evaluated or (load != WITHOUT_LOAD and (figure.rate_free or not is_search(load)))
 
 
+def newest_of(index: Held, rows: Iterable[Row], figures: Sequence[Figure]) -> dict[str, Row]:
+    """Configuration on a device -> the newest of its runs that has all ``figures`` and ``stands`` by each of them.
+
+    ``rows``: the newest first. The newest stands for all, so that a lucky run of many does not win.
+    """
+    values = [index.values(figure.field_path) for figure in figures]
+    newest: dict[str, Row] = {}
+    for row in rows:
+        has_all = None not in [value(row) for value in values]
+        if has_all and all(stands(figure, load_of(row)) for figure in figures):
+            newest.setdefault(configuration(row), row)
+    return newest
+
+
 def rows_of_one_ground(
     index: Held, rows: Sequence[Row], bounds: Sequence[Bound], load: str | None
 ) -> list[Row]:

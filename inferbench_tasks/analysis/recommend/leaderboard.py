@@ -17,13 +17,13 @@ from typing import Any
 from inferbench_tasks.analysis.certainty import Change, of_one_run, of_result
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
-from inferbench_tasks.analysis.recommend.comparable import stands
+from inferbench_tasks.analysis.recommend.comparable import newest_of
 from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
-from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
+from inferbench_tasks.perfdb.held import Held, Row, held, identity, load_of
 from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -93,7 +93,7 @@ def board_of(
     Figures of good answers are ranked within one objective as well.
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
-    ``selection``: of these configurations, by their newest run, only those that it leaves in.
+    ``selection``: of these configurations only those that it leaves in.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
@@ -117,14 +117,10 @@ def _best(
     value, task = index.values(figure.field_path), index.values("model.task")
     no_model_of = no_model.of_rows(index.values)
     data = judged_on.data_of([figure], index.values)
-    # One result per configuration on a device: the newest, so that a lucky run of many does not win.
-    newest: dict[str, Row] = {}
-    for row in index.rows(filter):
-        if value(row) is not None and stands(figure, load_of(row)):
-            newest.setdefault(configuration(row), row)
-    rows: Iterable[Row] = newest.values()
+    matching = index.rows(filter)
+    rows: Iterable[Row] = newest_of(index, matching, [figure]).values()
     if selection:
-        kept = selection.keeps(index)
+        kept = selection.keeps(index, matching)
         rows = [row for row in rows if kept(row)]
     size = index.values("load.batch_size")
     groups: dict[tuple[str, str, str], list[Row]] = {}

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inferbench_tasks.analysis.recommend.comparable import newest_of
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
-from inferbench_tasks.perfdb.held import Row, configuration, held, identity, load_of
-from inferbench_tasks.perfdb.offered import is_search
+from inferbench_tasks.perfdb.held import Row, held, identity, load_of
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -61,19 +61,12 @@ class Scatter:
 def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] = "") -> Scatter:
     """Figures ``x`` and ``y`` of valid results that match; ``colour``: a field of results.
 
-    InputError for a name that is none. Runs that searched for their rate have figures at different rates: they count
-    only for figures that are ``rate_free``, both.
+    InputError for a name that is none. Which runs count is as on the leaderboard (``comparable.stands``), for both.
     """
     across, up, by = FIGURES.ranking(x), FIGURES.ranking(y), fields.field(colour)
     index = held(db)
     at_x, at_y = index.values(across.field_path), index.values(up.field_path)
-    newest: dict[str, Row] = {}
-    for row in index.rows(parse(query).filter):
-        if at_x(row) is None or at_y(row) is None:
-            continue
-        if (across.rate_free and up.rate_free) or not is_search(load_of(row)):
-            newest.setdefault(configuration(row), row)
-    rows = list(newest.values())
+    rows = list(newest_of(index, index.rows(parse(query).filter), (across, up)).values())
     shown = rows[:MOST]
     paths = (by.path, "device.name", "model.name", "model.task")
     colour_of, device, model, task = (index.values(path) for path in paths)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.recommend.offers import span
+from inferbench_tasks.analysis.recommend import available
 from inferbench_tasks.analysis.recommend.scatter import Point, scatter
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -62,7 +62,7 @@ def value_range(request: Request, db: Store, figure: Name = "p99_ms", q: Q = "")
     with blame("figure"):
         named = FIGURES.ranking(figure)
     with blame("q"):
-        low, high = span(db, named, q) or (None, None)
+        low, high = available.value_range(db, named, q) or (None, None)
     return table(request, "json", [], {"figure": named.name, "unit": named.unit, "low": low, "high": high})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 from inferbench_tasks.dotted import flatten, value_at
@@ -11,28 +10,21 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import OPEN, SETTINGS, of_figure
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.provider.ui.short_lived import short_lived
 
 #: Fields that tell every run from every other, or nothing of what ran: no colours.
 _OF_ONE_RUN = ("run", "job", "invocation", "attempt")
 #: What the picture is coloured by at first, which is offered whatever there is.
 USUAL = "backend"
-#: A field is offered that any of so many newest valid results has; asked again after so long.
-_LOOKED_AT, _AGE_S = 500, 30.0
+#: A field is offered that any of so many newest valid results has.
+_LOOKED_AT = 500
 #: Parts of settings' paths that a query can name.
 _PART = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_cache: dict[str, tuple[float, dict[str, list[str]]]] = {}
 
 
+@short_lived
 def colours(db: PerfDB) -> dict[str, list[str]]:
-    """Heading -> the fields below it that newest valid results have a value of; at most 30 s old."""
-    at, names = _cache.get(db.uri, (0.0, {}))
-    if not names or time.monotonic() - at > _AGE_S:
-        names = _names(db)
-        _cache[db.uri] = (time.monotonic(), names)
-    return names
-
-
-def _names(db: PerfDB) -> dict[str, list[str]]:
+    """Heading -> the fields below it that newest valid results have a value of."""
     run = [f for f in SETTINGS if f.kind in ("text", "number") and f.name not in _OF_ONE_RUN]
     figures = [of_figure(figure) for figure in FIGURES.offered(streamed=True)]
     paths = [f.path for f in (*run, *figures)]

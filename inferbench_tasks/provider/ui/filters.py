@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,10 +10,9 @@ from fastapi import Depends, Query
 
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.problems import FieldError
+from inferbench_tasks.provider.ui.short_lived import short_lived
 
 Text = Annotated[str, Query(max_length=300)]
-SUGGESTIONS_AGE_S = 30.0
-_cache: dict[str, tuple[float, dict[str, list[str]]]] = {}
 
 
 @dataclass(frozen=True)
@@ -77,17 +75,14 @@ def _given(
 Filters = Annotated[Given, Depends(_given)]
 
 
+@short_lived
 def suggestions(db: PerfDB) -> dict[str, list[str]]:
-    """Models, backends and devices that there are results of; at most 30 s old."""
-    at, names = _cache.get(db.uri, (0.0, {}))
-    if not names or time.monotonic() - at > SUGGESTIONS_AGE_S:
-        names = {
-            "models": _distinct(db, "model.name"),
-            "backends": _distinct(db, "backend.kind"),
-            "devices": ["cpu", "gpu"],
-        }
-        _cache[db.uri] = (time.monotonic(), names)
-    return names
+    """Models, backends and devices that there are results of."""
+    return {
+        "models": _distinct(db, "model.name"),
+        "backends": _distinct(db, "backend.kind"),
+        "devices": ["cpu", "gpu"],
+    }
 
 
 def _distinct(db: PerfDB, path: str) -> list[str]:

@@ -19,7 +19,7 @@ from inferbench_tasks.provider.api.runs import page_of
 from inferbench_tasks.provider.ui.colours import USUAL as USUAL_COLOUR
 from inferbench_tasks.provider.ui.colours import colours
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
-from inferbench_tasks.provider.ui.picture import Picture
+from inferbench_tasks.provider.ui.picture import ACROSS, UP, Picture
 from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
@@ -44,6 +44,7 @@ def leaderboard(
     """
     problem: str | None = None
     left_out: str | None = None
+    all_runs: str | None = None
     groups: list[dict[str, Any]] = []
     configurations = 0
     try:
@@ -51,7 +52,8 @@ def leaderboard(
         figure = FIGURES.ranking(by)
         if all:
             sort = f"-{figure.name}" if figure.higher else figure.name
-            runs, _ = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
+            runs, more_runs = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
+            all_runs = "/inferbench/runs" + query(**filters.as_dict(), sort=sort) if more_runs else None
             groups = [{"title": "All runs", "rows": runs}] if runs else []
         else:
             left_out = left_out_note(db, filters.terms())
@@ -93,11 +95,15 @@ def leaderboard(
         colour=picture.colour or USUAL_COLOUR,
         listed=len(listed),
         configurations=configurations,
-        selected=problem is None and bool(picture.bound.strip() or picture.off),
+        selected=problem is None and picture.selects,
+        across=picture.x or ACROSS,
+        up=picture.y or UP,
         rows=rows,
+        most=MOST_ROWS,
+        all_runs=all_runs,
         more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if rows < MOST_ROWS else None,
         csv="/inferbench/api/leaderboard"
-        + query(by=figure.name, q=filters.joined(), limit=500, format="csv"),
+        + query(by=figure.name, q=filters.joined(), limit=MOST_ROWS, format="csv"),
     )
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
+from inferbench_tasks.analysis.recommend.available import available, value_range
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.offers import offers, span
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
@@ -55,9 +55,9 @@ def recommend(
     except InputError as error:
         problem, by = str(error), by or THROUGHPUT
     try:
-        there = offers(db, filters.terms(), load.strip())
+        there = available(db, filters.terms(), load.strip())
     except InputError:  # the page says already what is wrong with the conditions
-        there = offers(db)
+        there = available(db)
     by = FIGURES[by].name if by in FIGURES else by
     return page(
         "recommend.html",
@@ -84,13 +84,13 @@ def offered(db: Store, filters: Filters, load: _Load = "", figure: _Texts = []) 
     is asked for [low, high], null where none has it. FieldError for conditions that are not understood.
     """
     with blame("q"):
-        there = offers(db, filters.terms(), load.strip())
+        there = available(db, filters.terms(), load.strip())
     with blame("figure"):
         asked = [FIGURES.ranking(name) for name in figure]
     return {
         "figures": [_choice(each) for each in choices(there.figures)],
         "loads": there.loads,
-        "ranges": {each.name: span(db, each, filters.terms(), load.strip()) for each in asked},
+        "ranges": {each.name: value_range(db, each, filters.terms(), load.strip()) for each in asked},
     }
 
 

@@ -5,13 +5,9 @@
 // whole state, of which the server makes the table's rows anew.
 const board = document.getElementById("board"), handle = document.getElementById("board-handle");
 const see = { points: [], x: null, y: null, colour: null, numbers: null, hidden: new Set(), bound: null, over: null, groups: [], extent: [0, 1] };
-const at = (name) => new URLSearchParams(location.search).get(name);
 
-function remember(changes) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) if (value === null || value === "") query.delete(name); else query.set(name, value);
-  history.replaceState(null, "", `${location.pathname}?${query}`);
-}
+// At the end of a list that is cut: how many are not shown.
+const moreThan = (most, list, tag) => list.length > most ? [element(tag, `and ${list.length - most} more`, { class: "soft" })] : [];
 
 const kept = (point) => !see.hidden.has(point.colour) && (see.bound === null || (see.x.higher ? point.x >= see.bound : point.x <= see.bound));
 
@@ -57,12 +53,12 @@ function filterBoard() {
   const list = [...best.values()].sort((a, b) => a.group.localeCompare(b.group) || (better(a, b) ? -1 : 1)), most = new Map();
   for (const point of list) most.set(point.group, Math.max(most.get(point.group) || 0, point.y));
   const bars = document.getElementById("board-bars");
-  bars.replaceChildren(...list.slice(0, 30).map((point) => {
+  bars.replaceChildren(...list.slice(0, MOST_BARS).map((point) => {
     const item = element("li", null), bar = element("span", null, { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.max(0.5, 100 * point.y / (most.get(point.group) || 1))}%`;
     item.append(element("a", point.device, { href: `/inferbench/run/${encodeURIComponent(point.run)}` }), document.createTextNode(` ${short(point.y)} ${see.y.unit}, ${point.model}, ${point.load} (${point.group})`), bar);
     return item;
-  }));
+  }), ...moreThan(MOST_BARS, list, "li"));
   drawBoard();
 }
 
@@ -73,7 +69,7 @@ function hideRows() {
   countChosen(); // what is not seen is not compared
 }
 
-const rowsState = () => JSON.stringify(["x", "bound", "colour", "off"].map(at));
+const rowsState = () => JSON.stringify(["x", "y", "bound", "colour", "off"].map(ofAddress));
 let rowsTimer = 0, rowsOf = rowsState();
 function askRows(wait = 250) {
   clearTimeout(rowsTimer);
@@ -92,7 +88,7 @@ function askRows(wait = 250) {
   }, wait);
 }
 
-const rememberBound = () => remember({ bound: see.bound === null ? null : String(see.bound) });
+const rememberBound = () => inAddress({ bound: see.bound === null ? null : String(see.bound) });
 
 // While it is dragged the address waits: browsers drop what changes it too often.
 function setBound(value, dragged = false) {
@@ -110,6 +106,7 @@ function legend() {
     const numbers = see.numbers = numberInk(values.filter((text) => text !== "–").map(Number));
     for (const point of see.points) point.ink = point.colour === "–" ? MISSING : numbers.ink(Number(point.colour));
     see.hidden = new Set();
+    inAddress({ off: [] }); // numbers are not hidden one by one
     const ramp = element("span", null, { class: "ramp", "aria-hidden": "true" });
     ramp.style.background = `linear-gradient(to right, ${SCALE.join(", ")})`;
     place.replaceChildren(element("span", `${titled(see.colour)}: ${short(numbers.least)}`), ramp, element("span", `${short(numbers.most)} (in the middle ${short(numbers.middle)})${values.includes("–") ? "; grey: not known" : ""}`));
@@ -118,16 +115,16 @@ function legend() {
   see.numbers = null;
   const names = [...new Set(values)].sort();
   for (const point of see.points) point.ink = INK[Math.min(names.indexOf(point.colour), INK.length - 1)];
-  const off = new Set((at("off") || "").split("|").filter(Boolean));
+  const off = new Set(ofAddress("off"));
   see.hidden = new Set(names.filter((name) => off.has(name)));
-  place.replaceChildren(...names.slice(0, 24).map((name, i) => {
+  place.replaceChildren(...names.slice(0, MOST_NAMES).map((name, i) => {
     const label = element("label", null, { class: "check" }), box = element("input", null, { type: "checkbox" }), dot = element("span", null, { class: "dot", "aria-hidden": "true" });
     box.checked = !see.hidden.has(name);
     dot.style.background = INK[Math.min(i, INK.length - 1)];
-    box.addEventListener("change", () => { if (box.checked) see.hidden.delete(name); else see.hidden.add(name); remember({ off: [...see.hidden].join("|") }); filterBoard(); askRows(0); });
+    box.addEventListener("change", () => { if (box.checked) see.hidden.delete(name); else see.hidden.add(name); inAddress({ off: [...see.hidden] }); filterBoard(); askRows(0); });
     label.append(box, dot, document.createTextNode(name));
     return label;
-  }));
+  }), ...moreThan(MOST_NAMES, names, "span"));
 }
 
 async function loadBoard() {
@@ -142,8 +139,8 @@ async function loadBoard() {
     Object.assign(see, { x: body.x, y: body.y, colour: body.colour, left_out: body.left_out, groups: [...new Set(see.points.map((point) => point.group))], extent: ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1] });
     document.getElementById("board-made").textContent = `Each point is the newest valid run of a configuration on a device, at the load that it was offered. Across: ${body.x.name}, ${body.x.formula}. Up: ${body.y.name}, ${body.y.formula}. Whiskers are 95% intervals within the run, where it has them. The line joins, within each task and data set, what no other configuration beats in one without being worse in the other; what an open loop carries is what it was offered.`;
     legend();
-    const bound = Number(at("bound"));
-    setBound(at("bound") && Number.isFinite(bound) ? bound : null);
+    const bound = Number(oneOfAddress("bound"));
+    setBound(oneOfAddress("bound") && Number.isFinite(bound) ? bound : null);
     board.dataset.ready = "yes";
   } catch (problem) { told.textContent = `The picture can't be drawn: ${problem.message}`; }
 }
@@ -186,11 +183,11 @@ if (board) {
   handle.addEventListener("pointermove", (event) => { if (dragging) dragTo(pixel(event), true); });
   for (const of of [board, handle]) for (const end of ["pointercancel", "lostpointercapture"]) of.addEventListener(end, released);
   handle.addEventListener("keydown", (event) => { if (see.sx) moveByKey(event); });
-  for (const select of document.querySelectorAll("select[data-board]")) { const given = at(select.dataset.board); if (given && [...select.options].some((of) => of.value === given)) select.value = given; select.addEventListener("change", () => { remember({ [select.dataset.board]: select.value, off: null, ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); }); }
+  for (const select of document.querySelectorAll("select[data-board]")) select.addEventListener("change", () => { inAddress({ [select.dataset.board]: select.value, off: [], ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); });
   document.getElementById("board-bound").addEventListener("input", (event) => setBound(event.target.value === "" ? null : Number(event.target.value)));
   document.getElementById("board-png").addEventListener("click", () => see.points.length && saved(boardFile(see, board.dataset.query, kept).toDataURL("image/png"), "leaderboard.png"));
   // Another filter is asked with the same picture.
-  document.querySelector("form.filters").addEventListener("formdata", (event) => { for (const name of ["x", "y", "colour", "bound"]) if (at(name)) event.formData.set(name, at(name)); });
+  document.querySelector("form.filters").addEventListener("formdata", (event) => { for (const name of ["x", "y", "colour", "bound", "off"]) for (const value of ofAddress(name)) event.formData.append(name, value); });
   addEventListener("resize", drawBoard);
   loadBoard();
 }

@@ -7,6 +7,8 @@ const MISSING = "#8a8a8a"; // of a point without the number
 const EDGE = { left: 64, right: 14, top: 34, bottom: 44 };
 const PAPER = { ink: "#1c1c1c", soft: "#444444", line: "#dddddd", bad: "#b00020" };
 
+const MOST_NAMES = 24, MOST_BARS = 30; // in the legend, below the picture
+
 const short = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 const titled = (of) => `${of.name}${of.unit ? `, ${of.unit}` : ""}`;
 
@@ -99,7 +101,9 @@ function paintLegend(pen, see, left, top, width) {
   }
   let x = left, y = top + 28;
   const drawn = [...new Map(see.points.filter((point) => !see.hidden.has(point.colour)).map((point) => [point.colour, point.ink]))].sort(([a], [b]) => a < b ? -1 : 1);
-  for (const [name, ink] of drawn.slice(0, 24)) {
+  const named = drawn.slice(0, MOST_NAMES);
+  if (drawn.length > MOST_NAMES) named.push([`and ${drawn.length - MOST_NAMES} more`, "#ffffff"]); // no dot on white
+  for (const [name, ink] of named) {
     const wide = 24 + pen.measureText(name).width;
     if (x > left && x + wide > left + width) { x = left; y += 18; }
     pen.fillStyle = ink; pen.beginPath(); pen.arc(x + 5, y, 5, 0, 7); pen.fill();

@@ -5,9 +5,14 @@ function ofAddress(name) {
   return new URLSearchParams(location.search).getAll(name);
 }
 
+function oneOfAddress(name) {
+  return ofAddress(name)[0] ?? null;
+}
+
+// ``changes``: name -> its value, or several; null, "" and [] take it away.
 function inAddress(changes) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, values] of Object.entries(changes)) { query.delete(name); for (const value of values) query.append(name, value); }
+  const query = new URLSearchParams(location.search), values = (of) => Array.isArray(of) ? of : of === null || of === "" ? [] : [of];
+  for (const [name, of] of Object.entries(changes)) { query.delete(name); for (const value of values(of)) query.append(name, value); }
   const text = String(query);
   if (text !== location.search.slice(1)) history.replaceState(null, "", location.pathname + (text ? `?${text}` : "") + location.hash);
 }

@@ -2,7 +2,7 @@
 
 // A trace's page: timeline and flame graph of the chosen levels, the chosen span's attributes, the search. The address
 // has what is chosen.
-const page = document.getElementById("trace"), API = page.dataset.api, chosen = new URLSearchParams(location.search);
+const page = document.getElementById("trace"), API = page.dataset.api;
 const told = (id, text) => { document.getElementById(id).textContent = text; };
 const noun = page.dataset.noun;
 let spans = null, flame = null, searched = 0;
@@ -22,11 +22,6 @@ async function newest(kind, path) {
 }
 function drop(kind) { asked[kind]?.abort(); delete asked[kind]; }
 
-function remember(changes) {
-  for (const [name, value] of Object.entries(changes)) if (value === "") chosen.delete(name); else chosen.set(name, value);
-  history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}`);
-}
-
 const levels = () => [...document.querySelectorAll("input[name=shown]:checked")].map((box) => box.value);
 const request = () => Number(document.getElementById("request").value) - 1;
 
@@ -42,7 +37,7 @@ function goTo() {
   document.getElementById("earlier").disabled = at === 0;
   document.getElementById("later").disabled = at === spans.begins.length - 1;
   told("request-told", `of ${count(spans.begins.length)}, ${figure(ms(spans.ends[at] - spans.begins[at]))} ms${spans.partOf(at)}`);
-  remember({ request: at ? String(at + 1) : "" });
+  inAddress({ request: at ? String(at + 1) : "" });
   if (document.getElementById("alone").checked) loadFlame();
 }
 
@@ -79,7 +74,7 @@ function showLevels() {
   timeline.chosen = -1;
   timeline.set(spans.boxes(shown));
   timeline.data.origin = origin;
-  remember({ levels: shown.length === spans.present.length && !(spans.body.others && shown.includes("library")) ? "" : shown.join(",") });
+  inAddress({ levels: shown.length === spans.present.length && !(spans.body.others && shown.includes("library")) ? "" : shown.join(",") });
   loadFlame();
 }
 
@@ -88,7 +83,7 @@ async function loadFlame() {
   part.disabled = alone;
   if (alone) query.set("trace", spans.body.requests[request()]); else if (part.value) query.set("part", part.value);
   if (shown.length < spans.present.length || spans.body.others) for (const level of shown) query.append("level", level);
-  remember({ alone: alone ? "1" : "", part: part.value });
+  inAddress({ alone: alone ? "1" : "", part: part.value });
   drop("flame");
   try {
     const body = shown.length ? await newest("flame", `${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, others: 0, apart: {} };
@@ -136,7 +131,7 @@ function row(item) {
 async function search(more = false) {
   const name = document.getElementById("name").value, level = document.getElementById("level").value, query = new URLSearchParams({ name, limit: 50, offset: more ? searched : 0 }), body = document.querySelector("#found tbody");
   if (level) query.set("level", level);
-  remember({ name, level });
+  inAddress({ name, level });
   try {
     const answer = await newest("search", `${API}/spans?${query}`);
     if (!answer) return;
@@ -152,18 +147,18 @@ async function search(more = false) {
 }
 
 async function loadTrace() {
-  const given = chosen.get("levels")?.split(",");
+  const given = oneOfAddress("levels")?.split(",");
   try {
     if (!await read(given?.includes("library"))) return;
   } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
   if (!spans.length) { told("timeline-told", "It has no spans."); page.removeAttribute("aria-busy"); return; }
   if (spans.body.others) document.querySelector("input[name=shown][value=library]").checked = false;
   if (given) for (const box of document.querySelectorAll("input[name=shown]")) box.checked = given.includes(box.value);
-  document.getElementById("request").value = chosen.get("request") || 1;
-  document.getElementById("alone").checked = chosen.get("alone") === "1";
-  document.getElementById("part").value = chosen.get("part") in PARTS ? chosen.get("part") : "";
-  document.getElementById("name").value = chosen.get("name") || "";
-  document.getElementById("level").value = chosen.get("level") || "";
+  document.getElementById("request").value = oneOfAddress("request") || 1;
+  document.getElementById("alone").checked = oneOfAddress("alone") === "1";
+  document.getElementById("part").value = oneOfAddress("part") in PARTS ? oneOfAddress("part") : "";
+  document.getElementById("name").value = oneOfAddress("name") || "";
+  document.getElementById("level").value = oneOfAddress("level") || "";
   showLevels();
   goTo();
   showSpan(-1);

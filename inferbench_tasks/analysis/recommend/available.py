@@ -25,7 +25,7 @@ _HELD_ROWS, _READ = 5_000, 500
 
 
 @dataclass(frozen=True)
-class Offers:
+class Available:
     """``figures``: those by which runs can be ranked or bounded and that newest results have, in the table's order;
     ``loads``: in the words of ``perfdb.offered``, that of most results first.
     """
@@ -34,7 +34,7 @@ class Offers:
     loads: tuple[str, ...]
 
 
-def offers(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> Offers:
+def available(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> Available:
     """Of the valid results that match ``query``; the figures of those under ``load`` alone, where one is named.
 
     Raises InputError for a query that is none.
@@ -48,7 +48,7 @@ def offers(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None)
     offered = FIGURES.offered(streamed=True)
     there = _held(index, rows[:_HELD_ROWS], offered) | _read(db, rows[:_READ], offered)
     figures = tuple(figure for figure in offered if figure.name in there)
-    return Offers(figures, tuple(loads[:MOST_LOADS]))
+    return Available(figures, tuple(loads[:MOST_LOADS]))
 
 
 def _held(index: Held, rows: Sequence[Row], figures: Sequence[Figure]) -> set[str]:
@@ -67,7 +67,7 @@ def _read(db: PerfDB, rows: Sequence[Row], figures: Sequence[Figure]) -> set[str
     return {name for name, path in paths.items() if any(value_at(d, path) is not None for d in found)}
 
 
-def span(
+def value_range(
     db: PerfDB, figure: Figure, query: str | Iterable[str] = "", load: str | None = None
 ) -> tuple[float, float] | None:
     """The lowest and the highest value that valid results have which match; None where none has the figure.
