@@ -65,12 +65,51 @@ def test_the_table_leaves_out_what_the_picture_does(perfdb: PerfDB, http: TestCl
     assert rows("bound=50") == rows("x=p99_ms&bound=20") == {"other"}
     assert rows("x=throughput_rps&bound=10") == {"new", "other"}, "at least as much"
     assert rows("x=throughput_rps&bound=10.5") == rows("off=onnxruntime") == set()
-    assert rows("colour=batch&off=8|9") == {"new", "other"} and rows("colour=batch&off=4") == set()
+    assert rows("colour=batch&off=8&off=9") == {"new", "other"}
+    assert rows("colour=batch&off=8&off=4") == set()
     nothing = http.get("/inferbench/leaderboard?off=onnxruntime").text
     assert "No configuration is left by the picture" in nothing and 'id="board"' in nothing
     for wrong in ("bound=x", "bound=nan"):
         assert "is no number" in http.get(f"/inferbench/leaderboard?{wrong}").text
     assert "1 of 2 configurations" in http.get("/inferbench/leaderboard?rows=1").text
+
+
+def test_table_and_picture_judge_the_same_run(perfdb: PerfDB, http: TestClient) -> None:
+    """The newest run has no goodput, so the picture draws the one before it, of 10 ms: the table, which shows the
+    newest, of 60 ms, keeps the configuration within 50 ms as well, and hides it by that run's colour.
+    """
+    drawn = {"e2e_latency_ms": {"p99": 10.0}, "throughput_rps": 10.0, "goodput_rps": 9.0}
+    server = {"kind": "onnxruntime", "version": "1", "launcher": "process", "settings": {"label": "a|b"}}
+    perfdb.save_result(result("drawn", summary=drawn, backend=server))
+    perfdb.save_result(latency("newest", 60.0))
+    picture = {"y": "goodput_rps", "colour": "settings.label"}
+
+    def listed(**more: str | list[str]) -> bool:
+        asked = urlencode({"by": "throughput_rps", **picture, **more}, doseq=True)
+        return 'data-run="newest"' in http.get(f"/inferbench/leaderboard?{asked}").text
+
+    points = http.get("/inferbench/api/points", params=picture).json()
+    assert [(row[0], row[1], row[3]) for row in points["rows"]] == [("drawn", 10.0, "a|b")]
+    assert listed() and listed(bound="50") and not listed(bound="9")
+    assert listed(off=["fast", "b"]) and not listed(off="a|b")
+
+
+def test_the_picture_s_fields_have_the_figures_of_the_address(perfdb: PerfDB, http: TestClient) -> None:
+    """By any of their names, so that the line is on the figure that the rows follow."""
+    perfdb.save_result(latency("one", 10.0))
+    shown = http.get("/inferbench/leaderboard?x=latency_p99_ms&y=resources.server.threads.max&bound=50").text
+    assert "<option selected>latency_p99_ms</option>" in shown
+    assert "<option selected>resources.server.threads.max</option>" in shown
+
+
+def test_what_the_board_cuts_is_said(perfdb: PerfDB, http: TestClient) -> None:
+    """Of 51 runs, valid or not, 50 are listed, and where the others are; of the file how many it has of each group."""
+    for number in range(51):
+        perfdb.save_result(latency(f"run-{number}", 10.0 + number, submission={"name": "x", "user": "ann"}))
+    shown = http.get("/inferbench/leaderboard?all=1&user=ann").text
+    assert "These are the first 50 by p99_ms" in shown
+    assert html.escape("/inferbench/runs?user=ann&sort=p99_ms") in shown
+    assert "of valid runs, the best 500 of each group" in http.get("/inferbench/leaderboard").text
 
 
 def test_points_say_whether_their_colours_are_numbers(perfdb: PerfDB, http: TestClient) -> None:
