@@ -223,3 +223,43 @@ def test_numbers_colour_the_picture_and_it_is_kept_as_a_file(page: Page, site: S
     assert sum(title.histogram()[:60]) > 100, "dark ink"
     page.reload()
     page.locator("#board-legend", has_text="batch: 4").wait_for()
+
+
+def test_a_colour_that_is_off_stays_off_whatever_it_is_called(page: Page, site: Site, perfdb: PerfDB) -> None:
+    """Two settings are hidden by a click, one of which holds the sign that once joined them: their points and rows go,
+    stay away when the page is opened by its address or asked with another filter, and come back by a click.
+    """
+    for number, label in enumerate(("a|b", "c")):
+        server = {"kind": "onnxruntime", "version": "1", "launcher": "process", "settings": {"label": label}}
+        summary = {"e2e_latency_ms": {"p99": 30.0 + number}, "throughput_rps": 20.0}
+        digest = {"name": "named", "user": "ann", "digest": f"{number + 1:064x}"}
+        model = {"name": "digits", "task": "classification", "dataset": "seen"}
+        perfdb.save_result(
+            result(f"named-{number}", summary=summary, submission=digest, model=model, backend=server)
+        )
+    page.goto(f"{site.url}/inferbench/leaderboard?by=throughput_rps&y=throughput_rps&colour=settings.label")
+    told, rows = page.locator("#board-told"), page.locator("tr[data-run]:visible")
+    told.get_by_text("5 of 5 configurations.").wait_for()
+    legend = page.locator("#board-legend")
+    for label in ("a|b", "c"):
+        legend.get_by_label(label, exact=True).uncheck()
+    told.get_by_text("3 of 5 configurations.").wait_for()
+    left = {"fast-run", "middle-run", "slow-run"}
+
+    def only_the_others() -> None:
+        page.locator("#rows-told").get_by_text("The table has all 3 configurations").wait_for()
+        assert {row.get_attribute("data-run") for row in rows.all()} == left
+        assert not legend.get_by_label("a|b", exact=True).is_checked()
+
+    only_the_others()
+    page.goto(page.url)
+    told.get_by_text("3 of 5 configurations.").wait_for()
+    only_the_others()
+    page.get_by_label("Until").fill("2099-01-01")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**until=2099**")
+    told.get_by_text("3 of 5 configurations.").wait_for()
+    only_the_others()
+    legend.get_by_label("a|b", exact=True).check()
+    page.locator("tr[data-run=named-0]").wait_for()
+    told.get_by_text("4 of 5 configurations.").wait_for()
