@@ -85,8 +85,9 @@ def test_table_and_picture_judge_the_same_run(perfdb: PerfDB, http: TestClient) 
     picture = {"y": "goodput_rps", "colour": "settings.label"}
 
     def listed(**more: str | list[str]) -> bool:
-        asked = urlencode({"by": "throughput_rps", **picture, **more}, doseq=True)
-        return 'data-run="newest"' in http.get(f"/inferbench/leaderboard?{asked}").text
+        asked: dict[str, str | list[str]] = {"by": "throughput_rps", **picture, **more}
+        shown = http.get(f"/inferbench/leaderboard?{urlencode(asked, doseq=True)}").text
+        return 'data-run="newest"' in shown
 
     points = http.get("/inferbench/api/points", params=picture).json()
     assert [(row[0], row[1], row[3]) for row in points["rows"]] == [("drawn", 10.0, "a|b")]
