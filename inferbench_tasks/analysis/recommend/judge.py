@@ -42,11 +42,11 @@ class Judge:
         of = FIGURES.named(figure)
         if of.evaluated and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
             return list(own)
-        own = self.estimate(candidate, figure)
-        low, high = own.interval95(comparisons)
-        if of.least is not None and own.mean >= of.least:
+        found = self.estimate(candidate, figure)
+        low, high = found.interval95(comparisons)
+        if of.least is not None and found.mean >= of.least:
             low = max(of.least, low)
-        return [low, min(1.0, high)] if of.share and own.mean <= 1 else [low, high]
+        return [low, min(1.0, high)] if of.share and found.mean <= 1 else [low, high]
 
     def beats(self, a: Candidate, b: Candidate, figure: str) -> float:
         """The probability that ``a`` is really better than ``b``."""

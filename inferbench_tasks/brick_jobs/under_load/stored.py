@@ -83,7 +83,7 @@ def timed_uncut(db: PerfDB, job: JobSpec, base_dir: Path, processor: str, asked:
         raise InputError(
             f"nothing was measured on {processor} with {threads} threads; {COMMAND}", field="serve.threads"
         )
-    key = made_from(job.model, base_dir, precision, asked.shapes)
+    key = made_from(job.model, base_dir, precision, asked.shapes or {})
     where = {
         "made_from": key,
         "granularity": asked.granularity,
