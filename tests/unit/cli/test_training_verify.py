@@ -104,13 +104,13 @@ def test_a_folder_that_is_another_one_now_was_changed(
     """``images`` leads over ``current`` to the first of two folders, then to the other, whose files are older than the
     run: the link in the middle is the one that was changed.
     """
-    for version in ("v2", "v1"):
-        files(tmp_path / version)
     monkeypatch.chdir(files(tmp_path / "there"))
     shutil.rmtree("images")
-    current = tmp_path / "current"
+    for version in ("v2", "v1"):
+        files(Path(version))
+    current = Path("current")
     current.symlink_to("v1")
-    Path("images").symlink_to(current / "images")
+    Path("images").symlink_to("current/images")
     result = run_of(JOB).model_copy(update={"created_at": after_all()})
     assert files_folder(result, tmp_path) == Path.cwd()
     time.sleep(0.05)
