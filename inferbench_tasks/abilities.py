@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.datasets.base import DATASETS
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
-from inferbench_tasks.manifests.catalogue import Catalogue
+from inferbench_tasks.manifests.catalogue import Catalogue, place_of
 from inferbench_tasks.manifests.named import known_here, named, source_of
 from inferbench_tasks.modelrepo.zoo import ZOO, zoo_source
 from inferbench_tasks.networks.network import custom_problem, network_names
@@ -22,6 +23,7 @@ from inferbench_tasks.submission.abilities import Abilities, KnownManifests, Nam
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.model import ZooModel
+from inferbench_tasks.submission.systems import System
 
 
 class NetworkNames:
@@ -65,6 +67,8 @@ class InstalledAbilities:
     datasets = DATASETS
     measures = MEASURES
     networks = NetworkNames()
+    #: Whether ``systems`` is checked by its form alone where no device is known.
+    form_alone: bool = field(default=False, kw_only=True)
 
     def schema(self, kind: str) -> type[SubmissionBase]:
         """The schema of the submissions of a pipeline; InputError for an unknown ``kind``."""
@@ -93,6 +97,19 @@ class InstalledAbilities:
     def custom_network_problem(self, text: str) -> str | None:
         """By the same schema as a row of ``configs/networks.yaml``."""
         return custom_problem(text)
+
+    def systems(self) -> Sequence[System] | None:
+        """No device is known to an installation by itself."""
+        if self.form_alone:
+            return None
+        raise InputError(
+            "is decided by the devices of a system that takes submissions, and none is known here; `inferbench submit` "
+            "it, `inferbench run` it on this machine, or name serve.device"
+        )
+
+    def framework_place(self, framework: str, backend: str) -> str:
+        """By the backend's own environment, if it has one."""
+        return place_of(framework, BACKENDS.load(backend))
 
     def manifests(self) -> KnownManifests:
         """Made anew each time, as people add some."""

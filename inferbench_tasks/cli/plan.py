@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.stages.fixed_batch import remarks
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
+from inferbench_tasks.submission.named_systems import fits_of
 from inferbench_tasks.submission.reader import read_with_jobs
+from inferbench_tasks.submission.sweep import Job
 
 app = typer.Typer()
 
@@ -33,15 +38,37 @@ def plan(
     Of a model file that was inspected or run here before it is said if it takes a batch of its own.
     """
     gc.disable()  # of a plan nothing becomes garbage before the command ends; to look for it took a fifth of its time
-    compiled = compile_plan(*read_with_jobs(file, of_cluster_here(settings.data_dir())))
+    cluster = of_cluster_here(settings.data_dir())
+    submission, jobs = read_with_jobs(file, cluster)
+    compiled = compile_plan(submission, jobs)
+    systems = system_rows(submission, jobs, cluster)
     said = remarks(compiled.jobs, file.absolute().parent, settings.data_dir())
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
         emit([_row(compiled, index) for index in range(len(compiled.jobs))], output)
+        if systems:
+            emit(systems, output)
         for remark in said:
             say(remark)
     else:
-        emit({**_document(compiled), "remarks": said}, output)
+        emit({**_document(compiled), **({"systems": systems} if systems else {}), "remarks": said}, output)
+
+
+def system_rows(
+    submission: SubmissionBase, jobs: Sequence[Job[JobBase]], abilities: Abilities
+) -> list[dict[str, Any]]:
+    """Each device that is known, of ``systems``: whether it was chosen, and the first requirement that it misses."""
+    chosen = {device_id for job in jobs for device_id in job.spec.only_on()}
+    return [
+        {
+            "device": fit.system.id,
+            "type": fit.system.device,
+            "name": fit.system.name,
+            "chosen": fit.system.id in chosen,
+            "misses": None if fit.miss is None else str(fit.miss),
+        }
+        for fit in fits_of(submission, abilities)
+    ]
 
 
 def draw(plan: RunPlan) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.verdict import DISTURBED, VALID, split
@@ -45,7 +45,7 @@ def submit(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Run a submission on a running system (``inferbench up``, or a team's): it takes its turn on a device."""
-    here = INSTALLED if url else of_cluster_here(settings.data_dir())
+    here = InstalledAbilities(form_alone=True) if url else of_cluster_here(settings.data_dir())
     read_submission(file, here)  # every error with its line, before anything is sent
     with client_of(url, user) as bench:
         started = bench.submit(file.read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,16 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.cluster_abilities import ClusterAbilities, of_cluster_here, shortages_here
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
+from inferbench_tasks.submission.named_systems import form_alone
 from inferbench_tasks.submission.reader import read_with_jobs
 from inferbench_tasks.submission.sweep import Job
 
 app = typer.Typer()
+
+OF_FORM = (
+    "systems: its form alone was checked, for no worker has registered a device here; which device it is, and with "
+    "all: true how many jobs there are, is decided where it is submitted"
+)
 
 
 @app.command()
@@ -55,18 +62,19 @@ def submissions(path: Path) -> list[Path]:
 
 def check_file(path: Path) -> dict[str, Any]:
     """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
-    cluster = of_cluster_here(settings.data_dir())
+    cluster = replace(of_cluster_here(settings.data_dir()), form_alone=True)
     try:
         submission, jobs = read_with_jobs(path, cluster)
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}
+    of_form = form_alone(submission)
     return {
         "file": str(path),
         "ok": True,
         "name": submission.name,
         "jobs": len(jobs),
-        "digest": digest_of_jobs(job.digest for job in jobs),
-        "warnings": [*warnings(jobs), *_shortages(jobs, cluster)],
+        "digest": None if of_form else digest_of_jobs(job.digest for job in jobs),
+        "warnings": [*warnings(jobs), *([OF_FORM] if of_form else _shortages(jobs, cluster))],
         "problems": [],
     }
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import extras, settings
-from inferbench_tasks.cluster.host import CacheUse
+from inferbench_tasks.cluster.host import CacheUse, FrameworkVersion
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.manifests.built_in.frameworks import versions_here
 from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining.leader import Leader
@@ -29,6 +30,8 @@ from inferbench_tasks.workers.devices import AUTO, FORM, chosen, cluster_name, f
 from inferbench_tasks.workers.fleet import Fleet
 from inferbench_tasks.workers.host_facts import facts
 from inferbench_tasks.workers.host_report import HostReport
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer()
 
@@ -101,7 +104,18 @@ def _serve(text: str, cluster: str, data_dir: Path) -> None:
         hosts = Hosts(db)
         hosts.admit(own())
         command = celery_command(device.device_id, device.device_id, 1)
-        Agent(device, Cluster(db), command, data_dir, HostReport(hosts, home, facts(), cache_use)).run()
+        Agent(
+            device, Cluster(db), command, data_dir, HostReport(hosts, home, facts(_frameworks()), cache_use)
+        ).run()
+
+
+def _frameworks() -> list[FrameworkVersion] | None:
+    """None, and why in the log, where a package's version is none: a device is served whatever else is installed."""
+    try:
+        return versions_here()
+    except ValueError as error:
+        log.warning("the leader is not told which frameworks are here: %s", error)
+        return None
 
 
 def _joined(url: str, token: str | None, data_dir: Path) -> dict[str, str]:

@@ -35,6 +35,14 @@ class Interface(Told):
     mtu_bytes: int
 
 
+class FrameworkVersion(Told):
+    """A version of a framework. ``place``: ``here``, InferBench's own environment, or one that backends make."""
+
+    name: str
+    version: str
+    place: str
+
+
 class Facts(Told):
     """What the machine is; read once, when a worker starts."""
 
@@ -53,6 +61,8 @@ class Facts(Told):
     gpus_unknown: str = ""
     """Why GPUs can't be looked for; "" where they can."""
     interfaces: list[Interface] = Field(default_factory=list)
+    frameworks: list[FrameworkVersion] | None = None
+    """Those that it can run; None of workers from before they were told."""
 
 
 class CacheUse(Told):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.host import Gpu, Host, Interface
+from inferbench_tasks.cluster.host import FrameworkVersion, Gpu, Host, Interface
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.versions import Versions, unfit
@@ -38,6 +38,7 @@ class NodeState(BaseModel):
     gpus: list[Gpu]
     gpus_unknown: str
     interfaces: list[Interface]
+    frameworks: list[FrameworkVersion] | None = None
     clock_ahead_s: float | None
     """Its clock less the leader's (PerfDB's)."""
     clock_error_s: float | None

@@ -24,6 +24,8 @@ FUNCTION_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 SHA256_PATTERN = r"^[0-9a-f]{64}$"
 #: ``input_ids.1``: an input's name and the number of its axis, the batch being 0.
 AXIS_PATTERN = r"^.+\.[1-9][0-9]?$"
+#: ``>=2``, ``< 1.5``
+COMPARISON_PATTERN = r"^(?:>=|<=|==|>|<) ?[0-9]{1,9}(?:\.[0-9]{1,9})?$"
 #: Patterns in words, for messages and the reference.
 PATTERNS = {
     SLUG_PATTERN: "a name (letters, digits, '-', '_' and single dots inside, starting with a letter or digit)",
@@ -31,6 +33,7 @@ PATTERNS = {
     NETWORK_PATTERN: "the name of a network, or custom: with figures (custom:latency_ms=20,loss_ratio=0.01)",
     FUNCTION_PATTERN: "the name of a function (letters, digits, '_')",
     SHA256_PATTERN: "a SHA-256 (64 lowercase hexadecimal digits)",
+    COMPARISON_PATTERN: "a comparison (>=, >, <=, < or == with a number, such as '>=2')",
     AXIS_PATTERN: "an input and its axis, the batch being 0 (such as input_ids.1),",
 }
 _DRIVE = re.compile(r"[A-Za-z]:")

@@ -16,7 +16,7 @@ from inferbench_tasks.catalogue import config_folder
 from inferbench_tasks.contracts.versions import Constraint, newest_first
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
-from inferbench_tasks.manifests.kinds.framework import FrameworkManifest, OwnEnvironment
+from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.reading import read_manifest
 from inferbench_tasks.manifests.store import ManifestStore
 from inferbench_tasks.perfdb.store import PerfDB
@@ -24,6 +24,8 @@ from inferbench_tasks.problem import did_you_mean
 
 FOLDER = "manifests"
 MAX_FILES = 2000
+#: InferBench's own environment, among the places where frameworks run.
+HERE = "here"
 
 
 @dataclass(frozen=True)
@@ -119,22 +121,25 @@ class Catalogue:
 
         Without a backend, or of a framework that is not the backend's: where it runs in InferBench's environment.
         """
-        own = backend().environment() if backend is not None and backend.package == name else None
-        place = own.name if own is not None else "here"
+        place = place_of(name, backend)
         there = Catalogue(e for e in self.entries("framework", name) if place in _places(e.manifest))
         if not there.entries():
             others = ", ".join(
                 f"{e.manifest.version} ({e.manifest.about()})" for e in self.entries("framework", name)
             )
-            where = f"the environment {place}" if own is not None else "this environment"
+            where = f"the environment {place}" if place != HERE else "this environment"
             raise InputError(f"{name} does not run in {where}" + (f"; it runs as {others}" if others else ""))
         return there.resolve("framework", name, constraint).manifest
 
 
+def place_of(framework: str, backend: type[Backend] | None) -> str:
+    """Where a framework has to be for a backend: in its environment where it is the backend's own, else here."""
+    own = backend().environment() if backend is not None and backend.package == framework else None
+    return HERE if own is None else own.name
+
+
 def _places(manifest: Manifest) -> set[str]:
-    if not isinstance(manifest, FrameworkManifest):
-        return set()
-    return {place.name if isinstance(place, OwnEnvironment) else place.kind for place in manifest.runs}
+    return set(manifest.places) if isinstance(manifest, FrameworkManifest) else set()
 
 
 def built_in() -> Iterator[Entry]:
@@ -174,4 +179,4 @@ def parse_id(text: str) -> tuple[str, str, str]:
     return kind if colon else "", requirement.name, requirement.constraint.text
 
 
-__all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id"]
+__all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id", "place_of"]

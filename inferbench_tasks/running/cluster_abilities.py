@@ -9,14 +9,18 @@ from pathlib import Path
 
 from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.host import Host
+from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import too_few
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.perfdb.ask import Ask, AskHere, AskNobody, AskThis
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.running.known_systems import absent, of_devices, of_this_machine
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.systems import System
 from inferbench_tasks.workers.devices import gpu_count
 
 
@@ -37,10 +41,19 @@ class ClusterAbilities(StoredAbilities):
     """``devices``: those that have a worker, asked for when a job needs several; none: the cluster is not known."""
 
     devices: Callable[[], Sequence[Device]]
+    hosts: Callable[[], Sequence[Host]] = field(default=tuple, kw_only=True)
+    """Those that the devices are of, asked for when a submission chooses among systems."""
+
+    def systems(self) -> Sequence[System] | None:
+        """The registered devices; where there is none its form is checked, if that is enough."""
+        return None if self.form_alone and not self.devices() else self._known()
+
+    def _known(self) -> Sequence[System]:
+        return of_devices(self.devices(), self.hosts())
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """Also that no host has so many devices; a job of one device waits for one."""
-        findings = [*super().findings(spec), *self._cores(spec)]
+        findings = [*super().findings(spec), *self._cores(spec), *absent(spec, self._known)]
         count = spec.needed_devices()
         if count > 1 and (devices := self.devices()):
             wanted = spec.needed_device()
@@ -67,9 +80,16 @@ class ClusterAbilities(StoredAbilities):
 class MachineAbilities(StoredAbilities):
     """Those of this process' machine, where a submission is run at once: all its devices share the cores there."""
 
+    here: Callable[[], Sequence[System]] = field(default=of_this_machine, kw_only=True)
+    """Its devices, asked for when a submission chooses among systems."""
+
+    def systems(self) -> Sequence[System] | None:
+        """This machine's devices."""
+        return self.here()
+
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """Also that there are fewer devices, or cores, than it can't do without."""
-        return [*super().findings(spec), *shortages_here(spec)]
+        return [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
 
 
 def shortages_here(spec: JobBase) -> Iterator[Finding]:
@@ -93,7 +113,7 @@ def shortages_here(spec: JobBase) -> Iterator[Finding]:
 
 def of_cluster(db: PerfDB) -> ClusterAbilities:
     """Those of the cluster whose devices are in this PerfDB."""
-    return ClusterAbilities(cache(lambda: _with_worker(db)), ask=AskThis(db))
+    return ClusterAbilities(cache(lambda: _with_worker(db)), hosts=cache(lambda: _hosts(db)), ask=AskThis(db))
 
 
 def of_cluster_here(data_dir: Path) -> ClusterAbilities:
@@ -102,13 +122,17 @@ def of_cluster_here(data_dir: Path) -> ClusterAbilities:
     Where PerfDB is away, what the cluster has is not known, and the job waits with the reason.
     """
     ask = AskHere(data_dir)
-    return ClusterAbilities(cache(lambda: ask(_with_worker)), ask=ask)
+    return ClusterAbilities(cache(lambda: ask(_with_worker)), hosts=cache(lambda: ask(_hosts)), ask=ask)
 
 
 def of_machine_here(data_dir: Path) -> MachineAbilities:
     """Those of this machine, with what the PerfDB of ``of_cluster_here`` knows of models."""
-    return MachineAbilities(ask=AskHere(data_dir))
+    return MachineAbilities(here=cache(of_this_machine), ask=AskHere(data_dir))
 
 
 def _with_worker(db: PerfDB) -> Sequence[Device]:
     return tuple(device for device in Cluster(db, patience_s=3.0).devices() if not device.stopped)
+
+
+def _hosts(db: PerfDB) -> Sequence[Host]:
+    return tuple(Hosts(db, patience_s=3.0).all())

@@ -15,7 +15,7 @@ from inferbench_tasks.contracts.located import CARRIER
 from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError, StorageError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.plan.graph import Node
-from inferbench_tasks.running.fence import Fence, Holding
+from inferbench_tasks.running.fence import Fence, Holding, require_chosen
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform
@@ -93,6 +93,8 @@ def execute_node(
             )
             started = time.monotonic()
         holding = fence.enter(db) if fence else None
+        if holding and run_id is not None:
+            require_chosen(node.input["job"], holding)
         if holding and run_id is not None:
             db.stage_holds(run_id, stage, attempt, [device.device_id for device in holding.devices])
         module = importlib.import_module(node.module)

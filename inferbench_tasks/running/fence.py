@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
@@ -74,6 +75,21 @@ class Fence:
         """Before anything is reported: the lease is still the one that the stage began with."""
         if self.enter(db).token != holding.token:
             raise LeaseLostError(f"Device {self.device_id} was given to another run of this job meanwhile.")
+
+
+def require_chosen(job: Mapping[str, Any], holding: Holding) -> None:
+    """LeaseLostError where a job whose system was chosen was given another: its result would tell of that one.
+
+    A worker that registered after the job began to wait is not among the devices that it avoids.
+    """
+    if (system := job.get("system")) is None:
+        return
+    chosen = [system["id"]] if system["id"] else system["alike"]
+    if others := [d.device_id for d in holding.devices if d.device_id not in chosen]:
+        raise LeaseLostError(
+            f"This job was given {', '.join(others)}, whose worker registered since it was submitted, and is for "
+            f"{' or '.join(chosen)}. Submit it again."
+        )
 
 
 def _held(device: Device) -> HeldDevice:

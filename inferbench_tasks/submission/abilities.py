@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding, Names
 from inferbench_tasks.submission.model import ZooModel
+from inferbench_tasks.submission.systems import System
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,15 @@ class Abilities(Protocol):
 
     def custom_network_problem(self, text: str) -> str | None:
         """What is wrong with a network that is spelled out (``custom:latency_ms=20``); None if nothing is."""
+
+    def systems(self) -> Sequence[System] | None:
+        """The devices that ``systems`` chooses among; None: its form alone is to be checked.
+
+        InputError, which says what to do, where devices are not known.
+        """
+
+    def framework_place(self, framework: str, backend: str) -> str:
+        """Where a framework must be for a known backend: ``here``, or the name of an environment; InputError."""
 
     def manifests(self) -> KnownManifests:
         """All that can be named now; InputError where two have one version. Reads PerfDB, where there is one."""

@@ -76,6 +76,10 @@ class JobBase(Spec):
         """The device that its stages on a device run on."""
         return CPU
 
+    def only_on(self) -> tuple[str, ...]:
+        """The ids of the devices that may be given to it; any without."""
+        return self.on_devices
+
     def needed_devices(self) -> int:
         """How many devices of one host it holds at once."""
         return 1

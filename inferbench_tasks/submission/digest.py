@@ -15,7 +15,7 @@ The kind is part of it, unless it is the default: jobs of before there were kind
 A file that counts (a trace of arrivals) does so with its content (``files``, filled in by the reader): two contents
 under one path are two jobs. Otherwise a digest covers what was ASKED FOR. The bytes of a model file, and
 the version of a registered model or of a backend, are recorded with each result. Of manifests what they stand
-for counts, not under which name it was asked for (``manifests``).
+for counts, not under which name it was asked for (``manifests``); of ``systems`` what was chosen by it (``system``).
 """
 
 from __future__ import annotations
@@ -66,9 +66,13 @@ _FIRST_BOUNDS = {
 
 def job_digest(spec: JobBase) -> str:
     """The SHA-256 of what the job measures, as 64 hex digits; the module says what counts."""
-    fields = spec.model_dump(mode="json", exclude={*LABELS, *BESIDE, "sweep", "files", "manifests"})
+    fields = spec.model_dump(
+        mode="json", exclude={*LABELS, *BESIDE, "sweep", "files", "manifests", "systems"}
+    )
     if spec.kind == DEFAULT_KIND:
         del fields["kind"]
+        if fields.get("system") is not None:
+            del fields["system"]["alike"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
         if fields["load"] is not None:

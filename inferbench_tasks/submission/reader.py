@@ -21,6 +21,7 @@ from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
 from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.named_manifests import with_manifests
+from inferbench_tasks.submission.named_systems import with_systems
 from inferbench_tasks.submission.slo import current_field, current_names, current_paths
 from inferbench_tasks.submission.sweep import Job, check_structure, expand, try_expand
 
@@ -105,6 +106,8 @@ def _validate(
     document: Document, abilities: Abilities, base_dir: Path | None
 ) -> tuple[SubmissionBase, list[Job[JobBase]]]:
     document, unresolved = with_manifests(_under_current_names(document), abilities, base_dir)
+    if not unresolved:
+        document, unresolved = with_systems(document, abilities)
     if unresolved:  # of what they stand for nothing can be said
         raise SubmissionError(_in_order([*document.problems, *unresolved]))
     problems = list(document.problems)

@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from inferbench_tasks.arrivals.base import ARRIVALS
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
 from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswers
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
@@ -45,6 +46,7 @@ from inferbench_tasks.submission.schema import (
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.slo import EachSpec, SloSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
+from inferbench_tasks.submission.systems import SystemsSpec, SystemSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
@@ -113,6 +115,16 @@ What changes nothing that is measured can't be swept: {", ".join(f"`{n}`" for n 
 name and the digest of what it asks for: it stays the same wherever the job stands in a sweep.
 """
 
+SYSTEMS = """\
+```yaml
+systems: {arch: x86_64, device: cpu, cores: ">=2", memory_gb: ">=16", framework: "onnxruntime>=1.20"}
+```
+
+Without `all` the jobs go to devices that are alike (type, name, architecture, cores, memory), the largest group of those
+that fit. Where none fits, nothing is started, and each device is listed with the first requirement that it misses. A fact
+that a worker did not tell is missed. [How to choose devices](../how-to/choose-by-system.md).
+"""
+
 TEXT = f"""\
 ## The file
 
@@ -154,6 +166,9 @@ def markdown() -> str:
         _section("trace", TraceSpec),
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),
+        _section("systems", SystemsSpec),
+        SYSTEMS,
+        _section("system", SystemSpec),
         _section("slo", SloSpec),
         _section("slo.each", EachSpec),
         _section("nightly", NightlySpec),
@@ -269,7 +284,7 @@ def _allowed(name: str, field: FieldInfo) -> str:
     slot = slot_of(field)
     if name == "sweep" or slot.models():
         return f"see [{name}](#{PARENTS.get(name, '')}{'before' if name == 'after' else name})"
-    if name == "device":
+    if slot.annotation is DeviceSpec:
         return "cpu, gpu or gpu:<type>"
     return slot.describe().replace(PATTERNS[SLUG_PATTERN], "a name")
 

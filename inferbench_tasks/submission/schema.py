@@ -26,6 +26,7 @@ from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
+from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
@@ -314,6 +315,7 @@ class JobSpec(JobBase):
         "serve.dummy_weights": False,
         "requests.sizes": None,
         "model.signature": None,
+        "system": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},
     }
 
@@ -340,10 +342,24 @@ class JobSpec(JobBase):
     """Where the time of a request goes, down to the layers; on servers of its own. Null: nobody looks."""
     share: ShareSpec | None = None
     """Other models on the same device; each is measured alone and beside the others."""
+    systems: SystemsSpec | None = None
+    """What a registered device must have to run it, in place of ``serve.device``; null: that says it."""
+    system: SystemSpec | None = None
+    """What was chosen by ``systems``; filled in on reading, or given: then there has to be such a device."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
     nightly: NightlySpec | None = None
     """What follows its nights; other runs leave it alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _on_its_system(cls, data: Any) -> Any:
+        """The device of a job whose system was chosen is that of the system, which a sweep may have put in."""
+        if isinstance(data, dict) and isinstance(system := data.get("system"), dict):
+            serve = data.get("serve") or {}
+            if isinstance(serve, dict) and "device" in system:
+                return {**data, "serve": {**serve, "device": system["device"]}}
+        return data
 
     @property
     def traffic(self) -> LoadSpec:
@@ -358,6 +374,10 @@ class JobSpec(JobBase):
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""
         return self.serve.device
+
+    def only_on(self) -> tuple[str, ...]:
+        """Those that were chosen, else those that the submission names."""
+        return self.on_devices if self.system is None else self.system.ids
 
     def named_files(self) -> Iterator[NamedFile]:
         """The model's and the requests', and the trace that is replayed, which counts with its content."""

@@ -26,6 +26,8 @@ from inferbench_tasks.submission.schema import JobSpec, Submission
 SpecT_co = TypeVar("SpecT_co", bound=JobBase, covariant=True)
 
 MAX_JOBS = 10_000
+#: What was asked for, or is filled in, and is no part of what a job measures.
+RECORDS = ("files", "manifests", "systems")
 #: Digits of the spec's digest in a job's id.
 ID_DIGITS = 12
 
@@ -189,12 +191,10 @@ def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list
 
 def _path_problem(path: str, job: type[JobBase], *, hint: bool) -> str | None:
     top = parts(path)[0]
-    measured = ", ".join(
-        k for k in job.model_fields if k not in LABELS and k not in ("kind", "files", "manifests")
-    )
+    measured = ", ".join(k for k in job.model_fields if k not in LABELS and k not in ("kind", *RECORDS))
     if path == "kind":
         return f"kind can't be swept: a submission is of one kind; sweep what is below: {measured}"
-    if top in LABELS or top in ("sweep", "files", "manifests"):
+    if top in LABELS or top in ("sweep", *RECORDS):
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
     known = all_paths(job)
     if path not in known and not ("slo" in job.model_fields and bounds_figure(path)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
 
-from inferbench_tasks.cluster.host import Facts, Gpu, Interface
+from inferbench_tasks.cluster.host import Facts, FrameworkVersion, Gpu, Interface
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.workers.devices import cpu_model
 
@@ -17,7 +18,7 @@ from inferbench_tasks.workers.devices import cpu_model
 _NO_SPEED = frozenset({0, -1, 65535, 2**32 - 1})
 
 
-def facts() -> Facts:
+def facts(frameworks: Sequence[FrameworkVersion] | None = None) -> Facts:
     """Of this machine, as it is now; what can't be told stands as unknown, not as a guess."""
     gpus, unknown = _gpus()
     return Facts(
@@ -31,6 +32,7 @@ def facts() -> Facts:
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpus,
         gpus_unknown=unknown,
+        frameworks=None if frameworks is None else list(frameworks),
         interfaces=interfaces(psutil.net_if_stats(), psutil.net_if_addrs()),
     )
 

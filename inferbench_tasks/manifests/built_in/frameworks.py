@@ -11,6 +11,7 @@ from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.backends.environments import Environment
+from inferbench_tasks.cluster.host import FrameworkVersion
 from inferbench_tasks.contracts.versions import any_version
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.manifests.built_in.models import PACKAGES
@@ -39,6 +40,15 @@ def frameworks() -> Iterator[FrameworkManifest]:
         yield FrameworkManifest.model_validate(
             {"kind": "framework", "name": name, "version": version, "runs": runs}
         )
+
+
+def versions_here() -> list[FrameworkVersion]:
+    """The same as a worker tells it of its host: each version with each place where it runs."""
+    return [
+        FrameworkVersion(name=manifest.name, version=manifest.version, place=place)
+        for manifest in frameworks()
+        for place in dict.fromkeys(manifest.places)
+    ]
 
 
 def _environments(backends: list[type[Backend]]) -> list[Environment]:

@@ -56,7 +56,10 @@ class FrameworkManifest(Manifest):
     runs: Annotated[tuple[PlaceSpec, ...], Field(strict=False, min_length=1, max_length=50)]
     """Where it runs."""
 
+    @property
+    def places(self) -> list[str]:
+        """``here``, ``container``, or the name of an environment, as they stand in ``runs``."""
+        return [place.name if isinstance(place, OwnEnvironment) else place.kind for place in self.runs]
+
     def about(self) -> str:
-        return ", ".join(
-            place.name if isinstance(place, OwnEnvironment) else place.kind for place in self.runs
-        )
+        return ", ".join(self.places)

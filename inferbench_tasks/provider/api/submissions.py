@@ -17,7 +17,7 @@ from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.submit.ending import NoSuchRun, NotYours, end_submission
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.quota import check_quota
-from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
+from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, decided, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
 from inferbench_tasks.running.cluster_abilities import of_cluster
 from inferbench_tasks.running.invocation import Invocation
@@ -120,7 +120,7 @@ def submit(request: Request, user: User, db: Store) -> Started:
     try:
         started = trigger_dag(
             dag_id=SUBMIT,
-            conf=request.parameters(),
+            conf=decided(request, resolved).parameters(),
             triggered_by=DagRunTriggeredByType.REST_API,
             triggering_user_name=login,
         )

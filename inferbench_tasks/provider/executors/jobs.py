@@ -60,9 +60,9 @@ def queued_job(
     kind = f"{request.series}{changed['job_id']}"
     est_s = estimator.estimate_s(kind, declared_s)
     attempt, avoid = cluster.history(str(key))
-    if spec.on_devices:
+    if wanted := spec.only_on():
         # Those that register from now on are not among them: results say which device it was.
-        others = {device.device_id for device in cluster.devices()} - set(spec.on_devices)
+        others = {device.device_id for device in cluster.devices()} - set(wanted)
         avoid |= others
     return QueuedJob(
         job_id=str(key),

@@ -116,6 +116,13 @@ def resolve(
     return Resolved(submission if login is None else within_role(submission, login), base_dir)
 
 
+def decided(request: SubmissionRequest, resolved: Resolved) -> SubmissionRequest:
+    """The request with the systems that were chosen for it: who registers or leaves meanwhile changes nothing."""
+    if request.name is not None or getattr(resolved.submission, "system", None) is None:
+        return request
+    return request.model_copy(update={"submission": resolved.submission.model_dump(mode="json")})
+
+
 def names(folder: Path) -> list[str]:
     """The submissions folder's files, each as its path there without the ending."""
     paths = (p.relative_to(folder) for p in folder.rglob("*") if p.suffix in _SUFFIXES)
