@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,9 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
+from inferbench_tasks.running.known_systems import system_rows
 from inferbench_tasks.stages.fixed_batch import remarks
-from inferbench_tasks.submission.abilities import Abilities
-from inferbench_tasks.submission.base import JobBase, SubmissionBase
-from inferbench_tasks.submission.named_systems import fits_of
 from inferbench_tasks.submission.reader import read_with_jobs
-from inferbench_tasks.submission.sweep import Job
 
 app = typer.Typer()
 
@@ -35,13 +31,14 @@ def plan(
 ) -> None:
     """Show the jobs of a submission and the graph of their stages.
 
-    Of a model file that was inspected or run here before it is said if it takes a batch of its own.
+    Of a model file that was inspected or run here before it is said if it takes a batch of its own; of systems which
+    devices were chosen, and the first requirement that each other one misses.
     """
     gc.disable()  # of a plan nothing becomes garbage before the command ends; to look for it took a fifth of its time
     cluster = of_cluster_here(settings.data_dir())
     submission, jobs = read_with_jobs(file, cluster)
     compiled = compile_plan(submission, jobs)
-    systems = system_rows(submission, jobs, cluster)
+    systems = [row.model_dump() for row in system_rows(submission, jobs, cluster)]
     said = remarks(compiled.jobs, file.absolute().parent, settings.data_dir())
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
@@ -51,24 +48,14 @@ def plan(
         for remark in said:
             say(remark)
     else:
-        emit({**_document(compiled), **({"systems": systems} if systems else {}), "remarks": said}, output)
-
-
-def system_rows(
-    submission: SubmissionBase, jobs: Sequence[Job[JobBase]], abilities: Abilities
-) -> list[dict[str, Any]]:
-    """Each device that is known, of ``systems``: whether it was chosen, and the first requirement that it misses."""
-    chosen = {device_id for job in jobs for device_id in job.spec.only_on()}
-    return [
-        {
-            "device": fit.system.id,
-            "type": fit.system.device,
-            "name": fit.system.name,
-            "chosen": fit.system.id in chosen,
-            "misses": None if fit.miss is None else str(fit.miss),
-        }
-        for fit in fits_of(submission, abilities)
-    ]
+        emit(
+            {
+                **_document(compiled),
+                **({"systems": systems} if systems else {}),
+                "remarks": said,
+            },
+            output,
+        )
 
 
 def draw(plan: RunPlan) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pydantic import BaseModel
+
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import Facts, Host
 from inferbench_tasks.cluster.store import TTL_S
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.manifests.built_in.frameworks import versions_here
-from inferbench_tasks.submission.base import JobBase
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.named_systems import fits_of
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import Job
 from inferbench_tasks.submission.systems import Framework, System
 from inferbench_tasks.workers.devices import find, gpu_count
 from inferbench_tasks.workers.host_facts import facts
@@ -84,3 +89,30 @@ def absent(spec: JobBase, systems: Callable[[], Sequence[System]]) -> Iterator[F
             ("system",),
             f"no device here is {', '.join(spec.only_on())}; leave it out, and give systems or serve.device",
         )
+
+
+class SystemRow(BaseModel):
+    """A device that is known where a submission with ``systems`` is planned; ``misses``: the first requirement."""
+
+    device: str
+    type: str
+    name: str
+    chosen: bool
+    misses: str | None
+
+
+def system_rows(
+    submission: SubmissionBase, jobs: Iterable[Job[JobBase]], abilities: Abilities
+) -> list[SystemRow]:
+    """Each device that is known, by id; none where the submission asks for no systems."""
+    chosen = {device_id for job in jobs for device_id in job.spec.only_on()}
+    return [
+        SystemRow(
+            device=fit.system.id,
+            type=fit.system.device,
+            name=fit.system.name,
+            chosen=fit.system.id in chosen,
+            misses=None if fit.miss is None else str(fit.miss),
+        )
+        for fit in fits_of(submission, abilities)
+    ]

@@ -46,7 +46,7 @@ from inferbench_tasks.submission.schema import (
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.slo import EachSpec, SloSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
-from inferbench_tasks.submission.systems import SystemsSpec, SystemSpec
+from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
@@ -116,13 +116,11 @@ name and the digest of what it asks for: it stays the same wherever the job stan
 """
 
 SYSTEMS = """\
-```yaml
-systems: {arch: x86_64, device: cpu, cores: ">=2", memory_gb: ">=16", framework: "onnxruntime>=1.20"}
-```
+As in `systems: {arch: x86_64, device: cpu, cores: ">=2", memory_gb: ">=16", framework: "onnxruntime>=1.20"}`.
 
-Without `all` the jobs go to devices that are alike (type, name, architecture, cores, memory), the largest group of those
-that fit. Where none fits, nothing is started, and each device is listed with the first requirement that it misses. A fact
-that a worker did not tell is missed. [How to choose devices](../how-to/choose-by-system.md).
+Without `all` the jobs go to devices that are alike (type, name, architecture, cores, memory), the largest group of
+those that fit. Where none fits, nothing is started, and each device is listed with the first requirement that it
+misses. A fact that a worker did not tell is missed. [How to choose devices](../how-to/choose-by-system.md).
 """
 
 TEXT = f"""\

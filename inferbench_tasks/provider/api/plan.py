@@ -24,6 +24,8 @@ from inferbench_tasks.provider.api.place import Place, place_of, worst
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
 from inferbench_tasks.provider.executors.jobs import device_types, learnt
+from inferbench_tasks.running.cluster_abilities import of_cluster
+from inferbench_tasks.running.known_systems import SystemRow, system_rows
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.stages.fixed_batch import remarks
 from inferbench_tasks.submission.reference import json_schema
@@ -80,6 +82,8 @@ class Planned(BaseModel):
     place: Place | None
     #: One for each type and number of devices that its jobs need; none where no worker has registered a device.
     places: list[Place]
+    #: Of ``systems``: each registered device, whether it was chosen, and the first requirement that it misses.
+    systems: list[SystemRow] = []
     #: What is known of models that take a batch of their own: of files that were inspected or run here before.
     remarks: list[str]
 
@@ -140,6 +144,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         on_these_devices_s=round(expected_s / able, 1) if able and len(needed) == 1 else None,
         place=place,
         places=[of for of in places if of],
+        systems=system_rows(submission, jobs, of_cluster(db)),
         remarks=remarks(jobs, resolved.base_dir, settings.data_dir()),
     )
 

@@ -69,6 +69,21 @@ def test_what_this_machine_has_too_little_of_is_a_warning(
     assert ": devices.count: needs 64 devices with a core each; " in err and "`inferbench run` refuses" in err
 
 
+def test_systems_are_checked_by_their_form_where_no_worker_is(
+    tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says so, and gives no digest of what is not decided; a wrong form is refused all the same."""
+    path = tmp_path / "somewhere.yaml"
+    path.write_text(f'{GOOD}systems: {{cores: ">=2", all: true}}\n')
+    assert run(str(path)) == 0
+    assert "warning: systems: its form alone was checked, for no worker" in capsys.readouterr().err
+    assert run(str(path), "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["digest"] is None
+    path.write_text(f"{GOOD}systems: {{cores: some}}\n")
+    assert run(str(path)) == 2
+    assert ": systems.cores: must be a number" in capsys.readouterr().err
+
+
 def test_json_has_every_file_and_problem(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For programs: file, line, field, message; the same exit code, nothing on stderr."""
     bad = BAD / "unknown-backend.yaml"

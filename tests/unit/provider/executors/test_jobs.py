@@ -116,3 +116,17 @@ def test_a_job_that_names_devices_avoids_all_others() -> None:
     assert avoided() == frozenset()
     assert avoided("b.cpu") == {"a.cpu", "c.cpu"}
     assert avoided("b.cpu", "c.cpu") == {"a.cpu"}
+
+
+def test_a_job_whose_system_was_chosen_avoids_all_others() -> None:
+    """One device, or those that are alike, whatever other ids the submission names."""
+    spec = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    key, chosen = JobKey("digits", "manual", 0), {"device": "cpu", "name": "c"}
+
+    def avoided(**ids: Any) -> frozenset[str]:
+        request = LeaseRequest({**spec, "on_devices": ["c.cpu"], "system": {**chosen, **ids}})
+        there = [SimpleNamespace(device_id=name, device_type="cpu") for name in ("a.cpu", "b.cpu", "c.cpu")]
+        return queued_job(key, request, {}, 0.0, Estimator(), FakeCluster(there)).avoid  # type: ignore[arg-type]
+
+    assert avoided(id="a.cpu") == {"b.cpu", "c.cpu"}
+    assert avoided(alike=["a.cpu", "b.cpu"]) == {"c.cpu"}
