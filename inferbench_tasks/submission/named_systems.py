@@ -45,13 +45,17 @@ def with_systems(document: Document, abilities: Abilities) -> tuple[Document, li
     Where only the form is to be checked, a kind of device that the backend runs on stands there.
     """
     data = document.data
-    wanted = _wanted(data)
-    if wanted is None or data.get("kind", DEFAULT_KIND) != DEFAULT_KIND:
+    if data.get("kind", DEFAULT_KIND) != DEFAULT_KIND:
         return document, []
-    if data.get("system") is not None:
+    if isinstance(chosen := data.get("system"), dict):
+        others = dict.fromkeys(place for place, device in _devices(data) if device != chosen.get("device"))
+        return document, [
+            document.problem(place, "is not the device of system; leave it out") for place in others
+        ]
+    if (wanted := _wanted(data)) is None:
         return document, []
-    if problems := [document.problem(place, text) for place, text in _contradictions(data, wanted)]:
-        return document, problems
+    if contradictions := dict.fromkeys(_contradictions(data, wanted)):
+        return document, [document.problem(place, text) for place, text in contradictions]
     try:
         systems = abilities.systems()
         needs = needs_of(data, wanted, abilities)
@@ -118,21 +122,32 @@ def _wanted(data: Mapping[str, Any]) -> SystemsSpec | None:
 
 
 def _contradictions(data: Mapping[str, Any], wanted: SystemsSpec) -> Iterator[tuple[FieldPath, str]]:
-    serve = data.get("serve") or {}
-    if serve.get("device") is not None:
-        yield ("serve", "device"), f"systems {IN_PLACE}"
-    for place, path, values in _swept(data):
-        if path == "serve.device" or (
-            path == "serve" and any(isinstance(value, dict) and "device" in value for value in values)
-        ):
-            yield place, f"systems {IN_PLACE}"
+    for place, _ in _devices(data):
+        yield place, f"systems {IN_PLACE}"
+    for place, path, _ in _swept(data):
         if contains("system", path) or contains("systems", path):
             yield place, "can't be swept; systems: {..., all: true} makes a job for each device that fits"
+    if data.get("share") is not None or any(contains("share", path) for _, path, _ in _swept(data)):
+        yield ("systems",), "the servers of share have devices of their own; name serve.device"
     if wanted.framework is not None and "container" in _values_of(data, "serve.launcher"):
         yield (
             ("systems", "framework"),
             "of a container its image says it; leave it out, or use launcher: process",
         )
+
+
+def _devices(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
+    """(place, value) wherever ``serve.device`` is said."""
+    serve = data.get("serve")
+    if isinstance(serve, dict) and serve.get("device") is not None:
+        yield ("serve", "device"), serve["device"]
+    for place, path, values in _swept(data):
+        if path == "serve.device":
+            yield from ((place, value) for value in values)
+        elif path == "serve":
+            yield from (
+                (place, value["device"]) for value in values if isinstance(value, dict) and "device" in value
+            )
 
 
 def _backends(data: Mapping[str, Any]) -> list[str]:
@@ -157,7 +172,7 @@ def _values_of(data: Mapping[str, Any], path: str) -> list[Any]:
 
 def _swept(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, list[Any]]]:
     """(place, dotted path, values) of everything under ``sweep``."""
-    sweep = data.get("sweep") or {}
+    sweep = data.get("sweep") if isinstance(data.get("sweep"), dict) else {}
     groups = sweep.get("zip") or []
     lone = isinstance(groups, dict)
     columns: list[tuple[FieldPath, Any]] = [(("sweep",), sweep), (("sweep", "grid"), sweep.get("grid"))]

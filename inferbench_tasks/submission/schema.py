@@ -315,6 +315,7 @@ class JobSpec(JobBase):
         "serve.dummy_weights": False,
         "requests.sizes": None,
         "model.signature": None,
+        "systems": None,
         "system": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},
     }

@@ -208,6 +208,7 @@ def test_a_device_that_is_given_too_is_refused(rest: str, line: str) -> None:
         ),
         ("{all: 1}", "", "systems.all: must be true or false; got 1"),
         ("{core: 1}", "", "systems.core: unknown key; did you mean 'cores'?"),
+        ("{cores: 2}", "share: {beside: [{}]}\n", "systems: the servers of share have devices of their own"),
         ("[1]", "", "systems: must be a mapping with the keys arch, device, cores"),
         ("{all: true}", "sweep: {systems.cores: [1, 2]}\n", "sweep.systems.cores: can't be swept"),
         ("{all: true}", "sweep: {system.id: [a, b]}\n", "sweep.system.id: can't be swept"),
@@ -249,4 +250,12 @@ def test_only_what_was_chosen_has_a_place() -> None:
     with pytest.raises(
         SubmissionError, match="needs the id of one device, or the ids of those that are alike"
     ):
+        read_submission_text(text, "x.yaml", Known())
+
+
+@pytest.mark.parametrize("rest", ["serve: {device: gpu}\n", "sweep: {serve.device: [cpu, gpu]}\n"])
+def test_another_device_beside_what_was_chosen_is_refused(rest: str) -> None:
+    """The device of a system follows from it, and is never taken from elsewhere in silence."""
+    text = f"{HEAD}system: {{device: cpu, name: Intel Xeon, alike: [a.cpu-0-1]}}\n{rest}"
+    with pytest.raises(SubmissionError, match=r"x\.yaml:5: .*serve\.device: is not the device of system"):
         read_submission_text(text, "x.yaml", Known())
