@@ -44,7 +44,7 @@ def first_miss(system: System, wanted: SystemsSpec, needs: Needs) -> Miss | None
     if system.unfit:
         return Miss("systems", "a device that takes jobs", system.unfit)
     if needs.on_devices and system.id not in needs.on_devices:
-        return Miss("on_devices", "a device that it names", "it is not named")
+        return Miss("systems", "a device of on_devices", "it is not named")
     if wanted.arch is not None and system.arch != wanted.arch:
         return Miss("systems.arch", wanted.arch, system.arch or NOT_TOLD)
     if wanted.device is not None and not _is_device(system, wanted.device):
@@ -59,9 +59,8 @@ def first_miss(system: System, wanted: SystemsSpec, needs: Needs) -> Miss | None
         return miss
     for backend, kinds in needs.backends.items():
         if system.device.kind not in kinds:
-            return Miss(
-                "serve.backend", f"{backend} runs on {' or '.join(kinds)}", f"it is a {system.device.kind}"
-            )
+            able = f"a device that {backend} runs on ({' or '.join(kinds)})"
+            return Miss("systems", able, f"a {system.device.kind}")
     return None
 
 
@@ -73,7 +72,7 @@ def chosen_among(systems: Sequence[System]) -> tuple[System, ...]:
     groups: dict[object, list[System]] = {}
     for system in sorted(systems, key=lambda one: one.id):
         groups.setdefault(system.alike, []).append(system)
-    return tuple(max(groups.values(), key=len, default=[]))
+    return tuple(max(groups.values(), key=lambda group: len(group), default=[]))
 
 
 def _is_device(system: System, wanted: str) -> bool:

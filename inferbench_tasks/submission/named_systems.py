@@ -172,7 +172,9 @@ def _values_of(data: Mapping[str, Any], path: str) -> list[Any]:
 
 def _swept(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, list[Any]]]:
     """(place, dotted path, values) of everything under ``sweep``."""
-    sweep = data.get("sweep") if isinstance(data.get("sweep"), dict) else {}
+    sweep = data.get("sweep")
+    if not isinstance(sweep, dict):
+        return
     groups = sweep.get("zip") or []
     lone = isinstance(groups, dict)
     columns: list[tuple[FieldPath, Any]] = [(("sweep",), sweep), (("sweep", "grid"), sweep.get("grid"))]
