@@ -71,7 +71,7 @@ def job_digest(spec: JobBase) -> str:
     )
     if spec.kind == DEFAULT_KIND:
         del fields["kind"]
-        if fields.get("system") is not None:
+        if isinstance(fields.get("system"), dict):
             del fields["system"]["alike"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])

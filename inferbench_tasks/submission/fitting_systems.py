@@ -72,7 +72,8 @@ def chosen_among(systems: Sequence[System]) -> tuple[System, ...]:
     groups: dict[object, list[System]] = {}
     for system in sorted(systems, key=lambda one: one.id):
         groups.setdefault(system.alike, []).append(system)
-    return tuple(max(groups.values(), key=lambda group: len(group), default=[]))
+    most = max(map(len, groups.values()), default=0)
+    return next((tuple(group) for group in groups.values() if len(group) == most), ())
 
 
 def _is_device(system: System, wanted: str) -> bool:

@@ -191,7 +191,9 @@ def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list
 
 def _path_problem(path: str, job: type[JobBase], *, hint: bool) -> str | None:
     top = parts(path)[0]
-    measured = ", ".join(k for k in job.model_fields if k not in LABELS and k not in ("kind", *RECORDS))
+    measured = ", ".join(
+        k for k in job.model_fields if k not in LABELS and k not in ("kind", "system", *RECORDS)
+    )
     if path == "kind":
         return f"kind can't be swept: a submission is of one kind; sweep what is below: {measured}"
     if top in LABELS or top in ("sweep", *RECORDS):
