@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.datasets.about import rows as dataset_rows
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
@@ -89,6 +90,15 @@ class InstalledAbilities:
     def backend(self, name: str) -> type[Backend]:
         """The backend's class, which carries its abilities."""
         return BACKENDS.load(name)
+
+    def dataset_form(self, name: str) -> str | None:
+        """As its class says; a table may name files."""
+        source = DATASETS.load(name, "evaluate.dataset")
+        return None if source.form_by_file else source.form
+
+    def datasets_of(self, form: str) -> Sequence[str]:
+        """Of those that are installed and can be imported."""
+        return [row["name"] for row in dataset_rows() if row["form"] == form]
 
     def framework(self, model: ZooModel) -> str:
         """Asked of the model itself; nothing of it is fetched or made."""

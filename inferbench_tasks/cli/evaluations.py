@@ -51,10 +51,12 @@ def show(
     offset: int = OFFSET,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """One evaluation with a part of its samples: label, answer, score, the answer alone, the source model's."""
-    from inferbench_tasks.analysis.evaluations.listed import flat, row
+    """One evaluation with what changes of the pre-processing do, and a part of its samples: label, answer, score, the
+    answer alone, the source model's."""
+    from inferbench_tasks.analysis.evaluations.listed import evaluation_of, flat, row
     from inferbench_tasks.analysis.evaluations.samples import ONLY, picked, rows
     from inferbench_tasks.analysis.evaluations.stored import answers_of
+    from inferbench_tasks.analysis.evaluations.varied import rows as varied_rows
 
     which = next((each for each in ONLY if each == only), None)
     if which is None:
@@ -62,11 +64,16 @@ def show(
     with _open() as db:
         result = db.get_result(db.resolve_run(run))
         chosen = picked(answers_of(db, result), which)
+    varied = varied_rows(evaluation_of(result))
     summary, samples = row(result.model_dump()), rows(chosen, limit, offset)
     if output is not OutputFormat.table:
-        emit({"evaluation": summary, "count": chosen.num_rows, "samples": samples}, output)
+        body = {"evaluation": summary, "varied": varied, "count": chosen.num_rows, "samples": samples}
+        emit(body, output)
         return
     emit(flat([summary])[0], output)
+    if varied:
+        say("What each change of the pre-processing does; p is corrected for the number of variants")
+        emit(varied, output)
     say(f"{chosen.num_rows:,} samples ({only}); shown: {len(samples):,} from {offset:,} on")
     emit(samples, output)
 

@@ -56,7 +56,7 @@ class DataSource(ABC):
     """One data set, or one way in which users have theirs; one file each.
 
     ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
-    whether it reads a file or folder of the user's.
+    whether it reads a file or folder of the user's. ``form_by_file``: whether that file decides the form.
     """
 
     title: ClassVar[str]
@@ -65,6 +65,7 @@ class DataSource(ABC):
     form: ClassVar[Form]
     generated: ClassVar[bool] = False
     takes_path: ClassVar[bool] = False
+    form_by_file: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, path: Path | None) -> Collection:
@@ -85,6 +86,7 @@ DATASETS: Registry[type[DataSource]] = Registry(
     "inferbench.datasets",
     {
         "digits": "inferbench_tasks.datasets.digits:Digits",
+        "digits-png": "inferbench_tasks.datasets.digits_png:DigitsPng",
         "fashion-mnist": "inferbench_tasks.datasets.fashion:Fashion",
         "mnist-5k": "inferbench_tasks.datasets.mnist:Mnist",
         "shapes": "inferbench_tasks.datasets.shapes:Shapes",

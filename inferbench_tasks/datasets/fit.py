@@ -146,10 +146,9 @@ def _grey(images: NDArray[np.float32], source: ModelSource, model: ModelArtifact
     return {spec.name: fitting.astype(spec.dtype, copy=False)}
 
 
-def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:
-    """Decoded, the middle of the wanted shape resized bilinearly, normalised as the model wants pixels."""
-    from inferbench_tasks.processors.image import Image
-
+def image_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
+    """The settings of the processor ``image`` by which files of pictures become that model's inputs; InputError where
+    it takes none."""
     spec = _only(model, "images")
     shape = spec.shape
     first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
@@ -158,13 +157,21 @@ def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> 
             f"{model.name} takes {spec.name} {spec.dtype}{list(shape)}, which is no image", field=_FIELD
         )
     channels = shape[0] if first else shape[-1]
-    image = Image(
-        (shape[1], shape[2]) if first else (shape[0], shape[1]),
-        mean=source.pixels[0],
-        std=source.pixels[1],
-        channels=1 if channels == 1 else 3,
-        layout="nchw" if first else "nhwc",
-    )
+    return {
+        "size": (shape[1], shape[2]) if first else (shape[0], shape[1]),
+        "mean": source.pixels[0],
+        "std": source.pixels[1],
+        "channels": 1 if channels == 1 else 3,
+        "layout": "nchw" if first else "nhwc",
+    }
+
+
+def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:
+    """Decoded, the middle of the wanted shape resized bilinearly, normalised as the model wants pixels."""
+    from inferbench_tasks.processors.image import Image
+
+    image = Image(**image_settings(source, model))
+    spec = model.inputs[0]
     return {spec.name: image(files).astype(spec.dtype, copy=False)}
 
 

@@ -35,6 +35,7 @@ class Table(DataSource):
     licence = "yours"
     form = "texts"
     takes_path = True
+    form_by_file = True
 
     def open(self, path: Path | None) -> Collection:
         assert path is not None

@@ -111,7 +111,9 @@ class ServingPipeline(Pipeline[JobSpec]):
         return messages
 
     def expected_s(self, spec: JobSpec) -> float:
-        """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice."""
+        """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice, and
+        once more for each change of ``vary``.
+        """
         return AROUND_LOAD_S + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
 
     def result(self) -> type[ResultDocument]:
@@ -208,7 +210,8 @@ def _evaluation_s(spec: JobSpec) -> float:
         return 0.0
     samples = spec.evaluate.samples or USUAL_SAMPLES
     rate_rps = spec.traffic.arrivals.mean_rate_rps(spec.traffic.duration_s) or 1 / ALONE_S
-    return samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
+    times = 1 + (len(spec.evaluate.vary.changes) if spec.evaluate.vary else 0)
+    return times * samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
 
 
 def _trace_s(spec: JobSpec) -> float:

@@ -117,6 +117,10 @@ def run(inp: Input, ctx: Context) -> Output:
             Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
+        if inp.evaluate.varied_path:
+            path = Path(inp.evaluate.varied_path)
+            stored = db.files.put(path, path.name, run_id=inp.run_id, attempt=inp.attempt)
+            extensions["evaluation"]["varied"]["answers"] = stored.model_dump()
     if inp.trace:
         extensions["trace"] = inp.trace.document
         if inp.trace.spans_path:

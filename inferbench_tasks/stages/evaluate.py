@@ -47,10 +47,12 @@ class Input(StageInput):
 class Output(Handle):
     """``answers_path``: Parquet, a row for each sample, see ``table_of``. ``document``: what the result says of it.
 
-    ``reasons``: why the run does not count, none if it does.
+    ``reasons``: why the run does not count, none if it does. ``varied_path``: the answers to what
+    ``evaluate.vary`` changed, see ``varied.table_of``; None where it changed nothing.
     """
 
     answers_path: str
+    varied_path: str | None = None
     document: dict[str, Any]
     reasons: tuple[Reason, ...] = ()
 
@@ -64,6 +66,8 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.stages.asked import ask, one_by_one
     from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE, TARGETS_FILE
+    from inferbench_tasks.stages.varied import VARIED_FILE, vary
+    from inferbench_tasks.stages.varied_samples import read
 
     requests = inp.generate.evaluation
     assert requests is not None
@@ -83,20 +87,23 @@ def run(inp: Input, ctx: Context) -> Output:
 
     loaded = inp.job.load is not None
 
-    def asked_by(what: str) -> Asked:
+    def asked_by(what: str, inputs: Arrays = samples, of: str = "") -> Asked:
         load = inp.job.traffic if what == "under load" else one_by_one(inp.job.traffic)
         return ask(
             load,
-            samples,
+            inputs,
             source,
             inp.serve.endpoint,
             folder=folder / "evaluate",
             base_dir=ctx.base_dir,
-            asking=lambda done, total: ctx.progress(done, total, f"samples asked {what}: {done} of {total}"),
+            asking=lambda done, total: ctx.progress(
+                done, total, f"samples asked {what}{of}: {done} of {total}"
+            ),
             cancelled=ctx.cancelled,
         )
 
-    under_load, alone = asked_by("under load" if loaded else "one by one"), asked_by("one by one")
+    how = "under load" if loaded else "one by one"
+    under_load, alone = asked_by(how), asked_by("one by one")
     document, reasons = judge(
         under_load,
         alone,
@@ -125,7 +132,26 @@ def run(inp: Input, ctx: Context) -> Output:
     if not under_load.unanswered and not model.accuracy_reason:
         table = with_parts(table, under_load.outputs, source, targets, document["under_load"]["measures"])
     pq.write_table(table, path, compression="zstd")
-    return Output(answers_path=str(path), document=document, reasons=reasons)
+    varied_path = None
+    if (samples_varied := read(Path(requests.path).parent)) is not None:
+        document["varied"], varied = vary(
+            samples_varied,
+            lambda inputs, name: asked_by(how, inputs, f" with {name}"),
+            under_load,
+            source,
+            labels,
+            ids,
+            list(document["under_load"].get("measures", ())),
+            model.accuracy_reason or UNLABELLED,
+        )
+        varied_path = folder / VARIED_FILE
+        pq.write_table(varied, varied_path, compression="zstd")
+    return Output(
+        answers_path=str(path),
+        document=document,
+        reasons=reasons,
+        varied_path=None if varied_path is None else str(varied_path),
+    )
 
 
 def judge(

@@ -24,6 +24,7 @@ from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
+from inferbench_tasks.stages import varied_samples
 from inferbench_tasks.stages.base import StageInput
 
 #: Which samples of the data set they are, and what is known of it, beside the requests' files.
@@ -72,6 +73,8 @@ def make(
         answered = Answered(reference, reference, labels, meaning, unlabelled, targets, reason)
         require(answered, spec.measures or (), dataset.name)
         require(answered, bounded, dataset.name, "slo")
+    if spec.vary is not None:
+        varied_samples.write(folder, spec.vary, dataset, ids, arrays, reference, labels, source, model, watch)
     if targets:
         write_archive(folder / TARGETS_FILE, targets)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)

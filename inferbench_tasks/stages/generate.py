@@ -183,8 +183,10 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}
+    vary = {"vary": spec.vary.changes} if spec.vary else {}
     return {
-        "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, "recipe": 4
+        "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, **vary,
+        "recipe": 4,
     }  # fmt: skip
 
 

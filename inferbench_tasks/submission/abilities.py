@@ -112,6 +112,12 @@ class Abilities(Protocol):
     def backend(self, name: str) -> BackendAbilities:
         """What a known backend can do; InputError where a third party's can't be imported."""
 
+    def dataset_form(self, name: str) -> str | None:
+        """What the samples of a known data set are; None where only the user's file tells."""
+
+    def datasets_of(self, form: str) -> Sequence[str]:
+        """The names of the data sets whose samples are that."""
+
     def framework(self, model: ZooModel) -> str:
         """The framework that a known model of the zoo comes from; InputError where it is not to be had so."""
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.vary import vary_findings
 
 _HERE = "evaluate"
 
@@ -29,6 +31,12 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     if spec.share is not None:
         message = "a model is evaluated while it has its device alone; leave share or evaluate out"
         yield Finding((_HERE, "share"), message)
+
+
+def varied_findings(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
+    """What of the pre-processing can't be varied; see ``submission.vary``."""
+    if spec.evaluate is not None and spec.evaluate.vary is not None:
+        yield from vary_findings(spec.evaluate.vary, spec.evaluate.dataset, abilities)
 
 
 def _bounded(spec: JobSpec) -> Iterator[Finding]:

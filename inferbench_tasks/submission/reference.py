@@ -48,6 +48,7 @@ from inferbench_tasks.submission.slo import EachSpec, SloSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
+from inferbench_tasks.submission.vary import VarySpec
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
 SCHEMA_ID = "submission.schema.json"
@@ -84,6 +85,7 @@ PARENTS = {
     "think_time_ms": "requests",
     "shared_prefix": "requests",
     "batching": "serve",
+    "vary": "evaluate",
     "arrivals": "load",
     "training": "model",
     "faults": "model",
@@ -161,6 +163,7 @@ def markdown() -> str:
         _section("load", LoadSpec),
         _arrivals(),
         _section("evaluate", EvaluateSpec),
+        _section("evaluate.vary", VarySpec),
         _section("trace", TraceSpec),
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),

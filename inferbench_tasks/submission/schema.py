@@ -28,6 +28,7 @@ from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
+from inferbench_tasks.submission.vary import VarySpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
@@ -268,6 +269,8 @@ class EvaluateSpec(Spec):
     """So many, by chance (``load.seed``); all that there are unless given."""
     measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
+    vary: VarySpec | None = None
+    """What each change of the pre-processing does to accuracy and time: each sample once more for each change."""
 
     @model_validator(mode="after")
     def _path_of_a_data_set(self) -> EvaluateSpec:
@@ -305,6 +308,7 @@ class JobSpec(JobBase):
         "evaluate.dataset": None,
         "evaluate.path": None,
         "evaluate.measures": None,
+        "evaluate.vary": None,
         "trace": None,
         "load.endpoint": None,
         "load.scenario": None,

@@ -12,7 +12,8 @@ import pyarrow as pa
 from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS
-from inferbench_tasks.analysis.report import matrices
+from inferbench_tasks.analysis.report import matrices, varied
+from inferbench_tasks.analysis.report.measure_words import HEADS, measure_text
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
@@ -20,27 +21,6 @@ from inferbench_tasks.quality.paired import Paired, paired
 from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 
 Table = dict[str, Any]
-#: The measures in the order in which they are shown, with their heads; others follow by their names.
-_HEADS = {
-    "top1_ratio": "top-1",
-    "top5_ratio": "top-5",
-    "macro_f1": "macro F1",
-    "auc": "AUC",
-    "agreement_ratio": "agreement with source",
-    "cosine_to_source": "cosine to source",
-    "neighbours_spearman": "Spearman of neighbours, to source",
-    "largest_difference_ratio": "largest difference from source",
-    "target_spearman": "Spearman of targets",
-    "exact_match_ratio": "exact match",
-    "answer_f1": "F1 of answers",
-    "word_error_ratio": "word error rate",
-    "character_error_ratio": "character error rate",
-    "psnr_db": "PSNR, dB",
-    "ssim": "SSIM",
-    "mean_iou": "mean IoU",
-    "average_precision": "AP, IoU 0.50 to 0.95",
-    "average_precision_50": "AP, IoU 0.50",
-}
 #: So many of the surest mistakes are listed for each run.
 _MISTAKES = 5
 #: Macro F1 of more samples is not drawn anew for a report.
@@ -69,18 +49,27 @@ def words(views: Sequence[RunView]) -> str:
 
 
 def tables(views: Sequence[RunView]) -> list[Table]:
-    """The measures of each run, each run against the first on the same samples, the classes, the surest mistakes."""
+    """The measures of each run, each run against the first on the same samples, what the pre-processing changes, the
+    classes, the surest mistakes."""
     shown = evaluated(views)
-    return [*_measures(shown), *_pairs(shown), *matrices.tables(shown), *_mistakes(shown)] if shown else []
+    if not shown:
+        return []
+    return [
+        *_measures(shown),
+        *_pairs(shown),
+        *varied.tables(shown),
+        *matrices.tables(shown),
+        *_mistakes(shown),
+    ]
 
 
 def _measures(views: Sequence[RunView]) -> list[Table]:
     names = {name for view in views for name in view.evaluation["under_load"].get("measures", {})}
     loaded = any(view.evaluation.get("scenario") != ONE_BY_ONE for view in views)
-    ordered = [*(name for name in _HEADS if name in names), *sorted(names - _HEADS.keys())]
+    ordered = [*(name for name in HEADS if name in names), *sorted(names - HEADS.keys())]
     head = [
         "run",
-        *(_HEADS.get(name, name) for name in ordered),
+        *(HEADS.get(name, name) for name in ordered),
         "top-1 one by one" if loaded else "top-1 asked again",
         "answered otherwise under load" if loaded else "answered otherwise when asked again",
     ]
@@ -155,19 +144,6 @@ def _ties(views: Sequence[RunView]) -> list[str]:
         for label, count in tied
         if count
     ]
-
-
-def measure_text(name: str, quality: dict[str, Any] | None) -> str:
-    """A measure of answers with its 95% interval, as tables have it; ``–`` where there is none."""
-    if quality is None:
-        return "–"
-    form = "{:.2%}" if name.endswith("_ratio") else "{:.4f}"
-    if name == "largest_difference_ratio":
-        form = "{:.3g}"
-    ends = quality.get("ci95")
-    return form.format(quality["value"]) + (
-        f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else ""
-    )
 
 
 def _pairs(views: Sequence[RunView]) -> list[Table]:

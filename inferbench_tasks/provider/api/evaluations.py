@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of, evaluations, flat, row
 from inferbench_tasks.analysis.evaluations.samples import Only, picked, rows
 from inferbench_tasks.analysis.evaluations.stored import answers_of, compare_stored
+from inferbench_tasks.analysis.evaluations.varied import rows as varied_rows
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
@@ -68,7 +69,8 @@ def one_evaluation(
     offset: SampleOffset = 0,
     format: Format = None,
 ) -> Response:
-    """``evaluation``: its row; ``document``: all that was found; ``samples``: ``limit`` of ``count`` from ``offset``.
+    """``evaluation``: its row; ``document``: all that was found; ``varied``: a row for each change of
+    ``evaluate.vary``; ``samples``: ``limit`` of ``count`` from ``offset``.
 
     ``only``: ``wrong`` (the surest first), ``otherwise`` (another class under load than alone), ``unanswered``.
     CSV has these samples.
@@ -84,6 +86,7 @@ def one_evaluation(
     body = {
         "evaluation": row(result.model_dump()),
         "document": document,
+        "varied": varied_rows(document),
         "count": chosen.num_rows,
         "samples": found,
         "next_offset": following,

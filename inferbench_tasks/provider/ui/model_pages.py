@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, usual_figure
-from inferbench_tasks.analysis.report.answers import measure_text
+from inferbench_tasks.analysis.report.measure_words import measure_text
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
