@@ -8,26 +8,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.evaluations.varied import rows
 from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.contracts.verdict import MODE
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.requests.digits import split
 
 pytestmark = pytest.mark.integration
 
 SAMPLES = 60
 YAML = f"""\
 name: varied
-model: {{kind: canonical, family: cnn, layers: 1, channels: 4, image_size: 16, training: {{epochs: 2}}}}
+model: {{kind: file, path: model.onnx}}
+requests: {{kind: random, samples: 8}}
 serve: {{backend: onnxruntime}}
 evaluate:
   dataset: digits-png
   samples: {SAMPLES}
   vary:
-    resize: [nearest]
+    crop: [0.5]
     normalise: [none]
     dtype: [uint8]
     layout: [nhwc]
@@ -35,10 +40,31 @@ evaluate:
 """
 
 
+def nearest_mean() -> onnx.ModelProto:
+    """A classifier of pictures 3 x 8 x 8 in [0, 1]: the digit whose mean of the training samples is nearest."""
+    parts = split()
+    means = np.stack([parts.train[parts.train_labels == digit].mean(axis=0).ravel() for digit in range(10)])
+    # Of three equal colours; 2 x.m - m.m is largest where |x - m| is smallest.
+    weights = np.tile(2 * means / 3, 3).astype(np.float32)
+    bias = -(means**2).sum(axis=1).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["input"], ["flat"]),
+            helper.make_node("Gemm", ["flat", "weights", "bias"], ["scores"], transB=1),
+        ],
+        "nearest-mean",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 10])],
+        [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(bias, "bias")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
 def run(folder: Path, perfdb_uri: str, text: str) -> subprocess.CompletedProcess[str]:
     """The command as a user gives it."""
     file = folder / "varied.yaml"
     file.write_text(text)
+    onnx.save(nearest_mean(), folder / "model.onnx")
     env = {name: value for name, value in os.environ.items() if name != MODE}
     env |= {settings.PERFDB_URI: perfdb_uri, settings.DATA_DIR: str(folder / "data")}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(file), "--inline", "-o", "json"]
@@ -64,7 +90,7 @@ def test_what_each_change_does_is_in_the_result(tmp_path: Path, perfdb: PerfDB, 
         0.0,
         1.0,
     )
-    assert by_name["resize: nearest"]["inputs_changed"] == SAMPLES
+    assert by_name["crop: 0.5"]["inputs_changed"] == SAMPLES
     assert by_name["layout: nhwc"]["answers_changed"] > 0
     assert all(row["preprocess_ms"] > 0 and row["withheld"] is None for row in (plain, *variants))
     assert plain["value"] == evaluation["under_load"]["measures"]["top1_ratio"]["value"]
