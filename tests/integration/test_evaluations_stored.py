@@ -14,9 +14,11 @@ from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.analysis.evaluations.builders import answers, evaluated
+from tests.unit.analysis.report.test_varied import VARIED
 from tests.unit.perfdb.builders import result
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+NAMED = ["plain", "resize: nearest", "crop: 0.5"]
 WRONG = {"good": {3}, "bad": {3, 4, 5, 6, 7, 8, 9}, "other": {1}}
 
 
@@ -29,6 +31,7 @@ def seed(db: PerfDB, folder: Path) -> None:
         digest = ("bb" if name == "other" else "aa") * 32
         device = {"kind": "gpu" if name == "other" else "cpu", "name": "x"}
         evaluation = {"answers": stored.model_dump(), "dataset": "others" if name == "other" else "coins"}
+        evaluation |= {"varied": VARIED} if name == "good" else {}
         db.save_result(evaluated(name, wrong, digest, device=device, evaluation=evaluation))
     db.save_result(result("plain"))
 
@@ -50,6 +53,8 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
         [9, 8, 7],
         3,
     )
+    assert one["varied"] == []
+    assert [each["variant"] for each in bench.evaluation("good")["varied"]] == NAMED
     assert one["document"]["dataset"] == "coins" and len(bench.evaluation("bad")["samples"]) == 20
     found = bench.compare_evaluations("good", "bad", limit=2)
     assert (found["differ"], len(found["differing"]), found["next_offset"]) == (6, 2, 2)
@@ -115,6 +120,9 @@ def test_by_the_commands(
     assert (document["count"], len(document["samples"])) == (7, 2)
     assert json.loads(told("compare", "good", "bad", "-o", "json"))["differ"] == 6
     assert "McNemar" in told("compare", "good", "bad")
+    shown = json.loads(told("show", "good", "-o", "json"))["varied"]
+    assert [each["variant"] for each in shown] == NAMED and shown[1]["p_value"] == 0.219
+    assert "resize: nearest" in told("show", "good")
     assert "known: all, wrong" in told("show", "bad", "--only", "some", code=2)
 
 
