@@ -10,6 +10,7 @@ InferBenchError
 │   └── LoadError         the load could not be applied
 ├── CancelledError        the user stopped the run
 ├── LeaseLostError        the job does not hold the device (any more) that it works on
+├── DeliveryError         what was sent to another system did not all arrive
 ├── StorageError          a file or folder can't be read or written (no space, no permission)
 ├── PerfDBError           the performance database can't be reached or used
 └── MissingExtraError     an optional part of InferBench is not installed
@@ -94,6 +95,10 @@ class CancelledError(InferBenchError):
 
 class LeaseLostError(InferBenchError):
     """The job does not hold the device (any more) that it works on."""
+
+
+class DeliveryError(InferBenchError):
+    """What was sent to another system did not all arrive there; the message says what is missing."""
 
 
 class StorageError(InferBenchError):

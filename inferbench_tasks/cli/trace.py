@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli import trace_open
+from inferbench_tasks.cli import trace_export, trace_open
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -174,24 +174,7 @@ def compare(
         emit(document, output)
 
 
-@app.command()
-def export(
-    run: str = RUN,
-    path: Path = typer.Argument(
-        ...,
-        metavar="FILE",
-        help=".json (Perfetto, Chrome), .otlp.json, .otlp.pb, .jaeger.json or .parquet.",
-    ),
-) -> None:
-    """Write the spans of a run, a training or an imported trace for another tool: the ending says which."""
-    from inferbench_tasks.pipelines.traces import find_trace
-    from inferbench_tasks.tracing.export import form_of, write
-
-    form_of(path)
-    with _open() as db:
-        trace = find_trace(db, run)
-        count = write(trace.table(), path, trace.about)
-    say(f"{count:,} spans written to {path}")
+app.command("export")(trace_export.export)
 
 
 @app.command()

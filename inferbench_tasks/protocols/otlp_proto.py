@@ -1,4 +1,4 @@
-"""The messages of OpenTelemetry's traces that a span is made of (opentelemetry-proto 1.9), as tables.
+"""The messages of OpenTelemetry's traces that a span is made of (opentelemetry-proto 1.9), and a collector's answers.
 
 ``ExportTraceServiceRequest`` and ``TracesData`` are alike: lists of ``ResourceSpans`` (1), each of a ``Resource`` (1)
 and lists of ``ScopeSpans`` (2), each of a ``Scope`` (1) and ``Span`` (2). A reader walks over these and parses span by
@@ -48,6 +48,13 @@ _TABLE = {
         ("links", 13, "[Counted]"),
         ("status", 15, "Status"),
     ),
+    "PartialSuccess": (("rejected_spans", 1, "int64"), ("error_message", 2, "string")),
+    "ExportResponse": (("partial_success", 1, "PartialSuccess"),),
+    # Of google.rpc: what an answer that is an error says, over HTTP as its body, over gRPC in a trailer.
+    "Duration": (("seconds", 1, "int64"), ("nanos", 2, "int32")),
+    "RetryInfo": (("retry_delay", 1, "Duration"),),
+    "Any": (("type_url", 1, "string"), ("value", 2, "bytes")),
+    "RpcStatus": (("code", 1, "int32"), ("message", 2, "string"), ("details", 3, "[Any]")),
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -15,27 +16,65 @@ from inferbench_tasks.tracing.forms.values import typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
 
+class Batch(NamedTuple):
+    """``content``: one ``ExportTraceServiceRequest``. ``spans``: how many are in it."""
+
+    content: bytes
+    spans: int
+
+
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
     """The file; ``about``: attributes of its resource. InputError for times of before 1970."""
+    # Messages one behind the other are one message with the lists of all (protobuf, "Last One Wins").
+    return b"".join(batch.content for batch in batches(table, about))
+
+
+def batches(
+    table: pa.Table,
+    about: dict[str, str],
+    most_spans: int = sys.maxsize,
+    most_bytes: int = sys.maxsize,
+) -> Iterator[Batch]:
+    """All spans in requests of so many at most, of one service each; ``about`` as of ``content``.
+
+    ``most_bytes``: of a request's spans; one that is larger is in a request by itself. InputError for times of before
+    1970, before the first request.
+    """
     spans = list(spans_of(table))
-    ids = {(span.trace_id, span.number): bytes.fromhex(span.span_id) for span in spans}
-    scope = otlp_proto.message("Scope")(name="inferbench")
-    written = b""
+    ids = _ids(spans)
     for attributes, own in by_service(spans, about):
-        of_scope = _field(otlp_proto.SCOPE, scope.SerializeToString())
-        of_scope += b"".join(_field(otlp_proto.SPANS, _span(span, ids)) for span in own)
-        resource = otlp_proto.message("Resource")(attributes=_values(attributes))
-        of_resource = _field(otlp_proto.RESOURCE, resource.SerializeToString())
-        of_resource += _field(otlp_proto.SCOPE_SPANS, of_scope)
-        written += _field(otlp_proto.RESOURCE_SPANS, of_resource)
-    return written
+        resource = otlp_proto.message("Resource")(attributes=_values(attributes)).SerializeToString()
+        part: list[bytes] = []
+        size = 0
+        for span in own:
+            written = _field(otlp_proto.SPANS, _span(span, ids))
+            if part and (len(part) >= most_spans or size + len(written) > most_bytes):
+                yield _batch(resource, part)
+                part, size = [], 0
+            part.append(written)
+            size += len(written)
+        yield _batch(resource, part)
+
+
+def _batch(resource: bytes, spans: Sequence[bytes]) -> Batch:
+    scope = otlp_proto.message("Scope")(name="inferbench").SerializeToString()
+    of_scope = _field(otlp_proto.SCOPE, scope) + b"".join(spans)
+    of_resource = _field(otlp_proto.RESOURCE, resource) + _field(otlp_proto.SCOPE_SPANS, of_scope)
+    return Batch(_field(otlp_proto.RESOURCE_SPANS, of_resource), len(spans))
+
+
+def _ids(spans: Iterable[Span]) -> dict[tuple[str, int], bytes]:
+    ids = {}
+    for span in spans:
+        if min(span.start_ns, span.end_ns) < 0:
+            raise InputError(
+                f"{span.name!r}, span {span.number}, is of before 1970, for which OTLP has no number"
+            )
+        ids[span.trace_id, span.number] = bytes.fromhex(span.span_id)
+    return ids
 
 
 def _span(span: Span, ids: dict[tuple[str, int], bytes]) -> bytes:
-    if min(span.start_ns, span.end_ns) < 0:
-        raise InputError(
-            f"{span.name!r}, span {span.number}, is of before 1970, for which OTLP has no number"
-        )
     made = otlp_proto.message("Span")(
         trace_id=bytes.fromhex(span.trace_id),
         span_id=ids[span.trace_id, span.number],
