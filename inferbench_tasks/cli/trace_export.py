@@ -70,11 +70,6 @@ def export(
 
         pushed = send_table(table, trace.about, target, give_up_after_s=give_up_after_s, telling=telling)
     if not pushed.complete:
-        raise DeliveryError(
-            f"{pushed}\nThe trace is still stored: `{_again(trace, to)}` sends all of it again."
-        )
+        again = f"inferbench trace export {trace.id} --to {to}"
+        raise DeliveryError(f"{pushed}\nThe trace is still stored: `{again}` sends all of it once more.")
     say(str(pushed))
-
-
-def _again(trace: StoredTrace, to: str) -> str:
-    return f"inferbench trace export {trace.id} --to {to}"

@@ -93,7 +93,7 @@ def send_table(
     give_up_after_s: float = GIVE_UP_AFTER_S,
     telling: Telling = silent,
 ) -> Pushed:
-    """Send the spans of a stored table; ``about``: attributes of their resource. InputError for those of before 1970."""
+    """Send the spans of a stored table; ``about``: attributes of their resource. InputError as of ``batches``."""
     receiver = receiver_of(target)
     try:
         parts = batches(table, about, MOST_SPANS, MOST_BYTES)
