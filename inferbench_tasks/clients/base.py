@@ -36,11 +36,16 @@ RECONNECT_DELAY_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One request as it goes over the wire. ``sample_index``: its first sample; ``batch_size``: how many."""
+    """One request as it goes over the wire. ``sample_index``: its first sample; ``batch_size``: how many.
+
+    ``metadata``: what is this request's alone beside its body, names in small letters; ``wire`` has it too where that
+    is a whole request with its headers (HTTP).
+    """
 
     wire: bytes
     sample_index: int
     batch_size: int
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 class Call:

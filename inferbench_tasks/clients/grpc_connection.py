@@ -71,7 +71,8 @@ class GrpcConnection(Http2Connection):
         self.next_id = stream_id + 2
         if stream_id > _LAST_ID:
             self._retire()
-        wire = call.payload.wire
+        wire, metadata = call.payload.wire, call.payload.metadata
+        form = self._request.beside(metadata) if metadata else self._request
         size = len(wire)
         window = self.initial_window
         self.streams[stream_id] = stream = Stream(call, window)
@@ -80,9 +81,9 @@ class GrpcConnection(Http2Connection):
             call.sent_ns = time.monotonic_ns()
         if size <= self.max_frame and size <= self.send_window and size <= window:
             self.send_window -= size
-            self.write(self._request.whole(stream_id, wire))
+            self.write(form.whole(stream_id, wire))
         else:
-            self.write(self._request.head(stream_id))
+            self.write(form.head(stream_id))
             self.send_in_parts(stream_id, stream, wire)
         return True
 

@@ -7,6 +7,7 @@ All that may not differ is compared byte for byte; whatever differs in anything 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from inferbench_tasks.clients import http2
 from inferbench_tasks.clients.http2 import HEAD_BYTES
@@ -56,6 +57,10 @@ class RequestForm:
         self.headers = headers
         self._start = _start(len(headers), http2.HEADERS, http2.END_HEADERS)
         self._between: dict[int, bytes] = {}
+
+    def beside(self, metadata: Iterable[tuple[str, str]]) -> RequestForm:
+        """The form of a request with metadata of its own; the message is not touched."""
+        return RequestForm(self.headers + b"".join(http2.literal(name, value) for name, value in metadata))
 
     def head(self, stream_id: int) -> bytes:
         """The HEADERS frame of a request without its DATA frames."""

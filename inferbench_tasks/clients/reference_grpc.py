@@ -62,8 +62,11 @@ class ReferenceGrpcClient(TaskClient):
     async def exchange(self, call: Call) -> tuple[str, bytes]:
         self._turn = (self._turn + 1) % len(self._calls)
         message = call.payload.wire[PREFIX_BYTES:]
+        timeout_s = self.settings.timeout_ns / 1e9
         try:
-            answer: bytes = await self._calls[self._turn](message, timeout=self.settings.timeout_ns / 1e9)
+            answer: bytes = await self._calls[self._turn](
+                message, timeout=timeout_s, metadata=call.payload.metadata or None
+            )
         except self._grpc.aio.AioRpcError as error:
             status = f"grpc_{error.code().name.lower()}"
             self._sink.explain(status, error.details() or "")

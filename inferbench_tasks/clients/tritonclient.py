@@ -121,7 +121,7 @@ class TritonHttpClient(TritonClient):
             self._inputs(arrays, binary_data=binary),
             model_version=endpoint.model_version,
             outputs=outputs or None,
-            headers=dict(_HEADERS),  # the library writes into it
+            headers=_HEADERS | dict(call.payload.metadata),  # the library writes into it
         )
 
     def _outputs(self, call: Call, result: Any) -> Outputs:
@@ -182,6 +182,7 @@ class TritonGrpcClient(TritonClient):
             self._inputs(kserve_grpc.decode_request(call.payload.wire)),
             model_version=endpoint.model_version,
             client_timeout=self.settings.timeout_ns / 1e9,
+            headers=dict(call.payload.metadata),
         )
 
     def _outputs(self, call: Call, result: Any) -> Outputs:

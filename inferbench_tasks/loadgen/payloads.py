@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
-from inferbench_tasks.protocols.traceparent import context_of, with_header
+from inferbench_tasks.protocols.traceparent import context_of, metadata_of, with_header
 from inferbench_tasks.requests.ragged import rows_of, unpacked
 
 #: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
@@ -86,8 +87,9 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     by_size = [
         _of_size(inputs, samples, share.batch_size, plan.batched, encode, budget) for share in plan.batches
     ]
-    if plan.trace_seed is not None:
-        by_size = [[_traced(payload, plan.trace_seed) for payload in payloads] for payloads in by_size]
+    if (seed := plan.trace_seed) is not None:
+        over_http = plan.endpoint.protocol == "http"
+        by_size = [[_traced(payload, seed, over_http) for payload in payloads] for payloads in by_size]
     if plan.in_order:
         (payloads,) = by_size
         if len(payloads) < samples:
@@ -121,9 +123,10 @@ def build_groups(plan: LoadPlan, groups: Sequence[Sequence[int]]) -> list[Payloa
     ]
 
 
-def _traced(payload: Payload, seed: str) -> Payload:
-    wire = with_header(payload.wire, context_of(seed, payload.sample_index))
-    return Payload(wire, payload.sample_index, payload.batch_size)
+def _traced(payload: Payload, seed: str, over_http: bool) -> Payload:
+    context = context_of(seed, payload.sample_index)
+    wire = with_header(payload.wire, context) if over_http else payload.wire
+    return replace(payload, wire=wire, metadata=metadata_of(context))
 
 
 def _of_size(

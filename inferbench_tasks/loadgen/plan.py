@@ -121,7 +121,7 @@ class LoadPlan(_Data):
     expect_overload: bool = False
     #: MLPerf LoadGen makes the measured part, instead of its segment.
     mlperf: MlperfSettings | None = None
-    #: Requests over HTTP carry a ``traceparent`` made of this and their sample; None: none does.
+    #: Requests carry a ``traceparent`` made of this and their sample, as a header or as metadata; None: none does.
     trace_seed: str | None = None
     #: Whether every answer is decoded and kept with its request, which costs the sender time.
     keep_answers: bool = False

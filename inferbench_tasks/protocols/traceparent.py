@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 HEADER = "traceparent"
@@ -36,10 +37,20 @@ def parse(value: bytes) -> TraceContext | None:
     return TraceContext(trace_id.decode(), span_id.decode(), bool(int(flags, 16) & 1))
 
 
+def parse_all(values: Sequence[bytes]) -> TraceContext | None:
+    """The context of a request by all its headers of that name; None of several, which contradict each other."""
+    return parse(values[0]) if len(values) == 1 else None
+
+
 def context_of(seed: str, sample_index: int) -> TraceContext:
     """The context of one request of a load: the same seed and sample give the same, others give others."""
     digest = hashlib.sha256(f"{seed}\n{sample_index}".encode()).hexdigest()
     return TraceContext(digest[:32], digest[32:48])
+
+
+def metadata_of(context: TraceContext) -> tuple[tuple[str, str], ...]:
+    """The same as metadata of gRPC, or as headers of who writes requests by itself."""
+    return ((HEADER, str(context)),)
 
 
 def with_header(wire: bytes, context: TraceContext) -> bytes:

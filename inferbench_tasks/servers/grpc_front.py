@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.spans import HEADERS
+from inferbench_tasks.protocols.traceparent import HEADER
 from inferbench_tasks.servers.model import ServedModel
 
 QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADERS
@@ -80,8 +81,13 @@ class GrpcFront:
         resumed_ns = time.monotonic_ns()
         assert execution.outputs is not None
         answer = encode(decoded, execution.outputs)
+        encoded_ns = time.monotonic_ns()
+        if self.model.recorder is not None:
+            values = [value.encode() for key, value in context.invocation_metadata() or () if key == HEADER]
+            moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
+            self.model.recorder.request(values, moments, execution)
         preprocess_ns = decoded_ns - started_ns + execution.input_ns
-        postprocess_ns = time.monotonic_ns() - resumed_ns + execution.output_ns
+        postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
         context.set_trailing_metadata(
             (
                 (QUEUE, str(execution.queue_ns)),

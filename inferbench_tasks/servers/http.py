@@ -21,7 +21,6 @@ from starlette.types import Receive, Scope, Send
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.spans import HEADER_BYTES
 from inferbench_tasks.protocols.traceparent import HEADER_BYTES as HEADER_BYTES_OF_TRACE
-from inferbench_tasks.protocols.traceparent import TraceContext, parse
 from inferbench_tasks.servers.codec import HEADER_LENGTH, decode_request, encode_response
 from inferbench_tasks.servers.model import ServedModel
 
@@ -74,9 +73,10 @@ class InferenceApp(FastAPI):
                 self.model.name, self.model.version, request, execution.outputs, self.model.signature
             )
             encoded_ns = time.monotonic_ns()
-            if self.model.recorder is not None and (context := _trace_context(scope)) is not None:
+            if self.model.recorder is not None:
+                values = [value for key, value in scope["headers"] if key == HEADER_BYTES_OF_TRACE]
                 moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
-                self.model.recorder.request(context, moments, execution)
+                self.model.recorder.request(values, moments, execution)
             preprocess_ns = decoded_ns - received_ns + execution.input_ns
             postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
             headers = [
@@ -136,15 +136,6 @@ class InferenceApp(FastAPI):
         if message["type"] == "http.disconnect":
             raise RequestProblem("body: the client went away", status=499)
         return body, header_length
-
-
-def _trace_context(scope: Scope) -> TraceContext | None:
-    """The trace that a request wants to be part of; None without one, or with one that is none (W3C: to be ignored)."""
-    for key, value in scope["headers"]:
-        if key == HEADER_BYTES_OF_TRACE:
-            context = parse(value)
-            return context if context and context.sampled else None
-    return None
 
 
 _LINGER_S = 1.0

@@ -17,7 +17,7 @@ import orjson
 
 from inferbench_tasks.monitors.schedstat import parse as parse_schedstat
 from inferbench_tasks.protocols.datatypes import Array
-from inferbench_tasks.protocols.traceparent import TraceContext
+from inferbench_tasks.protocols.traceparent import parse_all
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Execution
 from inferbench_tasks.servers.sources.base import LayerSource
@@ -37,15 +37,29 @@ class Recorder:
         self._requests: list[dict[str, Any]] = []
         self._runs: list[dict[str, Any]] = []
         self._lost = 0
+        #: Requests with a ``traceparent`` that is none.
+        self._ignored = 0
         self._offsets = [epoch_offset()]
 
     def request(
         self,
-        context: TraceContext,
-        moments: tuple[int, int, int, int, int],
+        traceparents: Sequence[bytes],
+        moments: tuple[int | None, int, int, int, int],
         execution: Execution,
     ) -> None:
-        """One traced request: started, received, decoded, resumed, encoded; the execution knows the moments between."""
+        """A request that was answered: started, received, decoded, resumed, encoded; the execution knows the moments
+        between. Kept if its headers ``traceparents`` ask for it; one that is none is counted (W3C: to be ignored).
+
+        Started is None where a library reads requests before we know of them.
+        """
+        if not traceparents:
+            return
+        context = parse_all(traceparents)
+        if context is None:
+            self._ignored += 1
+            return
+        if not context.sampled:
+            return
         if len(self._requests) >= MOST_ROWS:
             self._lost += 1
             return
@@ -57,7 +71,8 @@ class Recorder:
             {
                 "trace_id": context.trace_id,
                 "parent_id": context.span_id,
-                "started_ns": started_ns,
+                "started_ns": received_ns if started_ns is None else started_ns,
+                "unseen": ["read"] if started_ns is None else [],
                 "received_ns": received_ns,
                 "decoded_ns": decoded_ns,
                 "enqueued_ns": execution.enqueued_ns,
@@ -88,6 +103,7 @@ class Recorder:
             "requests": self._requests,
             "runs": self._runs,
             "layers": layers,
+            "ignored": self._ignored,
             "lost": self._lost + sum(source.lost for source in sources),
         }
         partial = self._path.with_suffix(".partial")

@@ -105,6 +105,7 @@ def traced(inp: Input, ctx: Context) -> Output:
         "defects": defects,
         "unanswered": sum(each.unanswered for each in assembled),
         "lost": sum(each.lost for each in assembled),
+        "ignored": sum(each.ignored for each in assembled),
         "clock": {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]}
         if clocks
         else {},

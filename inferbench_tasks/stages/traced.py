@@ -75,7 +75,7 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
         spec=inp.job.serve,
         folder=folder,
         cache_dir=ctx.cache_dir("envs"),
-        protocol="http",
+        protocol=inp.job.traffic.protocol,
         tracing=tracing,
     )
     servers_dir = settings.servers_dir(ctx.data_dir)

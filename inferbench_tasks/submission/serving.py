@@ -143,13 +143,14 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         )
         yield Finding(("trace.deepest", "serve.backend"), message)
     for field, value, able in (
-        ("load.protocol", spec.traffic.protocol, "http"),
-        ("serve.launcher", spec.serve.launcher, "process"),
-        ("serve.device", spec.serve.device.kind, "cpu"),
+        ("load.protocol", spec.traffic.protocol, ("http", "grpc")),
+        ("serve.launcher", spec.serve.launcher, ("process",)),
+        ("serve.device", spec.serve.device.kind, ("cpu",)),
     ):
-        if value != able:
+        if value not in able:
+            known = " or ".join(able)
             yield Finding(
-                ("trace", field), f"requests are traced with {field}: {able} only, so far; it is {value}"
+                ("trace", field), f"requests are traced with {field}: {known} only, so far; it is {value}"
             )
     if spec.processors is not None or spec.share is not None:
         block = "processors" if spec.processors is not None else "share"

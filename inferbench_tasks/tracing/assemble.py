@@ -46,13 +46,15 @@ class Assembled:
     """``spans``: trace by trace, parents before children.
 
     ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: what
-    the server counted and did not keep. ``clock``: how both clocks were set against each other, ns.
+    the server counted and did not keep. ``ignored``: requests whose ``traceparent`` was none. ``clock``: how both
+    clocks were set against each other, ns.
     """
 
     spans: list[Span] = field(default_factory=list)
     defects: int = 0
     unanswered: int = 0
     lost: int = 0
+    ignored: int = 0
     clock: dict[str, int] = field(default_factory=dict)
 
 
@@ -71,7 +73,8 @@ def assemble(
     error and drift are the trace's.
     """
     made = Assembled()
-    told = told or {"requests": [], "runs": [], "layers": [], "lost": 0, "epoch_offsets": []}
+    silent = told is None
+    told = told or {"requests": [], "runs": [], "layers": [], "lost": 0, "ignored": 0, "epoch_offsets": []}
     offsets = told["epoch_offsets"]
     if offsets:
         epoch_offset_ns = offsets[0]["offset_ns"]
@@ -80,6 +83,7 @@ def assemble(
             "drift_ns": offsets[-1]["offset_ns"] - epoch_offset_ns,
         }
     made.lost = told["lost"]
+    made.ignored = told["ignored"]
     rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
@@ -87,7 +91,7 @@ def assemble(
         _Trace(made, request, epoch_offset_ns, number, level).add(
             rows.get((request.trace_id, request.span_id)), runs, layers
         )
-    made.unanswered = sum((r.trace_id, r.span_id) not in rows for r in asked) if told["requests"] else 0
+    made.unanswered = 0 if silent else sum((r.trace_id, r.span_id) not in rows for r in asked)
     return made
 
 
@@ -127,6 +131,8 @@ class _Trace:
         )
         inference = server
         for name, begins, ends in _PARTS:
+            if name in row["unseen"]:
+                continue
             number = self._span(server, "model", name, row[begins], row[ends])
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import onnx
 import pyarrow.parquet as pq
@@ -14,7 +16,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from inferbench_tasks.analysis.stack.kernels import kernels_of
-from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
+from inferbench_tasks.clients.kserve_grpc import decode_answer, encode_request
+from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.protocols.traceparent import TraceContext
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
@@ -29,9 +33,9 @@ pytestmark = pytest.mark.integration
 REQUESTS = 5
 
 
-def order(case: Case, folder: Path, **block: Any) -> Input:
+def order(case: Case, folder: Path, load: dict[str, Any] | None = None, **block: Any) -> Input:
     """What the stage takes, for a few requests in one round."""
-    given = serve_input(case, folder)
+    given = serve_input(case, folder, load=load)
     job = given.job.model_dump(mode="json") | {"trace": {"requests": REQUESTS, "rounds": 1, **block}}
     format_ = case.model.format
     job["convert"]["format"] = format_
@@ -94,6 +98,42 @@ def test_a_request_is_seen_down_to_its_layers(tmp_path: Path) -> None:
     assert leftovers(inp.run_id) == []
 
 
+@pytest.mark.parametrize(
+    ("protocol", "client"),
+    [("grpc", "fast"), ("grpc", "reference"), ("grpc", "tritonclient"), ("http", "tritonclient")],
+)
+def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: Path) -> None:
+    """Over gRPC as metadata, and by libraries that write requests themselves: the server's spans are in the client's."""
+    inp = order(
+        dense_case(tmp_path), tmp_path, load={"protocol": protocol, "client": client}, deepest="model"
+    )
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.document["unanswered"] == output.document["ignored"] == output.document["lost"] == 0
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    roots = {span.trace_id: span for span in spans if span.parent < 0}
+    servers = [span for span in spans if span.name == "server"]
+    assert len(roots) == len(servers) == REQUESTS
+    for server in servers:
+        root = roots[server.trace_id]
+        assert root.start_ns < server.start_ns and server.end_ns < root.end_ns
+        names = [s.name for s in spans if (s.trace_id, s.parent) == (server.trace_id, server.number)]
+        # gRPC's library has read a request before the server knows of it.
+        assert names[0] == ("decode" if protocol == "grpc" else "read") and "inference" in names
+    assert leftovers(inp.run_id) == []
+
+
+def test_over_grpc_down_to_the_layers(tmp_path: Path) -> None:
+    """The same levels as over HTTP, each layer in its run."""
+    output = trace.run(
+        order(dense_case(tmp_path), tmp_path, load={"protocol": "grpc"}), Context(data_dir=tmp_path / "data")
+    )
+    assert "problem" not in output.document, output.document
+    assert output.document["levels"] == ["application", "model", "framework", "layer"]
+    assert output.document["unanswered"] == 0 and output.document["layers"]["layers"]
+
+
 def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
     """Its layers are not counted a second time, so that the layers never add up to more than the run."""
     output = trace.run(order(looping(tmp_path), tmp_path), Context(data_dir=tmp_path / "data"))
@@ -150,7 +190,9 @@ def test_a_trace_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
 
 
 def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> None:
-    """Of four requests one has a sampled context; one is broken, one not sampled, one has none. All are answered."""
+    """Of four requests one has a sampled context; one is broken and counted, one not sampled, one has none. All are
+    answered.
+    """
     case = dense_case(tmp_path)
     path = tmp_path / "told.json"
     context = TraceContext("1" * 32, "2" * 16)
@@ -176,7 +218,37 @@ def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> N
     assert [(row["trace_id"], row["parent_id"]) for row in told["requests"]] == [
         (context.trace_id, context.span_id)
     ]
-    assert told["runs"] == told["layers"] == []
+    assert told["runs"] == told["layers"] == [] and told["ignored"] == 1
+
+
+def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
+    """A caller's own context is continued by a library's call; a broken one and two at once are ignored, and counted."""
+    case = dense_case(tmp_path)
+    path = tmp_path / "told.json"
+    context = TraceContext("1" * 32, "2" * 16)
+    good, unsampled = str(context), str(context._replace(sampled=False))
+    config = server_config(case, tmp_path, tracing=Tracing(path=str(path)), grpc_port=0)
+    with running_server(config, tmp_path) as ports:
+        where = Endpoint(protocol="grpc", host="127.0.0.1", port=ports["grpc"], model_name="dense")
+        message = encode_request(where, {"x": case.samples["x"][:1]})[PREFIX_BYTES:]
+        with grpc.insecure_channel(where.url) as channel:
+            infer = channel.unary_unary(METHODS["grpc"])
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    infer(message, timeout=10)
+                    break
+                except grpc.RpcError as error:
+                    assert error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
+                    time.sleep(0.05)
+            for values in ([good], ["00-nonsense"], [unsampled], [good, good]):
+                answer = infer(message, timeout=10, metadata=[("traceparent", value) for value in values])
+                np.testing.assert_allclose(
+                    decode_answer(frame(answer))["scores"], case.reference["scores"][:1], rtol=1e-5
+                )
+    told = json.loads(path.read_bytes())
+    found = [(row["trace_id"], row["parent_id"]) for row in told["requests"]]
+    assert found == [(context.trace_id, context.span_id)] and told["ignored"] == 2
 
 
 def test_a_server_that_answers_otherwise_is_not_traced(tmp_path: Path) -> None:

@@ -67,10 +67,11 @@ class HttpReceiver:
         except httpx.TransportError as error:
             words = shortened(str(error)) or type(error).__name__
             return Later(f"no answer came: {words}", unsure=True)
-        return _read(answer, body)
+        return read(answer, body)
 
 
-def _read(answer: httpx.Response, body: bytes) -> Answer:
+def read(answer: httpx.Response, body: bytes) -> Answer:
+    """What its status and its body mean."""
     code = answer.status_code
     if answer.is_success:
         return _of_json(body) if _is(answer, "application/json") else taken(body)

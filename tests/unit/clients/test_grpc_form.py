@@ -58,6 +58,16 @@ def test_a_request_is_its_headers_and_one_frame_of_data(size: int) -> None:
     assert form.whole(9, bytes(size)) == form.whole(9, bytes(size)) == head + data
 
 
+def test_metadata_of_one_request_stand_behind_the_headers_of_all() -> None:
+    """The message is the same bytes; the form without them is as it was."""
+    form = RequestForm(_HEAD)
+    block = _HEAD + http2.literal("traceparent", "00-1")
+    head = http2.frame(http2.HEADERS, http2.END_HEADERS, 9, block)
+    data = http2.frame(http2.DATA, http2.END_STREAM, 9, b"message")
+    assert form.beside([("traceparent", "00-1")]).whole(9, b"message") == head + data
+    assert form.headers == _HEAD
+
+
 def test_good_and_bad_answers_in_turn_are_told_apart() -> None:
     """Once the form is known, errors, resets, pieces and other lengths between are what they are."""
 

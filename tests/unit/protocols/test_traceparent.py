@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.protocols.traceparent import TraceContext, context_of, parse, with_header
+from inferbench_tasks.protocols.traceparent import (
+    TraceContext,
+    context_of,
+    metadata_of,
+    parse,
+    parse_all,
+    with_header,
+)
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -50,3 +57,15 @@ def test_a_prebuilt_request_carries_it() -> None:
     context = TraceContext(TRACE, SPAN)
     wire = with_header(b"POST /x HTTP/1.1\r\nContent-Length: 4\r\n\r\na\r\nb", context)
     assert wire == f"POST /x HTTP/1.1\r\ntraceparent: {context}\r\nContent-Length: 4\r\n\r\na\r\nb".encode()
+
+
+def test_several_are_none() -> None:
+    """One context is one; two headers of that name contradict each other, even where they say the same."""
+    value = str(TraceContext(TRACE, SPAN)).encode()
+    assert parse_all([value]) == TraceContext(TRACE, SPAN)
+    assert parse_all([]) is parse_all([value, value]) is parse_all([b"00-nonsense"]) is None
+
+
+def test_metadata_of_grpc_carry_it() -> None:
+    """The name in small letters, as HTTP/2 asks, and the same value."""
+    assert metadata_of(TraceContext(TRACE, SPAN)) == (("traceparent", f"00-{TRACE}-{SPAN}-01"),)

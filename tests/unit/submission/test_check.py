@@ -162,7 +162,7 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
         "trace.deepest",
         "tells of: model, framework",
     ),
-    (spec({"protocol": "grpc"}, trace={}), "trace", "load.protocol: http only"),
+    (spec(trace={}, serve={"launcher": "container"}), "trace", "serve.launcher: process only"),
     (spec({"protocol": "grpc", "client": "tritonclient"}, **TFS), "load.client", "use fast or reference"),
     (spec({"batch_size": 9}, serve={"batching": {"max_batch_size": 8}}), "load.batch_size", "9 samples per request"),
     (

@@ -36,10 +36,11 @@ def told(at_us: int = 0, trace_id: str = TRACE, layers: list[dict[str, Any]] | N
     }
     used = ("wait_for_core_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major")
     return {
-        "requests": [{**row, "trace_id": trace_id, "parent_id": SPAN, "rows": 1}],
+        "requests": [{**row, "trace_id": trace_id, "parent_id": SPAN, "rows": 1, "unseen": []}],
         "runs": [{**run, **dict.fromkeys(used, 0), "wait_for_core_ns": None}],
         "layers": layers or [],
         "lost": 0,
+        "ignored": 0,
         "epoch_offsets": [
             {"offset_ns": EPOCH_NS, "error_ns": 80},
             {"offset_ns": EPOCH_NS + 40, "error_ns": 60},
@@ -163,3 +164,19 @@ def test_what_a_layer_ran_lies_within_it() -> None:
     assert made.defects == 1
     assert made.spans[0].attributes["instrumented"] == "library"
     assert "instrumented" not in assemble([asked()], told(), 0).spans[0].attributes
+
+
+def test_what_nobody_saw_is_no_span() -> None:
+    """Over gRPC a library reads requests: there is no span of it, rather than one that took no time."""
+    server = told()
+    server["requests"][0]["unseen"] = ["read"]
+    names = [span.name for span in assemble([asked()], server, 0).spans]
+    assert "decode" in names and "read" not in names
+
+
+def test_a_server_that_knows_of_no_request_is_told_of() -> None:
+    """It wrote its file, and no request of ours is in it: each is counted, as are contexts that were none."""
+    server = told() | {"requests": [], "ignored": 2}
+    found = assemble([asked()], server, 0)
+    assert (found.unanswered, found.ignored) == (1, 2)
+    assert assemble([asked()], None, 0).unanswered == 0
