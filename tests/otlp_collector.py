@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import math
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -166,6 +169,41 @@ def _grpc(collector: Collector) -> Iterator[None]:
         yield
     finally:
         server.stop(0).wait()
+
+
+@contextmanager
+def cutting(port: int, after_bytes: int) -> Iterator[int]:
+    """The port of a proxy whose first connection ends half a second after its client sent so much."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_proxy, args=(listener, port, after_bytes), daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def _proxy(listener: socket.socket, port: int, after_bytes: int) -> None:
+    cut_after: float = after_bytes
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # the test is over
+        server = socket.create_connection(("127.0.0.1", port))
+        threading.Thread(target=_forward, args=(server, client, math.inf), daemon=True).start()
+        threading.Thread(target=_forward, args=(client, server, cut_after), daemon=True).start()
+        cut_after = math.inf
+
+
+def _forward(source: socket.socket, sink: socket.socket, most_bytes: float) -> None:
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < most_bytes and (data := source.recv(1 << 16)):
+            sink.sendall(data)
+            sent += len(data)
+    if sent >= most_bytes:
+        time.sleep(0.5)
+    for each in (source, sink):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
 
 
 def _answer(reply: Reply) -> Any:

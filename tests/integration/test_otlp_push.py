@@ -18,7 +18,7 @@ from inferbench_tasks.tracing.push.send import MOST_BYTES, MOST_SPANS, Pushed, s
 from inferbench_tasks.tracing.push.target import HEADERS, target_of
 from inferbench_tasks.tracing.spans import Span, spans_of, table_of
 from tests.integration.test_traces_stored import seed
-from tests.otlp_collector import Over, Reply, collecting
+from tests.otlp_collector import Over, Reply, collecting, cutting
 
 pytestmark = pytest.mark.integration
 BOTH = pytest.mark.parametrize("over", ["http", "grpc"])
@@ -120,6 +120,16 @@ def test_an_answer_that_is_lost_is_not_passed_over() -> None:
     assert pushed.complete and pushed.repeated == MOST_SPANS
     assert len(collector.spans) == SOME + MOST_SPANS and len(set(collector.spans)) == SOME
     assert "perhaps there twice" in str(pushed)
+
+
+def test_an_answer_that_is_lost_over_grpc() -> None:
+    """The same where a connection ends: grpcio has one code for it and for a collector that is busy."""
+    with collecting("grpc", Reply(silent=True)) as collector:
+        port = int(collector.address.rpartition(":")[2])
+        with cutting(port, 10_000) as between:
+            pushed = send(some(), f"grpc://127.0.0.1:{between}")
+    assert pushed.complete and pushed.repeated == MOST_SPANS, pushed
+    assert len(collector.spans) == SOME + MOST_SPANS and len(set(collector.spans)) == SOME
 
 
 def test_what_never_gets_an_answer_is_unknown() -> None:

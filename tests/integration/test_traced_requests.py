@@ -103,7 +103,7 @@ def test_a_request_is_seen_down_to_its_layers(tmp_path: Path) -> None:
     [("grpc", "fast"), ("grpc", "reference"), ("grpc", "tritonclient"), ("http", "tritonclient")],
 )
 def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: Path) -> None:
-    """Over gRPC as metadata, and by libraries that write requests themselves: the server's spans are in the client's."""
+    """Over gRPC as metadata, and by libraries that write requests: the server's spans are within the client's."""
     inp = order(
         dense_case(tmp_path), tmp_path, load={"protocol": protocol, "client": client}, deepest="model"
     )
@@ -222,7 +222,7 @@ def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> N
 
 
 def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
-    """A caller's own context is continued by a library's call; a broken one and two at once are ignored, and counted."""
+    """A caller's own context is continued; a broken one and two at once are ignored, and counted."""
     case = dense_case(tmp_path)
     path = tmp_path / "told.json"
     context = TraceContext("1" * 32, "2" * 16)
@@ -238,8 +238,9 @@ def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
                 try:
                     infer(message, timeout=10)
                     break
-                except grpc.RpcError as error:
-                    assert error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
+                except grpc.RpcError:  # still loading
+                    if time.monotonic() > deadline:
+                        raise
                     time.sleep(0.05)
             for values in ([good], ["00-nonsense"], [unsampled], [good, good]):
                 answer = infer(message, timeout=10, metadata=[("traceparent", value) for value in values])
