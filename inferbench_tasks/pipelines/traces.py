@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.tracing.queries import spans_file
+from inferbench_tasks.tracing.queries import about_run, spans_file
 from inferbench_tasks.tracing.stored import find_imported, imported_rows, traced_runs
 from inferbench_tasks.training import step_spans
 from inferbench_tasks.training.result import TrainingResult
@@ -60,9 +60,8 @@ def find_trace(db: PerfDB, text: str) -> StoredTrace:
         about = step_spans.about(training)
         return StoredTrace(training.run_id, "training", about, lambda: _steps(db, training), training)
     result = db.get_result(db.resolve_run(text))
-    about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
     file = spans_file(result)
-    return StoredTrace(result.run_id, "run", about, lambda: _spans(db, file), result)
+    return StoredTrace(result.run_id, "run", about_run(result), lambda: _spans(db, file), result)
 
 
 def _spans(db: PerfDB, file: dict[str, Any]) -> pa.Table:

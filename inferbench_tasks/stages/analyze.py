@@ -39,9 +39,11 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
     from inferbench_tasks.analysis.report.finalise import finalise
     from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.stages.sent_traces import send_traces
 
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     finalise(db, inp.run_ids)
+    send_traces(db, inp.run_ids, ctx)
     ctx.progress(0, 1, f"drawing the report of {len(inp.run_ids)} run(s)")
     path = ctx.data_dir / "invocations" / inp.invocation_id / REPORT_FILE
     submission = inp.submission.model_dump(mode="json", exclude_defaults=True)

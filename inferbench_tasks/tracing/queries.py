@@ -24,6 +24,11 @@ def trace_of(result: ResultDocument) -> dict[str, Any]:
     return trace
 
 
+def about_run(result: ResultDocument) -> dict[str, str]:
+    """What spans of a run say of it where they go: attributes of their resource."""
+    return {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
+
+
 def spans_file(result: ResultDocument) -> dict[str, Any]:
     """Where the spans of a traced run are; InputError for a run without a trace, and where they were deleted."""
     trace = trace_of(result)

@@ -14,6 +14,8 @@ import pytest
 
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.sent_traces import COLLECTOR, send_traces
 from inferbench_tasks.tracing.push.send import MOST_BYTES, MOST_SPANS, Pushed, send_table
 from inferbench_tasks.tracing.push.target import HEADERS, target_of
 from inferbench_tasks.tracing.spans import Span, spans_of, table_of
@@ -183,3 +185,55 @@ def test_by_the_command(
         main(["trace", "list", "-o", "json"])
     rows = {row["run"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["quick"]["spans"] == 12 and rows["quick"]["problem"] == ""
+
+
+def test_after_a_run_to_the_operators_collector(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trace goes there once, and its result says what became of it; runs without a trace are left alone."""
+    seed(perfdb, tmp_path)
+    runs, ctx = ["quick", "slow", "failed", "plain"], Context(data_dir=tmp_path)
+
+    def sent(run: str) -> dict[str, Any]:
+        trace = perfdb.get_result(run).extensions.get("trace", {})
+        return dict(trace.get("sent", {}))
+
+    send_traces(perfdb, runs, ctx)
+    assert sent("quick") == {}  # nobody said where to
+    with collecting("grpc", Reply(words="too old", rejected=3)) as collector:
+        monkeypatch.setenv(COLLECTOR, collector.address)
+        send_traces(perfdb, runs, ctx)
+        assert len(collector.spans) == len(set(collector.spans)) == 21
+        send_traces(perfdb, runs, ctx)
+        assert collector.requests == 2
+    counts = {"unknown": 0, "not_sent": 0, "repeated": 0}
+    told = {
+        "to": collector.address,
+        "spans": 12,
+        "accepted": 9,
+        "rejected": 3,
+        **counts,
+        "problem": "too old",
+    }
+    fine = {"to": collector.address, "spans": 12, "accepted": 12, "rejected": 0, **counts}
+    both = [sent("quick"), sent("slow")]
+    assert sorted(both, key=lambda each: each["accepted"]) == [told, fine]
+    assert sent("failed") == sent("plain") == {}
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "grpc://127.0.0.1:9", "ftp://x"])
+def test_a_collector_that_is_away_leaves_runs_alone(
+    address: str, perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is raised, verdict and spans stay, and each result says that its spans were not sent, and why."""
+    seed(perfdb, tmp_path)
+    before = perfdb.get_result("quick")
+    monkeypatch.setenv(COLLECTOR, address)
+    send_traces(perfdb, ["quick", "slow"], Context(data_dir=tmp_path), give_up_after_s=0.2)
+    for run in ("quick", "slow"):
+        sent = perfdb.get_result(run).extensions["trace"]["sent"]
+        assert (sent["accepted"], sent["not_sent"], sent["spans"]) == (0, 12, 12)
+        assert "can't be reached" in sent["problem"] or COLLECTOR in sent["problem"]
+    after = perfdb.get_result("quick")
+    assert after.verdict == before.verdict and after.summary == before.summary
+    assert after.extensions["trace"]["file"] == before.extensions["trace"]["file"]

@@ -28,7 +28,7 @@ def words(views: Sequence[RunView]) -> str:
         elif layers := view.trace.get("layers"):
             sentences.append(f"{view.label}: {most_of_it(layers)}.{_doubts(view.trace)}")
         else:
-            sentences.append(f"{view.label}: its runtime tells nothing of its layers.")
+            sentences.append(f"{view.label}: its runtime tells nothing of its layers.{_doubts(view.trace)}")
     return " ".join(sentences)
 
 
@@ -39,7 +39,11 @@ def _doubts(trace: dict[str, Any]) -> str:
         "end before they begin": checks.get("negative"),
         "reach beyond their parents": checks.get("beyond_parents"),
     }
-    return "".join(f" Of its spans {count} {what}." for what, count in counts.items() if count)
+    doubts = "".join(f" Of its spans {count} {what}." for what, count in counts.items() if count)
+    sent = trace.get("sent") or {}
+    if problem := sent.get("problem"):
+        doubts += f" The collector has {sent['accepted']:,} of its {sent['spans']:,} spans: {problem}."
+    return doubts
 
 
 def most_of_it(layers: dict[str, Any]) -> str:

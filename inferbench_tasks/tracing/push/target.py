@@ -29,23 +29,23 @@ class Target:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def target_of(text: str) -> Target:
-    """What ``--to`` says; InputError for what is no address of a collector."""
+def target_of(text: str, asked_by: str = "--to") -> Target:
+    """An address as an option or a setting has it, ``asked_by``; InputError for what is none of a collector."""
     try:
         url = urlsplit(text)
         host, port = url.hostname, url.port
     except ValueError as error:
-        raise InputError(f"{text!r} is no address: {error}; allowed are {_FORMS}", field="--to") from error
+        raise InputError(f"{text!r} is no address: {error}; allowed are {_FORMS}", field=asked_by) from error
     if url.scheme not in ("http", "https", "grpc", "grpcs") or not host:
-        raise InputError(f"{text!r} is no address of a collector; allowed are {_FORMS}", field="--to")
+        raise InputError(f"{text!r} is no address of a collector; allowed are {_FORMS}", field=asked_by)
     if url.username is not None or url.password is not None:
-        raise InputError(f"a login does not stand in the address; {HEADERS[1]} has it", field="--to")
+        raise InputError(f"a login does not stand in the address; {HEADERS[1]} has it", field=asked_by)
     if url.query or url.fragment:
-        raise InputError(f"{text!r} has more than host, port and path; allowed are {_FORMS}", field="--to")
+        raise InputError(f"{text!r} has more than host, port and path; allowed are {_FORMS}", field=asked_by)
     encrypted = url.scheme in ("https", "grpcs")
     if url.scheme.startswith("grpc"):
         if url.path.strip("/"):
-            raise InputError(f"{text!r} has a path, which gRPC has not", field="--to")
+            raise InputError(f"{text!r} has a path, which gRPC has not", field=asked_by)
         shown = f"[{host}]" if ":" in host else host
         return Target("grpc", f"{shown}:{port or GRPC_PORT}", encrypted, headers())
     path = url.path.rstrip("/")
