@@ -60,7 +60,7 @@ def test_a_trace_says_what_speaks_against_it() -> None:
 
 
 def test_a_trace_that_did_not_reach_its_collector_says_so() -> None:
-    """How many spans are there and why the others are not, beside the sentence; one that is there whole has no words."""
+    """How many spans are there and why the others are not, beside the sentence; of one that is whole nothing."""
     sent = {"spans": 1200, "accepted": 1000, "problem": "HTTP 503: full"}
     assert layers.words([run("a", traced() | {"sent": sent})]).endswith(
         "12 ms. The collector has 1,000 of its 1,200 spans: HTTP 503: full."
