@@ -98,5 +98,5 @@ def _document(pushed: Pushed) -> dict[str, Any]:
         "to": pushed.address,
         "spans": pushed.spans,
         **{name: getattr(pushed, name) for name in _COUNTS},
-        **({} if pushed.complete else {"problem": "; ".join(pushed.words)}),
+        **({} if pushed.complete else {"problem": "; ".join(pushed.said())}),
     }

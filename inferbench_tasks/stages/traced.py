@@ -83,8 +83,8 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     try:
         with closing(started.probe) as probe:
             _check(inp, probe, level)
-            _ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
-            asked = _ask(
+            ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
+            asked = ask(
                 inp, ctx, started.endpoint, run_folder / "trace-load", f"{inp.run_id} {level} {number}"
             )
             _check(inp, probe, level)
@@ -115,7 +115,7 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
         raise ServerError(f"With the instruments of the level {level} on: {error}") from error
 
 
-def _ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
+def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
     """Ask the first samples of the run's requests, one by one; ``seed``: of the traces that they are part of."""
     assert inp.job.trace is not None
     samples, reference = first_answer.load_sent(inp.generate.requests)

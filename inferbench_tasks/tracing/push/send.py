@@ -16,6 +16,8 @@ from inferbench_tasks.tracing.push.target import Target
 
 #: Of one request: far below the 4 MiB that receivers of gRPC take unless told otherwise.
 MOST_SPANS, MOST_BYTES = 2_000, 1 << 20
+#: A collector may say something else each time.
+_MOST_SAID = 10
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
 
 #: ``done, total, text``: spans that are dealt with, and what goes on where that is not plain.
@@ -67,11 +69,14 @@ class Pushed:
             )
             if count
         ]
-        lines = ["; ".join(parts)]
-        lines += [
-            f"  {words}{f' ({count:,} times)' if count > 1 else ''}" for words, count in self.words.items()
+        return "\n  ".join(["; ".join(parts), *self.said()])
+
+    def said(self) -> list[str]:
+        """The most frequent of ``words``, each with how often."""
+        return [
+            f"{words} ({count:,} times)" if count > 1 else words
+            for words, count in self.words.most_common(_MOST_SAID)
         ]
-        return "\n".join(lines)
 
 
 def receiver_of(target: Target) -> Receiver:
