@@ -143,7 +143,7 @@ def _http(collector: Collector) -> Iterator[None]:
 
 @contextmanager
 def _grpc(collector: Collector) -> Iterator[None]:
-    class Service(TraceServiceServicer):  # type: ignore[misc]
+    class Service(TraceServiceServicer):
         def Export(self, request: Any, context: Any) -> Any:
             reply = collector.take(request, dict(context.invocation_metadata()))
             if reply.silent:
@@ -161,7 +161,7 @@ def _grpc(collector: Collector) -> Iterator[None]:
             return _answer(reply)
 
     server = grpc.server(ThreadPoolExecutor(4))
-    add_TraceServiceServicer_to_server(Service(), server)
+    add_TraceServiceServicer_to_server(Service(), server)  # type: ignore[no-untyped-call]
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     collector.address = f"grpc://127.0.0.1:{port}"
