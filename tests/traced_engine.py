@@ -59,7 +59,7 @@ def traced(
                 answered, wanted[:1], rtol=0, atol=allowed, err_msg=f"{engine}: {name}"
             )
         execution.infer_ns = end_ns - start_ns
-        recorder.request(context, (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
+        recorder.request([str(context).encode()], (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
         asked.append(Asked(context.trace_id, context.span_id, number, start_ns, start_ns, end_ns, end_ns))
     recorder.write([loaded.source])
     return assemble(asked, json.loads(path.read_bytes()), 0, round_, "library" if library else None)

@@ -244,9 +244,8 @@ def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
                     time.sleep(0.05)
             for values in ([good], ["00-nonsense"], [unsampled], [good, good]):
                 answer = infer(message, timeout=10, metadata=[("traceparent", value) for value in values])
-                np.testing.assert_allclose(
-                    decode_answer(frame(answer))["scores"], case.reference["scores"][:1], rtol=1e-5
-                )
+                scores: Any = decode_answer(frame(answer))["scores"]
+                np.testing.assert_allclose(scores, case.reference["scores"][:1], rtol=1e-5)
     told = json.loads(path.read_bytes())
     found = [(row["trace_id"], row["parent_id"]) for row in told["requests"]]
     assert found == [(context.trace_id, context.span_id)] and told["ignored"] == 2

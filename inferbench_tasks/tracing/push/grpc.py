@@ -106,7 +106,7 @@ def retry_delay_s(trailers: Any) -> float | None:
             for each in otlp_proto.message("RpcStatus").FromString(value).details:
                 if each.type_url.rpartition("/")[2] == _RETRY_INFO:
                     delay = otlp_proto.message("RetryInfo").FromString(each.value).retry_delay
-                    return max(0.0, delay.seconds + delay.nanos / 1e9)
+                    return max(0.0, float(delay.seconds + delay.nanos / 1e9))
         except DecodeError:
             return None
     return None
