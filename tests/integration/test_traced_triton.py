@@ -111,9 +111,9 @@ def test_triton_s_spans_are_within_ours(protocol: str, tmp_path: Path) -> None:
             context = Context(data_dir=tmp_path / "data")
             asked = ask(inp, context, started.endpoint, tmp_path / "load", "seed")
             wanted = {(each.trace_id, each.span_id) for each in asked}
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 90
             while not wanted <= {(s["traceId"], s.get("parentSpanId")) for s in spans}:
-                assert time.monotonic() < deadline, spans
+                assert time.monotonic() < deadline, (wanted, spans)
                 time.sleep(0.1)
         finally:
             records.end_run(tmp_path / "servers", inp.run_id)
