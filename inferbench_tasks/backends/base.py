@@ -46,6 +46,8 @@ class Deployment:
     trace: bool = False
     #: Processors that run in the server; only for backends with ``server_processors``.
     processing: Processing | None = None
+    #: Whether inputs lie in a region of shared memory; only for backends with ``shared_memory``.
+    shared_memory: bool = False
     #: What the server is to tell of traced requests; only for backends with ``traced_levels``.
     tracing: Tracing | None = None
 
@@ -57,11 +59,15 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Prepared:
-    """``endpoint()`` is None until the server's address is known; ``settings`` go into the result."""
+    """``endpoint()`` is None until the server's address is known; ``settings`` go into the result.
+
+    ``shared_memory``: the key of the region that the server reads inputs from, see ``protocols.shared_memory``.
+    """
 
     launch: Launch
     endpoint: Callable[[], Endpoint | None]
     settings: dict[str, Any]
+    shared_memory: str | None = None
 
 
 class Backend(ABC):
@@ -96,6 +102,8 @@ class Backend(ABC):
     token_counters: ClassVar[TokenCounters | None] = None
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
+    #: Whether it reads inputs from system shared memory, where ``Deployment.shared_memory`` asks for that.
+    shared_memory: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
     #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.
     tells_spans: ClassVar[bool] = False

@@ -13,6 +13,7 @@ from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach, bytecode
 from inferbench_tasks.servers.config import LACKING, Batching, ServerConfig
 from inferbench_tasks.submission.schema import ServeSpec
@@ -24,6 +25,7 @@ class OwnServer(Backend):
     launchers: ClassVar[tuple[str, ...]] = ("process", "container")
     server_processors = True
     fixed_batches = True
+    shared_memory = True
     tells_spans = True
     traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework")
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
@@ -89,6 +91,8 @@ class OwnServer(Backend):
         address = deployment.folder / "address.json"
         self._address, self._model_name = address, deployment.model_name
         http_port, grpc_port = _ports(deployment)
+        key = new_key() if deployment.shared_memory else None
+        region = (str(path_of(key)),) if key else ()
         config = ServerConfig(
             engine=self.engine_of(model),
             runtime_package=self.package,
@@ -110,6 +114,7 @@ class OwnServer(Backend):
             engine_settings=self.engine_settings(deployment),
             processing=deployment.processing,
             tracing=deployment.tracing,
+            shared_memory=key,
         )
         # Our images have InferBench installed for the python on their PATH.
         interpreter = sys.executable if spec.launcher == "process" else "python3"
@@ -124,8 +129,10 @@ class OwnServer(Backend):
             mounts=dict([mount(model.path)]),
             env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
             port_in_use="can't be bound",
+            leftovers=region,
+            makes=region,
             reach=Reach(
-                reads=_files(deployment.processing),
+                reads=(*_files(deployment.processing), *region),
                 binds=tuple(port for port in (http_port, grpc_port) if port),
                 local_sockets=spec.device != "cpu",
             ),
@@ -149,7 +156,7 @@ class OwnServer(Backend):
         if deployment.processing is not None:
             steps = deployment.processing.model_dump(mode="json", include={"before", "after"})
             settings["processors"] = {"side": "server", **steps}
-        return Prepared(launch, endpoint, {**settings, "env": launch.env})
+        return Prepared(launch, endpoint, {**settings, "env": launch.env}, key)
 
 
 def _ports(deployment: Deployment) -> tuple[int, int | None]:

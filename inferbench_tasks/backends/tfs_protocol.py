@@ -20,6 +20,7 @@ class TfsProtocol(OwnServer):
     formats = ("savedmodel",)
     protocols = ("grpc",)
     tfs_predict = True
+    shared_memory = False
     engine = "savedmodel"
     package = "tensorflow"
     extra = "tensorflow"

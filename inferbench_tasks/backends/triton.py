@@ -24,6 +24,7 @@ from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.submission.schema import ServeSpec
@@ -44,8 +45,9 @@ _LOADING, _LOADED = (
 TRACED_OF = 5
 TRACES_PER_FILE = 10
 #: APIs of which a run needs none. By them who reaches its port has Triton read and write shared memory of its user's,
-#: and change what it traces and logs.
-CLOSED = "shared-memory,trace,logging"
+#: and change what it traces and logs. The first is open where a load asks for it (``load.transport``).
+SHARED_MEMORY_API = "shared-memory"
+CLOSED = (SHARED_MEMORY_API, "trace", "logging")
 #: Triton closes an API by a key only, which stands in its command line, where all users of a machine read it. So these
 #: are keys that can't be sent: a header of HTTP holds no line end, and gRPC takes 16 KiB of metadata at most.
 HTTP_KEY = "closed\n\nclosed"
@@ -60,6 +62,7 @@ class Triton(Backend):
     formats = ("onnx",)
     protocols = ("http", "grpc")
     launchers = ("process", "container")
+    shared_memory = True
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -130,12 +133,14 @@ class Triton(Backend):
         start = ("python3", "-c", START, str(home / "backends"), str(backends)) if container else ()
         server = site_packages(home) / "pytriton" / "tritonserver" / "bin" / "tritonserver"
         shared = f"inferbench-{os.urandom(6).hex()}"
+        key = new_key() if deployment.shared_memory else None
+        closed = [api for api in CLOSED if api != SHARED_MEMORY_API or key is None]
         options = {
             "model-repository": repository,
             "backend-directory": backends,
             "model-control-mode": "none",  # by its API any user of the machine could load a model, which is code
-            "http-restricted-api": f"{CLOSED}:inferbench={HTTP_KEY}",
-            "grpc-restricted-protocol": f"{CLOSED}:inferbench={GRPC_KEY}",
+            "http-restricted-api": f"{','.join(closed)}:inferbench={HTTP_KEY}",
+            "grpc-restricted-protocol": f"{','.join(closed)}:inferbench={GRPC_KEY}",
             "http-address": deployment.host,
             "grpc-address": deployment.host,
             "http-port": ports[0],
@@ -159,6 +164,7 @@ class Triton(Backend):
             "LD_LIBRARY_PATH": ":".join(libraries),
             "PYTHONPATH": "",
         }
+        region = (str(path_of(key)),) if key else ()
         launch = Launch(
             run_id=deployment.run_id,
             folder=deployment.folder,
@@ -178,7 +184,9 @@ class Triton(Backend):
             leftovers=(
                 *(str(backends / "python" / name) for name in COPIED if container),
                 f"/dev/shm/{shared}*",  # noqa: S108 - where Triton's stubs share memory
+                *region,
             ),
+            makes=region,
         )
         endpoint = Endpoint(
             protocol=cast(Any, deployment.protocol),
@@ -198,7 +206,7 @@ class Triton(Backend):
             "metrics_port": ports[2],
             "trace": {"file": str(trace), "one_of": TRACED_OF} if deployment.trace else None,
         }
-        return Prepared(launch, lambda: endpoint, settings)
+        return Prepared(launch, lambda: endpoint, settings, key)
 
     def model_load_ms(self, log: str) -> float | None:
         """By the moments of its log: its ports open when the model is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes
 from inferbench_tasks.protocols.kserve_proto import message
 from inferbench_tasks.protocols.rows_of_one import with_axis
+from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, OFFSET, REGION, PlacedTensor
 
 _TYPED = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
@@ -32,6 +34,19 @@ def encode_request(endpoint: Endpoint, inputs: Outputs) -> bytes:
         datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
         request.inputs.add(name=name, datatype=datatype, shape=array.shape)
         request.raw_input_contents.append(pack_bytes(array) if datatype == "BYTES" else array.tobytes())
+    return frame(request.SerializeToString())
+
+
+def encode_placed(endpoint: Endpoint, tensors: Sequence[PlacedTensor]) -> bytes:
+    """A framed ``ModelInferRequest`` whose inputs lie in shared memory."""
+    request = message("ModelInferRequest")(
+        model_name=endpoint.model_name, model_version=endpoint.model_version
+    )
+    for tensor in tensors:
+        item = request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        item.parameters[REGION].string_param = tensor.region
+        item.parameters[OFFSET].int64_param = tensor.offset
+        item.parameters[BYTE_SIZE].int64_param = tensor.byte_size
     return frame(request.SerializeToString())
 
 

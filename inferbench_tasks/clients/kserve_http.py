@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import httptools
 import numpy as np
@@ -14,6 +15,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.rows_of_one import with_axis
+from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, OFFSET, REGION, PlacedTensor
 
 _TEXT_KINDS = "OSU"
 
@@ -39,15 +41,37 @@ def encode_request(endpoint: Endpoint, inputs: Outputs, *, binary: bool = True) 
     if binary:
         document["parameters"] = {"binary_data_output": True}
     head = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    body = b"".join([head, *tail])
+    return _whole(endpoint, b"".join([head, *tail]), len(head) if binary else None)
+
+
+def encode_placed(endpoint: Endpoint, tensors: Sequence[PlacedTensor]) -> bytes:
+    """A whole HTTP request whose inputs lie in shared memory; its answer comes by the binary-tensor extension."""
+    items = [
+        {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.shape),
+            "parameters": {REGION: tensor.region, OFFSET: tensor.offset, BYTE_SIZE: tensor.byte_size},
+        }
+        for tensor in tensors
+    ]
+    document = {"inputs": items, "parameters": {"binary_data_output": True}}
+    return _whole(endpoint, orjson.dumps(document), None)
+
+
+def _whole(endpoint: Endpoint, body: bytes, header_length: int | None) -> bytes:
+    """The request around a body; ``header_length``: of its JSON where binary data follow."""
     version = f"/versions/{endpoint.model_version}" if endpoint.model_version else ""
     lines = [
         f"POST /v2/models/{endpoint.model_name}{version}/infer HTTP/1.1",
         f"Host: {endpoint.url}",
         f"Content-Length: {len(body)}",
     ]
-    if binary:
-        lines += ["Content-Type: application/octet-stream", f"Inference-Header-Content-Length: {len(head)}"]
+    if header_length is not None:
+        lines += [
+            "Content-Type: application/octet-stream",
+            f"Inference-Header-Content-Length: {header_length}",
+        ]
     else:
         lines.append("Content-Type: application/json")
     return "\r\n".join([*lines, "", ""]).encode() + body

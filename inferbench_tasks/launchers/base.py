@@ -36,6 +36,8 @@ class Launch:
     port_in_use: str | None = None
     #: Patterns of files outside of ``folder`` that a server killed by force leaves (shared memory).
     leftovers: tuple[str, ...] = ()
+    #: Files that are made empty before the start, for this user alone; they are among ``leftovers``.
+    makes: tuple[str, ...] = ()
     image: str | None = None
     #: Whether the submission names the image, which then must be on the operator's list.
     image_by_submission: bool = False

@@ -68,6 +68,8 @@ class ProcessLauncher:
         # A signal waits until the process is known: it is started in a thread, which goes on when its starter is ended.
         with deferred():
             try:
+                for file in launch.makes:
+                    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
                 with open(log_path, "ab") as output:
 
                     def start() -> subprocess.Popen[bytes]:
@@ -83,6 +85,8 @@ class ProcessLauncher:
 
                     child = sandbox.started(_reach(launch, env), start, uid) if confined else start()
             except OSError as error:
+                for file in launch.makes:
+                    Path(file).unlink(missing_ok=True)
                 path.unlink()
                 raise ServerError(
                     f"The server's program {launch.argv[0]} can't be run: {error.strerror}"

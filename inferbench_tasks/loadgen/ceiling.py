@@ -76,6 +76,7 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
                     batches=plan.batches,
                     batched=plan.batched,
                     binary=plan.binary,
+                    shared=plan.shared,  # a server that does nothing never looks there
                     stream=plan.stream and StreamTarget(path=plan.stream.path),  # the key stays here
                 )
                 outcome = apply_load(load_plan, where / f"{name}.parquet")

@@ -14,6 +14,7 @@ from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.shared_inputs import SharedInputs
 from inferbench_tasks.protocols.traceparent import context_of, metadata_of, with_header
 from inferbench_tasks.requests.ragged import rows_of, unpacked
 
@@ -23,6 +24,8 @@ _MAX_BYTES = 256 * 2**20
 _MIX_LENGTH = 8192
 
 Encode = Callable[[Outputs], bytes]
+#: (first sample, how many) -> the request.
+Build = Callable[[int, int], bytes]
 
 
 def read_inputs(path: str) -> Outputs:
@@ -79,14 +82,10 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
 
     A request of several samples has neighbours of the data set, the last ones followed by the first.
     """
-    inputs = read_inputs(plan.inputs_path)
-    encode, _ = protocol_codec(plan)
     rng = np.random.default_rng([plan.seed, 0x5A11])
-    samples = len(next(iter(inputs.values())))
+    samples, build = _placed(plan, plan.shared) if plan.shared else _carried(plan)
     budget = _MAX_BYTES // len(plan.batches)
-    by_size = [
-        _of_size(inputs, samples, share.batch_size, plan.batched, encode, budget) for share in plan.batches
-    ]
+    by_size = [_of_size(samples, share.batch_size, build, budget) for share in plan.batches]
     if (seed := plan.trace_seed) is not None:
         over_http = plan.endpoint.protocol == "http"
         by_size = [[_traced(payload, seed, over_http) for payload in payloads] for payloads in by_size]
@@ -129,17 +128,35 @@ def _traced(payload: Payload, seed: str, over_http: bool) -> Payload:
     return replace(payload, wire=wire, metadata=metadata_of(context))
 
 
-def _of_size(
-    inputs: Outputs, samples: int, batch_size: int, batched: bool, encode: Encode, budget: int
-) -> list[Payload]:
+def _carried(plan: LoadPlan) -> tuple[int, Build]:
+    """The number of samples, and how a request with some of them is written: they are part of it."""
+    inputs = read_inputs(plan.inputs_path)
+    encode, _ = protocol_codec(plan)
+    samples = len(next(iter(inputs.values())))
+
+    def build(start: int, batch_size: int) -> bytes:
+        rows = np.arange(start, start + batch_size) % samples
+        arrays: dict[str, NDArray[np.generic]] = {
+            name: rows_of(array, rows) if plan.batched else array[start] for name, array in inputs.items()
+        }
+        return encode(arrays)
+
+    return samples, build
+
+
+def _placed(plan: LoadPlan, shared: SharedInputs) -> tuple[int, Build]:
+    """The same of samples in shared memory: a request says where they lie."""
+    from inferbench_tasks.clients import kserve_grpc, kserve_http
+
+    encode = kserve_grpc.encode_placed if plan.endpoint.protocol == "grpc" else kserve_http.encode_placed
+    return shared.samples, lambda start, batch_size: encode(plan.endpoint, shared.tensors(start, batch_size))
+
+
+def _of_size(samples: int, batch_size: int, build: Build, budget: int) -> list[Payload]:
     payloads: list[Payload] = []
     total = 0
     for start in range(0, samples, batch_size):
-        rows = np.arange(start, start + batch_size) % samples
-        arrays: dict[str, NDArray[np.generic]] = {
-            name: rows_of(array, rows) if batched else array[start] for name, array in inputs.items()
-        }
-        wire = encode(arrays)
+        wire = build(start, batch_size)
         payloads.append(Payload(wire, start, batch_size))
         total += len(wire)
         if total + len(wire) > budget:

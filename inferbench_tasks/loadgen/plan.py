@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from inferbench_tasks.clients.openai_form import StreamTarget
 from inferbench_tasks.contracts.handles import Endpoint, ProcessorStep
+from inferbench_tasks.loadgen.shared_inputs import SharedInputs
 
 
 class _Data(BaseModel):
@@ -140,6 +141,8 @@ class LoadPlan(_Data):
     vocabulary: str | None = None
     #: Whether requests leave in the order of the inputs, the first of the measured part with the first of them.
     in_order: bool = False
+    #: Where the inputs lie in shared memory, of which requests only say the place; None: requests carry them.
+    shared: SharedInputs | None = None
 
     def spool_path(self, shard: int) -> Path:
         """The file into which a shard writes its records."""

@@ -27,9 +27,10 @@ from inferbench_tasks.loadgen.plan import (
     OutputShape,
     Segment,
 )
+from inferbench_tasks.loadgen.shared_inputs import SharedInputs
 from inferbench_tasks.loadgen.stability import OVERLOAD
 from inferbench_tasks.submission.check import engine_findings
-from inferbench_tasks.submission.schema import LoadSpec
+from inferbench_tasks.submission.schema import SHARED_MEMORY, LoadSpec
 from inferbench_tasks.timing.realtime import realtime_problem
 
 #: ``shards: auto``: one sender up to such a rate or concurrency; a second one then costs more than it brings.
@@ -69,6 +70,7 @@ def prepare(
     in_order: bool = False,
     cacheable_tokens: int | None = None,
     vocabulary: str | None = None,
+    shared: SharedInputs | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -78,12 +80,16 @@ def prepare(
     ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
     how streams of tokens are asked for, and the bound on the time to the first token, if there is one. ``conversing``:
     the inputs are turns of conversations, and arrivals are of sessions. ``in_order``: the inputs leave in their order.
-    ``cacheable_tokens``, ``vocabulary``: see ``LoadPlan``.
+    ``cacheable_tokens``, ``vocabulary``, ``shared``: see ``LoadPlan``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
         raise InputError(f"{problem}", field="load.realtime")
     client_factory(endpoint.protocol, spec.client)
+    if shared is None and spec.transport == SHARED_MEMORY:
+        raise InputError(
+            "these requests are sent over the network only; use transport: network", field="load.transport"
+        )
     arrivals = spec.arrivals.bind(base_dir)
     try:
         arrivals.check(spec.duration_s)
@@ -134,6 +140,7 @@ def prepare(
         in_order=in_order,
         cacheable_tokens=cacheable_tokens,
         vocabulary=vocabulary,
+        shared=shared,
     )
 
 

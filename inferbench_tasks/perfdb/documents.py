@@ -112,6 +112,7 @@ class LoadInfo(OpenDocument):
     """The traffic that was asked for: the submission's ``load``, as plain values.
 
     ``batch_size`` is the samples of one request, also where the arrivals decide them (``multi_stream``).
+    ``transport`` is None in results of before there was another than the network.
     """
 
     arrivals: Extension = {}
@@ -119,6 +120,7 @@ class LoadInfo(OpenDocument):
     duration_s: float | None = None
     warmup_s: float | None = None
     protocol: str | None = None
+    transport: str | None = None
     network: str | None = None
     seed: int | None = None
 

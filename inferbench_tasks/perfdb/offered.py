@@ -13,6 +13,8 @@ from typing import Any
 
 #: The network that a load has unless another is named.
 _USUAL_NETWORK = "lan"
+#: How inputs come to a server unless another way is named, and in results of before there was one.
+_USUAL_TRANSPORT = "network"
 UNKNOWN = "load not known"
 #: The arrivals of a run without a load, which only evaluated or traced.
 NO_LOAD, WITHOUT_LOAD = "none", "no load"
@@ -62,6 +64,17 @@ def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> st
     if network != _USUAL_NETWORK:
         parts.append(f"network {network}")
     return ", ".join(parts)
+
+
+def spoken(load: Mapping[str, Any]) -> str | None:
+    """How a result's requests come to the server: its protocol, and the memory that inputs go through past it.
+
+    ``grpc``, ``grpc, inputs in shared memory``; None where no protocol is known.
+    """
+    protocol: str | None = load.get("protocol")
+    if protocol is None or load.get("transport", _USUAL_TRANSPORT) in (None, _USUAL_TRANSPORT):
+        return protocol
+    return f"{protocol}, inputs in {str(load['transport']).replace('_', ' ')}"
 
 
 def of_requests(text: str, size: int | None) -> str:

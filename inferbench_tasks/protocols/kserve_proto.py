@@ -102,6 +102,25 @@ MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("inference_stats", 6, "InferStatistics"),
         ("batch_stats", 7, "[InferBatchStatistics]"),
     ),
+    "SystemSharedMemoryStatusRequest": (("name", 1, "string"),),
+    "SystemSharedMemoryStatusResponse": (
+        ("regions", 1, "map SystemSharedMemoryStatusResponse.RegionStatus"),
+    ),
+    "SystemSharedMemoryStatusResponse.RegionStatus": (
+        ("name", 1, "string"),
+        ("key", 2, "string"),
+        ("offset", 3, "uint64"),
+        ("byte_size", 4, "uint64"),
+    ),
+    "SystemSharedMemoryRegisterRequest": (
+        ("name", 1, "string"),
+        ("key", 2, "string"),
+        ("offset", 3, "uint64"),
+        ("byte_size", 4, "uint64"),
+    ),
+    "SystemSharedMemoryRegisterResponse": (),
+    "SystemSharedMemoryUnregisterRequest": (("name", 1, "string"),),
+    "SystemSharedMemoryUnregisterResponse": (),
     "StatisticDuration": (("count", 1, "uint64"), ("ns", 2, "uint64")),
     "InferStatistics": tuple(
         (name, number, _DURATIONS)

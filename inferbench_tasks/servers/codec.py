@@ -10,6 +10,7 @@ import orjson
 
 from inferbench_tasks.protocols.datatypes import Array, pack_bytes
 from inferbench_tasks.protocols.problem import RequestProblem
+from inferbench_tasks.servers.shared_memory import NO_REGIONS, Regions, refuse_output
 from inferbench_tasks.servers.signature import Signature, from_binary, from_json
 
 HEADER_LENGTH = "inference-header-content-length"
@@ -33,7 +34,9 @@ class DecodedRequest:
     outputs: tuple[RequestedOutput, ...]
 
 
-def decode_request(body: bytes, header_length: int | None, signature: Signature) -> DecodedRequest:
+def decode_request(
+    body: bytes, header_length: int | None, signature: Signature, regions: Regions = NO_REGIONS
+) -> DecodedRequest:
     """A request's body; RequestProblem names the field that is wrong."""
     head, tail = _split(body, header_length)
     try:
@@ -53,7 +56,11 @@ def decode_request(body: bytes, header_length: int | None, signature: Signature)
         tensor, shape = signature.input(item.get("name"), item.get("datatype"), item.get("shape"))
         if tensor.name in arrays:
             raise RequestProblem(f"inputs: {tensor.name} is given twice")
-        size = _parameters(item, f"inputs.{tensor.name}").get("binary_data_size")
+        parameters = _parameters(item, f"inputs.{tensor.name}")
+        if (shared := regions.view(parameters, f"inputs.{tensor.name}")) is not None:
+            arrays[tensor.name] = from_binary(tensor, shape, shared)
+            continue
+        size = parameters.get("binary_data_size")
         if size is None:
             if "data" not in item:
                 raise RequestProblem(f"inputs.{tensor.name}: neither data nor parameters.binary_data_size")
@@ -109,6 +116,7 @@ def _requested_outputs(document: dict[str, Any], signature: Signature) -> tuple[
         parameters = _parameters(item, f"outputs.{name}")
         if "classification" in parameters:
             raise RequestProblem(f"outputs.{name}.parameters.classification: not offered by this server")
+        refuse_output(parameters, f"outputs.{name}")
         requested.append(RequestedOutput(name, bool(parameters.get("binary_data", binary))))
     return tuple(requested)
 

@@ -72,3 +72,5 @@ class ServerConfig(BaseModel):
     #: Processors that run here; ``inputs`` and ``outputs`` above are the model's own, clients see those in here.
     processing: Processing | None = None
     tracing: Tracing | None = None
+    #: The key of the one region of shared memory that inputs may lie in; None: none may.
+    shared_memory: str | None = None

@@ -10,9 +10,11 @@ import numpy as np
 from inferbench_tasks.protocols.datatypes import Array, pack_bytes
 from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 from inferbench_tasks.protocols.problem import RequestProblem
+from inferbench_tasks.protocols.shared_memory import EXTENSION, REGION
 from inferbench_tasks.servers.codec import DecodedRequest, RequestedOutput
 from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
 from inferbench_tasks.servers.model import ServedModel
+from inferbench_tasks.servers.shared_memory import Regions, refuse_output
 from inferbench_tasks.servers.signature import Signature, from_binary
 
 #: Where the values of a datatype stand in InferTensorContents.
@@ -32,18 +34,24 @@ CONTENTS = {
 }
 
 
-def decode(request: Any, signature: Signature) -> DecodedRequest:
+def decode(request: Any, signature: Signature, regions: Regions) -> DecodedRequest:
     """A ModelInferRequest; RequestProblem names the field that is wrong."""
     arrays: dict[str, Array] = {}
     raw = request.raw_input_contents
-    if raw and len(raw) != len(request.inputs):
-        raise RequestProblem(f"raw_input_contents: {len(raw)} given for {len(request.inputs)} inputs")
-    for index, item in enumerate(request.inputs):
+    carried = sum(REGION not in item.parameters for item in request.inputs)
+    if raw and len(raw) != carried:
+        raise RequestProblem(f"raw_input_contents: {len(raw)} given for {carried} inputs")
+    contents = iter(raw)
+    for item in request.inputs:
         tensor, shape = signature.input(item.name, item.datatype, list(item.shape))
         if tensor.name in arrays:
             raise RequestProblem(f"inputs: {tensor.name} is given twice")
+        shared = regions.view(_parameters(item), f"inputs.{tensor.name}") if item.parameters else None
+        if shared is not None:
+            arrays[tensor.name] = from_binary(tensor, shape, shared)
+            continue
         if raw:
-            arrays[tensor.name] = from_binary(tensor, shape, raw[index])
+            arrays[tensor.name] = from_binary(tensor, shape, next(contents))
             continue
         if tensor.datatype not in CONTENTS:
             raise RequestProblem(f"inputs.{tensor.name}: {tensor.datatype} goes into raw_input_contents")
@@ -57,10 +65,20 @@ def decode(request: Any, signature: Signature) -> DecodedRequest:
             arrays[tensor.name] = np.array(values, dtype=tensor.dtype).reshape(shape)
         except OverflowError as error:
             raise RequestProblem(f"inputs.{tensor.name}.contents: {error}") from error
+    for item in request.outputs:
+        refuse_output(item.parameters, f"outputs.{item.name}")
     outputs = tuple(RequestedOutput(signature.output(item.name).name, True) for item in request.outputs)
     if not outputs:
         outputs = tuple(RequestedOutput(name, True) for name in signature.outputs)
     return DecodedRequest(request.id, arrays, signature.batch_size(arrays), outputs)
+
+
+def _parameters(tensor: Any) -> dict[str, Any]:
+    """A tensor's parameters as plain values; one without a value is None."""
+    choices = {name: value.WhichOneof("choice") for name, value in tensor.parameters.items()}
+    return {
+        name: getattr(tensor.parameters[name], choice) if choice else None for name, choice in choices.items()
+    }
 
 
 def encode(model: ServedModel, request: DecodedRequest, outputs: dict[str, Array]) -> bytes:
@@ -90,6 +108,9 @@ class GrpcServer(GrpcFront):
             "ModelMetadata": self._metadata,
             "ModelInfer": self._infer,
             "ModelStatistics": self._statistics,
+            "SystemSharedMemoryStatus": self._regions,
+            "SystemSharedMemoryRegister": self._register,
+            "SystemSharedMemoryUnregister": self._unregister,
         }
         handlers = {
             name: self.grpc.unary_unary_rpc_method_handler(
@@ -104,7 +125,7 @@ class GrpcServer(GrpcFront):
     async def _infer(self, request: Any, context: Any) -> Any:
         def decoded() -> Decoded[DecodedRequest]:
             self._check(request.model_name, request.model_version)
-            decoded_request = decode(request, self.model.signature)
+            decoded_request = decode(request, self.model.signature, self.model.regions)
             return Decoded(decoded_request.arrays, decoded_request.batch_size, decoded_request)
 
         return await self.infer(context, decoded, lambda d, outputs: encode(self.model, d.details, outputs))
@@ -121,8 +142,31 @@ class GrpcServer(GrpcFront):
 
     async def _server_metadata(self, request: Any, context: Any) -> Any:
         return message("ServerMetadataResponse")(
-            name="inferbench", version=self.version, extensions=["statistics"]
+            name="inferbench",
+            version=self.version,
+            extensions=["statistics", *([EXTENSION] if self.model.regions.allowed else [])],
         )
+
+    async def _regions(self, request: Any, context: Any) -> Any:
+        answer = message("SystemSharedMemoryStatusResponse")()
+
+        def tell() -> None:
+            for region in self.model.regions.status(request.name or None):
+                for field, value in region.items():
+                    setattr(answer.regions[region["name"]], field, value)
+
+        await self.require(tell, context)
+        return answer
+
+    async def _register(self, request: Any, context: Any) -> Any:
+        regions = self.model.regions
+        given = (request.name, request.key, request.offset, request.byte_size)
+        await self.require(lambda: regions.register(*given), context)
+        return message("SystemSharedMemoryRegisterResponse")()
+
+    async def _unregister(self, request: Any, context: Any) -> Any:
+        await self.require(lambda: self.model.regions.unregister(request.name or None), context)
+        return message("SystemSharedMemoryUnregisterResponse")()
 
     async def _metadata(self, request: Any, context: Any) -> Any:
         await self._require(request, context)

@@ -16,6 +16,7 @@ from inferbench_tasks.servers.config import ServerConfig
 from inferbench_tasks.servers.engines.base import ENGINES, Engine, TellsLayers
 from inferbench_tasks.servers.processing import ServerProcessing
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
+from inferbench_tasks.servers.shared_memory import Regions
 from inferbench_tasks.servers.signature import Signature, Tensor
 from inferbench_tasks.servers.sources.base import LayerSource
 from inferbench_tasks.servers.statistics import Statistics
@@ -42,6 +43,7 @@ class ServedModel:
         )
         self.processing: ServerProcessing | None = None
         self.statistics = Statistics()
+        self.regions = Regions(config.shared_memory)
         self.scheduler: Scheduler | None = None
         self.load_ns = -1
         asked = config.tracing

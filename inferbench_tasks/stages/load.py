@@ -18,6 +18,7 @@ from inferbench_tasks.stages import max_rate, one_load
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
+from inferbench_tasks.stages.shared_memory import inputs_in_memory
 
 STAGE = Stage(needs=("generate", "serve"), leased=True, block="load", unread=("generate.model",))
 
@@ -26,7 +27,10 @@ def run(inp: Input, ctx: Context) -> Output:
     """Apply the load with the monitors running; every record made is kept, whatever happens."""
     folder = ctx.run_dir(inp.run_id)
     load = inp.job.traffic
-    with emulated(load.network, inp.serve.endpoint, folder, load.seed) as endpoint:
+    with (
+        emulated(load.network, inp.serve.endpoint, folder, load.seed) as endpoint,
+        inputs_in_memory(inp, endpoint),
+    ):
         if isinstance(load.arrivals, MaxRate):
             output = max_rate.search(inp, ctx, folder, endpoint, load.arrivals)
         else:

@@ -8,12 +8,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import load_samples
+from inferbench_tasks.clients.answers import Outputs
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
+from inferbench_tasks.loadgen.shared_inputs import SharedInputs, layout
 from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages import generate, prompted, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.files import changed_files, content_digests
+from inferbench_tasks.submission.schema import SHARED_MEMORY
 
 #: The raw records, in the run's folder.
 SAMPLES_FILE = "samples.parquet"
@@ -47,6 +51,25 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         target_latency_ms=inp.job.slo.bound("p99_ms") if inp.job.slo else None,
         server_spans=inp.serve.tells_spans,
         processing=client_processing(inp.generate.requests),
+        shared=shared_layout(inp),
+    )
+
+
+def shared_layout(inp: Input, samples: Outputs | None = None) -> SharedInputs | None:
+    """Where the inputs lie in the server's region of shared memory; None of a load over the network.
+
+    ``samples``: what the requests send, where it was read already.
+    """
+    spec, key = inp.job.traffic, inp.serve.shared_memory
+    if spec.transport != SHARED_MEMORY:
+        return None
+    if key is None:
+        raise LoadError("The server was started without shared memory; serve it again")
+    return layout(
+        load_samples(inp.generate.requests.sent_path) if samples is None else samples,
+        key,
+        spec.samples_per_request,
+        rows_of_one=inp.serve.endpoint.rows_of_one,
     )
 
 

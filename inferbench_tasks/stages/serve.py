@@ -20,12 +20,13 @@ from inferbench_tasks.contracts.handles import (
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
+from inferbench_tasks.loadgen.shared_inputs import check_shareable
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class Output(Handle):
     cold_start: ColdStart
     difference_ratio: float
     tells_spans: bool = False
+    #: The key of the region of shared memory that it reads inputs from; None where it reads none.
+    shared_memory: str | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -67,10 +70,13 @@ def run(inp: Input, ctx: Context) -> Output:
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
     requests = inp.generate.requests
+    shared = inp.job.traffic.transport == SHARED_MEMORY
     if not backend.streams:
         samples, reference = first_answer.load_sent(requests)
         interface = requests.as_served(inp.convert.model)
         first_answer.check_requests(samples, interface)
+        if shared:
+            check_shareable(samples)
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     deployment = Deployment(
@@ -83,6 +89,7 @@ def run(inp: Input, ctx: Context) -> Output:
         client_batch_size=inp.job.traffic.samples_per_request,
         trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
+        shared_memory=shared,
     )
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
@@ -138,6 +145,7 @@ def run(inp: Input, ctx: Context) -> Output:
         ),
         difference_ratio=difference,
         tells_spans=backend.tells_spans,
+        shared_memory=started.prepared.shared_memory,
     )
 
 

@@ -39,6 +39,8 @@ class BackendAbilities(Protocol):
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: bool
     server_processors: bool
+    #: Whether it reads inputs from system shared memory (KServe v2's extension).
+    shared_memory: bool
     #: Whether it answers texts with streams of tokens.
     streams: bool
     #: Whether it has slots for streams of tokens.

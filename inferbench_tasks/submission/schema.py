@@ -191,6 +191,8 @@ class ServeSpec(Spec):
 
 ClientName = Literal["fast", "reference", "tritonclient"]
 CLIENT_NAMES: tuple[ClientName, ...] = get_args(ClientName)
+#: A way of the inputs to the server, past the network.
+SHARED_MEMORY: Literal["shared_memory"] = "shared_memory"
 
 
 class LoadSpec(Spec):
@@ -215,6 +217,10 @@ class LoadSpec(Spec):
     """Samples in one request."""
     protocol: Literal["http", "grpc", "openai"] = "http"
     """What the load speaks to the server; ``openai``: OpenAI's API of language models over HTTP, answers as streams."""
+    transport: Literal["network", "shared_memory"] = "network"
+    """How the inputs come to the server: ``network``, in each request; ``shared_memory``: they are written once into
+    memory that the server maps (KServe's system shared memory), and requests say where theirs lie. Answers come over
+    the network either way."""
     endpoint: Literal["chat", "completions"] | None = None
     """Of ``openai``: which endpoint is asked; ``chat`` unless given."""
     client: ClientName = "fast"
@@ -311,6 +317,7 @@ class JobSpec(JobBase):
         "evaluate.vary": None,
         "trace": None,
         "load.endpoint": None,
+        "load.transport": "network",
         "load.scenario": None,
         "stack": None,
         "serve.slots": None,

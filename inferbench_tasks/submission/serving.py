@@ -8,7 +8,8 @@ from inferbench_tasks.submission.abilities import BackendAbilities
 from inferbench_tasks.submission.context import context_findings
 from inferbench_tasks.submission.conversing import beginnings, conversing_problems, too_many_turns
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import PROMPTED, JobSpec
+from inferbench_tasks.submission.schema import PROMPTED, SHARED_MEMORY, JobSpec
+from inferbench_tasks.submission.transport import transport_findings
 
 
 def backend_findings(
@@ -45,6 +46,8 @@ def backend_findings(
     yield from _sizes(spec)
     yield from _streamed(spec)
     yield from _traced(spec, backend)
+    if spec.load is not None and spec.load.transport == SHARED_MEMORY:
+        yield from transport_findings(spec, backend)
     if spec.processors is None or spec.processors.side != "server":
         return
     if not backend.server_processors:

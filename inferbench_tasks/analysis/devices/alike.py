@@ -19,6 +19,7 @@ from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import configuration_of
+from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -29,10 +30,10 @@ Document = dict[str, Any]
 LOOKED_AT = 20_000
 #: Users who wait for their answers: what they get is what the device gives, and their latency is that of its work.
 LOADS = ("closed_loop", "single_stream")
-_REQUESTS, _PROCESSORS, _PROTOCOL = "provenance.job.requests", "provenance.job.processors", "load.protocol"
+_REQUESTS, _PROCESSORS = "provenance.job.requests", "provenance.job.processors"
 _PATHS = (
     "run_id", "attempt", "created_at", "verdict", "submission.digest", "model", "format", "backend", "device", "load",
-    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS, _PROTOCOL,
+    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS,
     *no_model.PATHS,
 )  # fmt: skip
 
@@ -127,7 +128,7 @@ def thing_of(document: Document) -> Thing | None:
         no_model.of_document(document),
         str(digest),
         str(model["precision"]),
-        str(value_at(document, _PROTOCOL) or "protocol not known"),
+        spoken(document.get("load") or {}) or "protocol not known",
         _asked(value_at(document, _REQUESTS), value_at(document, _PROCESSORS)),
     )
 

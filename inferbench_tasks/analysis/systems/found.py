@@ -10,7 +10,7 @@ from typing import Any
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
-from inferbench_tasks.perfdb.offered import NO_LOAD, offered
+from inferbench_tasks.perfdb.offered import NO_LOAD, offered, spoken
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
@@ -89,6 +89,7 @@ def sorted_in(documents: Iterable[Document]) -> list[Found]:
         if (value_at(document, "load.network") or "lan") != "lan":
             continue
         about = {name: value_at(document, path) for name, path in ROW.items()}
+        about["protocol"] = spoken(document.get("load") or {})
         about["device"] = about["device"] or value_at(document, "device.kind")
         about["task"] = no_model.task_in_words(
             value_at(document, "model.task"), no_model.of_document(document)

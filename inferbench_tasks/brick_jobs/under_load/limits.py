@@ -20,6 +20,7 @@ _ONLY: tuple[tuple[str, Any, str], ...] = (
     ("serve.backend", "onnxruntime", "bricks are of ONNX Runtime, and the queue is that of our own server"),
     ("serve.launcher", "process", "what a container adds is not measured"),
     ("load.network", "lan", "what a network adds is not modelled"),
+    ("load.transport", "network", "what is sent through shared memory was not timed"),
     ("load.engine", "inferbench", "MLPerf's LoadGen has a sender of its own"),
     ("load.connections", None, "where requests wait for a connection is not modelled"),
     ("processors", None, "what processors add is not measured"),

@@ -21,6 +21,7 @@ from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument, RunDocument
+from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import MayChange, Store, User
 from inferbench_tasks.provider.api.runs import find
@@ -171,7 +172,7 @@ def facts(view: RunView) -> dict[str, Any]:
         "duration, s": load.get("duration_s"),
         "warm-up, s": load.get("warmup_s"),
         "network": load.get("network"),
-        "protocol": load.get("protocol"),
+        "protocol": spoken(load),
         "seed": load.get("seed"),
     }
     return {name: value for name, value in fields.items() if value is not None}
