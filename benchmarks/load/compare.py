@@ -19,6 +19,8 @@ turns forwards and backwards), ratios are taken within a round, and the median o
 * canned: nginx with one worker, Lua answers; 1 KB of request, about 64 bytes of answer, HTTP and gRPC.
   It bounds the fastest clients, so they are also measured against our null server; that row is no gate.
 * Triton, small: a dense layer, 24 bytes; Triton, image: 602 KB; both by ONNX Runtime in the python backend.
+* Triton, image, shared: the same server and images, whose inputs lie in system shared memory (``load.transport``,
+  perf_analyzer's ``--shared-memory system``, which has its outputs there too; ours come over the network).
 * arrivals: the canned server stamps each request's arrival; see ``arrivals``.
 
 CPU is user and system time of the client alone. Linux shares the processors out by session (autogroups):
@@ -34,7 +36,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,7 +57,8 @@ from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok
-from inferbench_tasks.submission.schema import LoadSpec
+from inferbench_tasks.loadgen.shared_inputs import layout, registered, write
+from inferbench_tasks.submission.schema import SHARED_MEMORY, LoadSpec
 from tests import nginx
 from tests.load_servers import endpoint
 
@@ -65,6 +68,8 @@ RATES = (500.0, 2000.0)
 #: Of images; 32 of them would be 19 MB under way.
 IMAGE_USERS = 8
 WARMUP_S = 0.5
+#: Room for each output of perf_analyzer's in shared memory: the images' have 12 bytes.
+OUTPUT_BYTES = 1024
 
 
 def ours(
@@ -74,9 +79,11 @@ def ours(
     seconds: float,
     client: str = "fast",
     users: int = USERS,
+    region: str | None = None,
     **options: Any,
 ) -> Measured:
-    """Our sender in a closed loop, by the fast or the reference client."""
+    """Our sender in a closed loop, by the fast or the reference client; ``region``: its inputs lie in shared memory."""
+    shared = layout(inputs, region, 1, rows_of_one=where.rows_of_one) if region else None
     np.savez(folder / "inputs.npz", **inputs)
     spec = LoadSpec.model_validate(
         {
@@ -86,9 +93,11 @@ def ours(
         }
     )  # fmt: skip
     plan = prepare(
-        spec, folder=folder / "load", endpoint=where, inputs_path=str(folder / "inputs.npz"), base_dir=folder
-    )
-    outcome = apply_load(plan, folder / "samples.parquet")
+        spec, folder=folder / "load", endpoint=where, inputs_path=str(folder / "inputs.npz"), base_dir=folder,
+        shared=shared,
+    )  # fmt: skip
+    with registered(shared, where) if shared else nullcontext():
+        outcome = apply_load(plan, folder / "samples.parquet")
     table = outcome.table()
     good = is_ok(table)
     if not good.all():
@@ -177,12 +186,23 @@ class Bench:
         if not os.environ.get("PERF_ANALYZER"):
             self.left_out.append("perf_analyzer is not installed (PERF_ANALYZER=...)")
         for name, start, users in (("triton", real.small, USERS), ("triton image", real.image, IMAGE_USERS)):
-            (where, leader), samples = start(self._stack, folder)
+            server, samples = start(self._stack, folder)
+            where = server.where
             mine = partial(ours, folder, where, samples, seconds, users=users, connections=CONNECTIONS)
-            self.clients[f"ours {name}"] = partial(with_server, mine, leader, seconds + WARMUP_S)
+            self.clients[f"ours {name}"] = partial(with_server, mine, server.leader, seconds + WARMUP_S)
             self.clients[f"grpc.aio {name}"] = partial(mine, client="reference")
+            theirs = partial(peers.perf_analyzer, where, seconds, users)
             if os.environ.get("PERF_ANALYZER"):
-                self.clients[f"perf_analyzer {name}"] = partial(peers.perf_analyzer, where, seconds, users)
+                self.clients[f"perf_analyzer {name}"] = theirs
+            if server.region is None:
+                continue
+            write(layout(samples, server.region, 1, rows_of_one=where.rows_of_one), samples)
+            shared = partial(mine, region=server.region, transport=SHARED_MEMORY)
+            self.clients[f"ours {name} shared"] = partial(
+                with_server, shared, server.leader, seconds + WARMUP_S
+            )
+            if os.environ.get("PERF_ANALYZER"):
+                self.clients[f"perf_analyzer {name} shared"] = partial(theirs, output_bytes=OUTPUT_BYTES)
 
 
 T = TypeVar("T")

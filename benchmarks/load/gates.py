@@ -31,6 +31,15 @@ GATES = [
         "gRPC requests/s against perf_analyzer, Triton, image",
         "ours triton image", "perf_analyzer triton image", 1.5,
     ),
+    Gate(
+        "gRPC requests/s against it, both with shared memory",
+        "ours triton image shared", "perf_analyzer triton image shared", 1.2,
+    ),
+    Gate(
+        "gRPC CPU per request against it, the same",
+        "ours triton image shared", "perf_analyzer triton image shared", 1.0, "cpu_us", at_most=True,
+    ),
+    Gate("  ours with shared memory against ours without", "ours triton image shared", "ours triton image", None),
     Gate("HTTP requests/s against locust FastHttpUser", "ours http", "locust", 5.0),
     Gate("HTTP requests/s against aiohttp", "ours http", "aiohttp", 4.0),
     Gate("HTTP requests/s against wrk", "ours http", "wrk", 0.4),
@@ -43,12 +52,12 @@ def report(
     rounds: list[dict[str, Measured]], paced: list[dict[tuple[str, float], Paced]], left_out: list[str]
 ) -> int:
     """Print the clients, the arrivals, then the gates; 1 if one failed or was not measured."""
-    print(f"{'client':<28}{'requests/s by round':<52}{'median':>9}{'CPU us':>9}")
+    print(f"{'client':<36}{'requests/s by round':<52}{'median':>9}{'CPU us':>9}")
     for name in rounds[0]:
         each = [r[name] for r in rounds]
         values = " ".join(f"{m.rps:,.0f}" for m in each)
         middle = statistics.median(m.rps for m in each)
-        print(f"{name:<28}{values:<52}{middle:>9,.0f}{statistics.median(m.cpu_us for m in each):>9.1f}")
+        print(f"{name:<36}{values:<52}{middle:>9,.0f}{statistics.median(m.cpu_us for m in each):>9.1f}")
     print(f"\n{'arrival at the server':<48}{'p99 by round, us':<40}{'p50':>8}{'p99':>9}")
     for key in paced[0]:
         name = f"{key[0]} at {key[1]:g} requests/s"
@@ -76,7 +85,7 @@ def report(
                 lambda p: p.rate_error * 100,
             )
         )
-    for size in ("triton", "triton image"):
+    for size in ("triton", "triton image", "triton image shared"):
         _reachable(size, rounds)
     for text in left_out:
         print(f"left out: {text}")

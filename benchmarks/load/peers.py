@@ -125,12 +125,17 @@ def locust(folder: Path, where: Endpoint, wire: bytes, seconds: float) -> Measur
     return Measured(stats["num_requests"] / span, cpu_s * 1e6 / stats["num_requests"])
 
 
-def perf_analyzer(where: Endpoint, seconds: float, users: int = USERS) -> Measured:
+def perf_analyzer(
+    where: Endpoint, seconds: float, users: int = USERS, output_bytes: int | None = None
+) -> Measured:
     """perf_analyzer --async over gRPC, the mean of its three windows, which take ``seconds`` together.
 
-    It gives up when a window is too short for it; then it gets longer ones.
+    It gives up when a window is too short for it; then it gets longer ones. ``output_bytes``: with its shared memory,
+    in which it has inputs and outputs of at most so many bytes each; None: without.
     """
     load = ["--concurrency-range", str(users)]
+    if output_bytes is not None:
+        load += ["--shared-memory", "system", "--output-shared-memory-size", str(output_bytes)]
     for times in (1, 2, 4):
         try:
             text, cpu_s = command(*perf_analyzer_command(where, seconds * times, load))
