@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered
+from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered, spoken
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,14 @@ def test_what_does_not_make_a_load_harder_is_no_part_of_it() -> None:
         "client": "fast",
     }
     assert offered(load) == offered(load | {"duration_s": 60.0, "seed": 2, "client": "reference"})
+
+
+def test_inputs_in_shared_memory_are_told_with_the_protocol() -> None:
+    """Results of before there was another transport were over the network."""
+    assert spoken({"protocol": "grpc"}) == spoken({"protocol": "grpc", "transport": "network"}) == "grpc"
+    assert spoken({"protocol": "grpc", "transport": None}) == "grpc"
+    assert spoken({"protocol": "http", "transport": "shared_memory"}) == "http, inputs in shared memory"
+    assert spoken({}) is None
 
 
 def test_a_figure_of_a_request_depends_on_its_size() -> None:

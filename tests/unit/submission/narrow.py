@@ -19,6 +19,7 @@ class Narrow:
     tfs_predict: bool = False
     streams: bool = False
     server_processors: bool = False
+    shared_memory: bool = False
     slots: bool = False
     dummy_weights: bool = False
     slot_tokens: int | None = None

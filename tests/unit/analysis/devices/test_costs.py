@@ -229,18 +229,21 @@ def test_a_gpu_whose_files_work_nobody_knows_takes_nothing_from_the_others() -> 
 
 
 def test_rows_say_how_their_devices_were_asked() -> None:
-    """Over gRPC, or by other requests, it is another offer, and its title and rows say so."""
+    """Over gRPC, through shared memory, or by other requests it is another offer; its title and rows say so."""
     provenance: Any = {"provenance": {"job": {"requests": {"kind": "random", "samples": 8}}}}
     other = run("other", gpu("A"), 5.0, 900.0)
     other["load"]["protocol"] = "grpc"
-    found = offers([*on("A"), other, run("noise", gpu("A"), 5.0, 700.0, **provenance)])
+    shared = run("shared", gpu("A"), 5.0, 950.0)
+    shared["load"] |= {"protocol": "grpc", "transport": "shared_memory"}
+    found = offers([*on("A"), other, shared, run("noise", gpu("A"), 5.0, 700.0, **provenance)])
     told = {(offer.rows[0]["protocol"], offer.rows[0]["asked"]) for offer in found}
     assert told == {
         ("http", "requests not recorded"),
         ("grpc", "requests not recorded"),
+        ("grpc, inputs in shared memory", "requests not recorded"),
         ("http", "random requests (samples 8)"),
     }
-    assert len({offer.words for offer in found}) == 3
+    assert len({offer.words for offer in found}) == 4
 
 
 def test_more_than_the_roof_is_refused() -> None:

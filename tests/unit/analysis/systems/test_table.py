@@ -129,6 +129,7 @@ def test_throughput_is_of_loads_that_ask_for_all() -> None:
         {"backend": {"kind": "onnxruntime", "version": "1", "settings": {"batching": {"sizes": [1, 2]}}}},
         {"backend": {"kind": "onnxruntime", "version": "1", "settings": {"engine_settings": {"a": [1]}}}},
         {"load": {"arrivals": ONE, "batch_size": 1, "protocol": "grpc"}},
+        {"load": {"arrivals": ONE, "batch_size": 1, "protocol": "http", "transport": "shared_memory"}},
     ],
 )
 def test_what_is_served_otherwise_has_a_row_of_its_own(change: dict[str, Any]) -> None:
