@@ -10,7 +10,7 @@ import numpy as np
 from inferbench_tasks.protocols.datatypes import Array, pack_bytes
 from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 from inferbench_tasks.protocols.problem import RequestProblem
-from inferbench_tasks.protocols.shared_memory import EXTENSION, REGION
+from inferbench_tasks.protocols.shared_memory import REGION
 from inferbench_tasks.servers.codec import DecodedRequest, RequestedOutput
 from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
 from inferbench_tasks.servers.model import ServedModel
@@ -144,7 +144,7 @@ class GrpcServer(GrpcFront):
         return message("ServerMetadataResponse")(
             name="inferbench",
             version=self.version,
-            extensions=["statistics", *([EXTENSION] if self.model.regions.allowed else [])],
+            extensions=["statistics", *self.model.regions.extensions],
         )
 
     async def _regions(self, request: Any, context: Any) -> Any:

@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from inferbench_tasks.protocols.problem import RequestProblem
-from inferbench_tasks.protocols.shared_memory import EXTENSION
 from inferbench_tasks.protocols.spans import HEADER_BYTES
 from inferbench_tasks.protocols.traceparent import HEADER_BYTES as HEADER_BYTES_OF_TRACE
 from inferbench_tasks.servers.codec import HEADER_LENGTH, decode_request, encode_response
 from inferbench_tasks.servers.model import ServedModel
+from inferbench_tasks.servers.shared_memory_routes import add_routes
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class InferenceApp(FastAPI):
         self.add_exception_handler(HTTPException, _http_error)
         self.add_exception_handler(RequestProblem, _problem)
         _add_routes(self, model, version)
-        _add_shared_memory(self, model)
+        add_routes(self, model.regions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Inference takes the short way, everything else FastAPI's."""
@@ -173,46 +173,6 @@ def _problem(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=error.status)
 
 
-def extensions(model: ServedModel) -> list[str]:
-    """What this server has of the protocol's extensions."""
-    return [*EXTENSIONS, *([EXTENSION] if model.regions.allowed else [])]
-
-
-def _add_shared_memory(app: FastAPI, model: ServedModel) -> None:
-    """The routes of system shared memory."""
-    regions = model.regions
-    every, one = "/v2/systemsharedmemory", "/v2/systemsharedmemory/region/{name}"
-
-    @app.get(f"{every}/status")
-    async def all_regions() -> list[dict[str, Any]]:
-        return regions.status(None)
-
-    @app.get(f"{one}/status")
-    async def region(name: str) -> list[dict[str, Any]]:
-        return regions.status(name)
-
-    @app.post(f"{one}/register")
-    async def register(name: str, request: Request) -> Response:
-        try:
-            document = orjson.loads(await request.body())
-        except orjson.JSONDecodeError as error:
-            raise RequestProblem(f"body: not JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise RequestProblem(f"body: a JSON object is needed, not {type(document).__name__}")
-        regions.register(name, document.get("key"), document.get("offset", 0), document.get("byte_size"))
-        return JSONResponse({})
-
-    @app.post(f"{one}/unregister")
-    async def unregister(name: str) -> Response:
-        regions.unregister(name)
-        return JSONResponse({})
-
-    @app.post(f"{every}/unregister")
-    async def unregister_all() -> Response:
-        regions.unregister(None)
-        return JSONResponse({})
-
-
 def _add_routes(app: FastAPI, model: ServedModel, version: str) -> None:
     def check(name: str, model_version: str | None = None) -> None:
         if name != model.name or model_version not in (None, model.version):
@@ -227,7 +187,11 @@ def _add_routes(app: FastAPI, model: ServedModel, version: str) -> None:
 
     @app.get("/v2")
     async def server_metadata() -> dict[str, Any]:
-        return {"name": SERVER_NAME, "version": version, "extensions": extensions(model)}
+        return {
+            "name": SERVER_NAME,
+            "version": version,
+            "extensions": [*EXTENSIONS, *model.regions.extensions],
+        }
 
     @app.get("/v2/health/live")
     async def live() -> Response:

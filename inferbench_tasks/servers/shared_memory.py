@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.protocols.problem import RequestProblem
-from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, OFFSET, REGION, path_of
+from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, EXTENSION, OFFSET, REGION, path_of
 
 _WHERE = "shared memory"
+#: Names that the one file may have at the same time: each is a mapping and an open file.
+MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,18 @@ class Regions:
         self._regions: dict[str, _Region] = {}
 
     @property
-    def allowed(self) -> bool:
-        """Whether this server was started for it."""
-        return self.key is not None
+    def extensions(self) -> list[str]:
+        """What the server's metadata name: the extension, where it was started for it."""
+        return [] if self.key is None else [EXTENSION]
+
+    def require(self) -> None:
+        """RequestProblem where this server was not started for it."""
+        if self.key is None:
+            raise RequestProblem(f"{_WHERE}: this server was not started for it", status=404)
 
     def register(self, name: str, key: Any, offset: Any, byte_size: Any) -> None:
         """Map it; RequestProblem for another key, a name that is taken, or what does not lie within the file."""
-        self._require()
+        self.require()
         if key != self.key:
             raise RequestProblem(
                 f"{_WHERE}: key {key!r:.80} is not the one that this server was started with"
@@ -53,6 +60,8 @@ class Regions:
             raise RequestProblem(
                 f"{_WHERE}: a region {name!r:.80} is registered already; unregister it first"
             )
+        if len(self._regions) >= MOST:
+            raise RequestProblem(f"{_WHERE}: {MOST} regions are registered, which are all that may be")
         if not (_size(offset) and _size(byte_size)) or byte_size < 1:
             raise RequestProblem(
                 f"{_WHERE}: offset {offset!r:.40} and byte_size {byte_size!r:.40} given; whole numbers are needed, "
@@ -80,14 +89,14 @@ class Regions:
 
         Requests under way keep what they read: the memory goes with the last view of it.
         """
-        self._require()
+        self.require()
         for each in [name] if name is not None else list(self._regions):
             if (region := self._regions.pop(each, None)) is not None:
                 os.close(region.file)
 
     def status(self, name: str | None) -> list[dict[str, Any]]:
         """What is registered, or that of one name; RequestProblem where it is not."""
-        self._require()
+        self.require()
         if name is not None and name not in self._regions:
             raise RequestProblem(f"{_WHERE}: no region {name!r:.80} is registered", status=404)
         names = self._regions if name is None else (name,)
@@ -115,10 +124,6 @@ class Regions:
             )
         start = region.offset + offset
         return memoryview(region.memory)[start : start + size]
-
-    def _require(self) -> None:
-        if not self.allowed:
-            raise RequestProblem(f"{_WHERE}: this server was not started for it", status=404)
 
 
 #: Of a server that was not started for shared memory.

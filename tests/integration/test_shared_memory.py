@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import subprocess
@@ -116,6 +117,28 @@ def test_nvidias_clients_register_with_our_server(tmp_path: Path, ctx: Context) 
                 client.register_system_shared_memory("other", "../../etc/passwd", 16)
             client.unregister_system_shared_memory("mine")
             assert not client.get_system_shared_memory_status().regions
+
+
+def test_nvidias_http_client_does_so_too(tmp_path: Path, ctx: Context) -> None:
+    """A body that is no registration, or too large for one, is refused."""
+    with served(tmp_path, ctx, "onnxruntime") as inp:
+        key, where = inp.serve.shared_memory, inp.serve.endpoint
+        assert key is not None
+        os.truncate(path_of(key), 4096)
+        with tritonclient.http.InferenceServerClient(where.url) as client:
+            client.register_system_shared_memory("mine", key, 4000, offset=96)
+            told = {"name": "mine", "key": key, "offset": 96, "byte_size": 4000}
+            assert client.get_system_shared_memory_status() == [told]
+            assert client.get_system_shared_memory_status("mine") == [told]
+            with pytest.raises(Exception, match="4001 bytes from 96 on are given"):
+                client.register_system_shared_memory("other", key, 4001, offset=96)
+            client.unregister_system_shared_memory()
+            assert client.get_system_shared_memory_status() == []
+        for body, status in ((b"{", 400), (b"[]", 400), (b" " * 5000, 413)):
+            connection = http.client.HTTPConnection(where.host, where.port, timeout=10)
+            connection.request("POST", "/v2/systemsharedmemory/region/x/register", body)
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def test_a_server_without_it_has_no_region_and_refuses(tmp_path: Path, ctx: Context) -> None:

@@ -16,7 +16,7 @@ from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, OFFSET, REGION, new_key, path_of
 from inferbench_tasks.servers.codec import decode_request
 from inferbench_tasks.servers.grpc_server import decode
-from inferbench_tasks.servers.shared_memory import NO_REGIONS, Regions
+from inferbench_tasks.servers.shared_memory import MOST, NO_REGIONS, Regions
 from inferbench_tasks.servers.signature import Signature
 
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -129,6 +129,16 @@ def test_a_region_is_there_from_register_to_unregister(regions: Regions) -> None
         regions.status("r")
     with pytest.raises(RequestProblem, match="no region 'r' is registered"):
         decode_request(http_request(), None, SIGNATURE, regions)
+
+
+def test_one_file_has_so_many_names_and_no_more(regions: Regions) -> None:
+    """Each takes a mapping and an open file of the server's."""
+    for number in range(MOST):
+        regions.register(f"r{number}", regions.key, 0, 8)
+    with pytest.raises(RequestProblem, match="16 regions are registered"):
+        regions.register("one-more", regions.key, 0, 8)
+    regions.unregister(None)
+    regions.register("one-more", regions.key, 0, 8)
 
 
 def test_a_file_that_was_made_shorter_or_is_gone_is_an_error_and_no_signal(regions: Regions) -> None:
