@@ -28,7 +28,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({}, {"trace": {}}, "trace", "requests of its own"),
     ({"protocol": "openai"}, CHAT, "load.protocol", "are texts"),
     (
-        {}, {"requests": {"kind": "random", "sizes": [{"axes": ["n"], "kind": "uniform", "min": 1, "max": 9}]}},
+        {}, {"requests": {"kind": "random", "sizes": [{"axes": ["x.1"], "size": {"kind": "uniform", "min": 1, "max": 9}}]}},
         "requests.sizes", "no fixed place",
     ),
 ]  # fmt: skip
