@@ -12,6 +12,7 @@ from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
 from tests.unit.submission.test_check import CHAT, IN_SERVER, TFS, spec
 
+DRAWN = {"kind": "uniform", "min": 1, "max": 9}
 SHARED = {"transport": "shared_memory"}
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({}, {"serve": {"backend": "mlserver"}}, "serve.backend", "mlserver reads no inputs from shared memory"),
@@ -28,7 +29,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({}, {"trace": {}}, "trace", "requests of its own"),
     ({"protocol": "openai"}, CHAT, "load.protocol", "are texts"),
     (
-        {}, {"requests": {"kind": "random", "sizes": [{"axes": ["x.1"], "size": {"kind": "uniform", "min": 1, "max": 9}}]}},
+        {}, {"requests": {"kind": "random", "sizes": [{"axes": ["x.1"], "size": DRAWN}]}},
         "requests.sizes", "no fixed place",
     ),
 ]  # fmt: skip
