@@ -14,13 +14,14 @@ import logging
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from inferbench_tasks.clients.answers import Outputs
 from inferbench_tasks.clients.shared_memory import register, unregister
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError, LoadError
@@ -28,6 +29,8 @@ from inferbench_tasks.protocols.datatypes import datatype_of
 from inferbench_tasks.protocols.rows_of_one import with_axis
 from inferbench_tasks.protocols.shared_memory import PlacedTensor, path_of
 from inferbench_tasks.requests.ragged import is_ragged
+
+Arrays = Mapping[str, NDArray[Any]]
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,7 @@ class SharedInputs(_Data):
         ]  # fmt: skip
 
 
-def check_shareable(inputs: Outputs) -> None:
+def check_shareable(inputs: Arrays) -> None:
     """InputError where samples have no fixed place: texts, and arrays of different sizes."""
     for name, array in inputs.items():
         if is_ragged(array) or array.dtype.kind not in "biuf":
@@ -83,7 +86,7 @@ def check_shareable(inputs: Outputs) -> None:
             )
 
 
-def layout(inputs: Outputs, key: str, largest: int, *, rows_of_one: bool = False) -> SharedInputs:
+def layout(inputs: Arrays, key: str, largest: int, *, rows_of_one: bool = False) -> SharedInputs:
     """Where the samples lie; the same for the same arguments. ``largest``: the most samples of a request.
 
     InputError for what can't be shared, or where not even the samples of one request fit into ``MAX_BYTES``.
@@ -109,7 +112,7 @@ def layout(inputs: Outputs, key: str, largest: int, *, rows_of_one: bool = False
     return SharedInputs(key=key, byte_size=max(at, 1), samples=samples, largest=largest, inputs=tuple(placed))
 
 
-def write(shared: SharedInputs, inputs: Outputs) -> None:
+def write(shared: SharedInputs, inputs: Arrays) -> None:
     """Fill the region, whose file the server's start has made.
 
     LoadError where it is not there (the server runs elsewhere, or has ended) or is not ours alone; InputError where

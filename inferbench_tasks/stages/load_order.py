@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from inferbench_tasks.backends.first_answer import load_samples
-from inferbench_tasks.clients.answers import Outputs
+from inferbench_tasks.backends.first_answer import Arrays, load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
@@ -55,7 +54,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
     )
 
 
-def shared_layout(inp: Input, samples: Outputs | None = None) -> SharedInputs | None:
+def shared_layout(inp: Input, samples: Arrays | None = None) -> SharedInputs | None:
     """Where the inputs lie in the server's region of shared memory; None of a load over the network.
 
     ``samples``: what the requests send, where it was read already.

@@ -86,7 +86,8 @@ def test_a_load_reads_its_inputs_from_shared_memory(
             for first in (0, 7, shared.samples - 1):
                 answer = infer(inp.serve.endpoint, shared.tensors(first, 3))
                 rows = np.arange(first, first + 3) % shared.samples
-                np.testing.assert_allclose(answer["scores"], case.reference["scores"][rows], rtol=1e-4)
+                scores = answer["scores"].astype(np.float32)
+                np.testing.assert_allclose(scores, case.reference["scores"][rows], rtol=1e-4)
         with pytest.raises(LoadError, match="shared memory"):
             infer(inp.serve.endpoint, shared.tensors(0, 3))  # unregistered
         output = load.run(inp, ctx)

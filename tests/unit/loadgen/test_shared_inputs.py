@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from inferbench_tasks.clients import kserve_grpc, kserve_http
 from inferbench_tasks.clients.grpc_message import unframe
@@ -22,7 +24,7 @@ from inferbench_tasks.protocols.kserve_proto import message
 from inferbench_tasks.protocols.shared_memory import BYTE_SIZE, OFFSET, REGION, new_key, path_of
 from tests.load_servers import endpoint, load_plan
 
-INPUTS = {
+INPUTS: dict[str, NDArray[Any]] = {
     "image": np.arange(5 * 7, dtype=np.float32).reshape(5, 7),
     "number": np.arange(5, dtype=np.int64) * 3,
 }
@@ -110,8 +112,8 @@ def test_a_plan_keeps_where_its_inputs_lie(key: str, tmp_path: Path) -> None:
 
 def test_texts_and_samples_of_different_sizes_are_refused(key: str) -> None:
     """They have no fixed place; the message names the field and the remedy."""
-    texts = {"word": np.array(["a", "bc"])}
-    ragged = np.empty(2, np.object_)
+    texts: dict[str, NDArray[Any]] = {"word": np.array(["a", "bc"])}
+    ragged: NDArray[Any] = np.empty(2, np.object_)
     ragged[:] = [np.zeros(2, np.float32), np.zeros(3, np.float32)]
     for inputs, what in ((texts, "texts"), ({"x": ragged}, "samples of different sizes")):
         with pytest.raises(InputError, match=rf"load.transport: .* has {what}.*use transport: network"):
@@ -120,7 +122,7 @@ def test_texts_and_samples_of_different_sizes_are_refused(key: str) -> None:
 
 def test_more_samples_than_there_is_room_for_are_left_out(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As over the network, where the first ones are sent again; a request that does not fit is refused."""
-    inputs = {"x": np.zeros((100, 1000), np.float32)}
+    inputs: dict[str, NDArray[Any]] = {"x": np.zeros((100, 1000), np.float32)}
     monkeypatch.setattr(shared_inputs, "MAX_BYTES", 40_064)
     shared = layout(inputs, key, 2)
     assert (shared.samples, shared.byte_size <= 40_064) == (9, True)
