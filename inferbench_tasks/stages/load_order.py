@@ -59,10 +59,10 @@ def shared_layout(inp: Input, samples: Arrays | None = None) -> SharedInputs | N
 
     ``samples``: what the requests send, where it was read already.
     """
-    spec, key = inp.job.traffic, inp.serve.shared_memory
+    spec = inp.job.traffic
     if spec.transport != SHARED_MEMORY:
         return None
-    if key is None:
+    if (key := inp.serve.shared_memory) is None:
         raise LoadError("The server was started without shared memory; serve it again")
     return layout(
         load_samples(inp.generate.requests.sent_path) if samples is None else samples,
