@@ -16,9 +16,13 @@ from inferbench_tasks.figures import FIGURES
 #: or needs a device that is not here.
 Kind = Literal["agrees", "differs", "undecided", "unmeasured"]
 Way = Literal["higher", "lower"]
-#: Of figures that no judge knows the noise of: a smaller difference between two single runs decides nothing. It is what
-#: ``certainty.SETTLED`` asks of single runs on a quiet machine.
-SURE_RATIO = 0.10
+#: How sure a difference has to be. A page of some thirty sentences, each with one of ten wrong (``certainty.SETTLED``),
+#: would have three wrong ones.
+SURELY = 0.99
+#: Of figures that no judge knows the noise of: a smaller difference between two single runs, as a share of the larger,
+#: decides nothing. It is what ``SURELY`` asks of single runs on a quiet machine: ratios beyond
+#: exp(t(0.99, 6) x sqrt(2) x 0.05) = exp(0.222).
+SURE_RATIO = 0.20
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Runs:
             f"{row.word} {_shown(a * row.display_factor)} {row.display_unit or row.unit} ({first.label}), "
             f"{_shown(b * row.display_factor)} ({second.label})"
         )
-        if not self._judge.differ(first, second, row.name):
+        if not self._judge.differ(first, second, row.name, SURELY):
             return Finding("undecided", f"{text}: no difference beyond noise")
         return Finding("agrees" if (b > a) == (way == "higher") else "differs", text)
 

@@ -177,7 +177,7 @@ def batching(users: int, way: Any) -> Judge:
 
 
 def idle(case: Case) -> Finding:
-    """Of the GPU, or of the server's cores, less than a half is used, by a tenth at least."""
+    """Of the GPU, or of the server's cores, less than a half is used, by a fifth at least."""
     used = _used_percent(case.runs.at(model__family="transformer"))
     return shares(50.0, used, "lower", "{1} % of the device is used")
 

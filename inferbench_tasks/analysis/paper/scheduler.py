@@ -26,6 +26,8 @@ from inferbench_tasks.scheduling.simulator import Simulator
 BASELINE, PAPER = "rr_fcfs", ("rr_fcfs", "rr_sjf", "qa_sjf")
 #: Fewer jobs tell nothing of a policy; more take minutes to replay.
 LEAST_JOBS, MOST_JOBS = 20, 20_000
+#: With more load beside the jobs that are compared than this share of them, a policy's mean is of what it put last.
+MOST_BESIDE = 0.2
 NO_LOG = "no scheduler has run here: `inferbench up` keeps a log of each job, and `inferbench simulate LOG` replays it"
 
 
@@ -106,15 +108,22 @@ def _why_not(name: str, life: Life) -> str | None:
 
 
 def judged(found: Replayed | str) -> Finding:
-    """Whether the paper's scheduler completes these jobs sooner than its first baseline, by a tenth at least."""
+    """Whether the paper's scheduler completes these jobs sooner than its first baseline, by a fifth at least."""
     if isinstance(found, str):
         return Finding("unmeasured", found)
     base, paper = (found.mean_jct_s(found.outcomes[name]) for name in (BASELINE, "qa_sjf"))
+    ratio = f"{base / paper:.2f} times shorter" if paper <= base else f"{paper / base:.2f} times longer"
+    life = found.life
     text = (
         f"{len(found.real.jobs):,} jobs on {found.devices} devices ({found.log}), mean completion time: replayed "
-        f"under RR+FCFS {{}} s, under QA+SJF {{}} s ({base / paper:.2f} times shorter)"
+        f"under RR+FCFS {{}} s, under QA+SJF {{}} s ({ratio}); {_really(found)}{_beside(life)}"
     )
-    return shares(base, paper, "lower", f"{text}; {_really(found)}{_beside(found.life)}")
+    finding = shares(base, paper, "lower", text)
+    if life.failed + life.earlier > MOST_BESIDE * len(life.compared):
+        return Finding(
+            "undecided", f"{finding.text}: too much beside them to compare policies by their means"
+        )
+    return finding
 
 
 def _really(found: Replayed) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import (
+    SETTLED,
     Change,
     Estimate,
     above,
@@ -58,9 +59,9 @@ class Judge:
         change = Change.between(self.estimate(b, figure), self.estimate(a, figure))
         return change.expected_loss(higher=FIGURES.named(figure).higher)
 
-    def differ(self, a: Candidate, b: Candidate, figure: str) -> bool:
-        """Whether they do, beyond noise."""
-        return Change.between(self.estimate(a, figure), self.estimate(b, figure)).settled
+    def differ(self, a: Candidate, b: Candidate, figure: str, surely: float = SETTLED) -> bool:
+        """Whether they do, beyond noise: the sign of the difference is real with that probability."""
+        return Change.between(self.estimate(a, figure), self.estimate(b, figure)).probability >= surely
 
     def keeps(self, candidate: Candidate, bounds: Sequence[Bound]) -> float | None:
         """The probability that it really keeps every bound, the least sure one; None without bounds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.report.objective import checks_of
@@ -26,9 +27,9 @@ class JudgedRuns:
         """A figure of a run with its spread."""
         return self._judge.estimate(self._candidates[view.run_id], figure)
 
-    def differ(self, a: RunView, b: RunView, figure: str) -> bool:
-        """Whether two runs do, beyond noise."""
-        return self._judge.differ(self._candidates[a.run_id], self._candidates[b.run_id], figure)
+    def differ(self, a: RunView, b: RunView, figure: str, surely: float = SETTLED) -> bool:
+        """Whether two runs do, beyond noise, with that probability."""
+        return self._judge.differ(self._candidates[a.run_id], self._candidates[b.run_id], figure, surely)
 
     def keeps(self, view: RunView) -> float | None:
         """The probability that a run that kept its objective really keeps it; None without one."""

@@ -85,12 +85,28 @@ def test_several_findings_come_to_the_worst() -> None:
     assert both(a, Finding("unmeasured", "x")).kind == "unmeasured"
 
 
-def test_numbers_without_intervals_need_a_tenth() -> None:
-    """By hand: 40 to 43 is 7% of the larger: undecided; 40 to 50 is 20%."""
-    assert shares(40.0, 43.0, "higher", "{} {}").kind == "undecided"
-    assert shares(40.0, 50.0, "higher", "{} {}") == Finding("agrees", "40 50")
-    assert shares(50.0, 40.0, "higher", "{} {}").kind == "differs"
+def test_numbers_without_intervals_need_a_fifth() -> None:
+    """By hand: 40 to 47 is 15% of the larger: undecided; 40 to 51 is 22%."""
+    assert shares(40.0, 47.0, "higher", "{} {}").kind == "undecided"
+    assert shares(40.0, 51.0, "higher", "{} {}") == Finding("agrees", "40 51")
+    assert shares(51.0, 40.0, "higher", "{} {}").kind == "differs"
     assert shares(None, 40.0, "higher", "{} {}").kind == "unmeasured"
+
+
+def test_a_page_of_thirty_sentences_is_surer_than_a_ranking() -> None:
+    """Two single runs on a quiet machine: t(0.99, 6) x sqrt(2) x 5% = 0.222, so a ratio of 1.2 (ln 0.182) ranks but
+    decides no sentence, and one of 1.3 (ln 0.262) does.
+    """
+
+    def throughputs(ratio: float) -> Finding:
+        runs = [_model("mlp", batch, 5.0) for batch in (1, 32)]
+        for one, rate in zip(runs, (100.0, 100.0 * ratio), strict=True):
+            one.summary["throughput_samples_per_s"] = rate
+        claim = _claim("7(a, b)", "higher throughput")
+        return judged(claim, {"fig07-08-batch-size": named(*runs)})
+
+    assert throughputs(1.2).kind == "undecided"
+    assert throughputs(1.3).kind == "agrees"
 
 
 def test_every_place_that_a_sentence_asks_for_is_in_its_submission(monkeypatch: pytest.MonkeyPatch) -> None:

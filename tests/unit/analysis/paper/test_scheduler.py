@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,18 @@ def test_failed_jobs_are_load_and_in_no_mean(tmp_path: Path) -> None:
     assert found.mean_jct_s(found.outcomes["qa_sjf"]) == pytest.approx(55.0)
     assert "really 1.06e+03 s" in judged(found).text and "2 that failed or did not end" in judged(found).text
     assert len(charts(found)[1]["data"]) == 4
+
+
+def test_with_much_load_beside_the_means_no_policy_is_judged(tmp_path: Path) -> None:
+    """Of 20 jobs two failed: 10% of the load, and the sentence is judged. Five failed, which is 25%: undecided, with
+    both means.
+    """
+    by_hand(tmp_path / "log.jsonl")
+    found = replayed(tmp_path)
+    assert isinstance(found, Replayed) and judged(found).kind == "agrees"
+    busy = judged(replace(found, life=replace(found.life, failed=5)))
+    assert busy.kind == "undecided" and busy.text.endswith("to compare policies by their means")
+    assert "under RR+FCFS 1,055 s, under QA+SJF 55 s (19.18 times shorter)" in busy.text
 
 
 def test_lost_runs_leave_no_picture_of_what_happened(tmp_path: Path) -> None:
