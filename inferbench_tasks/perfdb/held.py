@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from inferbench_tasks.dotted import outermost
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
+from inferbench_tasks.perfdb.newest_first import with_row, within
 from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -35,6 +36,11 @@ _LOAD = ("batch_size", "arrivals", "network", "expect", "duration_s")
 #: What the first index begins with.
 _CREATED, _RUN, _ATTEMPT = range(3)
 _BATCH = 5000
+#: Of no more results than this a path that is not held is asked by their names.
+_FEW = 1000
+#: So many such paths are kept, those that were read last: anybody may name any.
+_MOST_ASKED = 4
+_created = itemgetter(_CREATED)
 #: MongoDB's code for a change stream of a server that is no replica set.
 _STANDALONE = 40573
 
@@ -46,12 +52,14 @@ def identity(row: Row) -> tuple[str, int]:
 
 def configuration(row: Row) -> str:
     """The same for results of the same job on as many cores of the same device."""
-    return str(row[-1])
+    key: str = row[-1]
+    return key
 
 
 def load_of(row: Row) -> str:
     """The load that the run was offered, in words: equal for equal loads."""
-    return str(row[-2])
+    load: str = row[-2]
+    return load
 
 
 def configuration_of(digest: str | None, run_id: str, device: str | None, cores: float | None) -> str:
@@ -69,6 +77,8 @@ class Held:
         self._at = {path: index for index, path in enumerate(held_paths())}
         self._rows: dict[tuple[str, int], Row] = {}
         self._newest_first: list[Row] | None = None
+        #: Paths that are not held, once they were asked for: each result's value, None where it lacks it.
+        self._asked: dict[str, dict[tuple[str, int], Any]] = {}
         self._changes: CollectionChangeStream[dict[str, Any]] | None = None
         self._process = 0
 
@@ -80,20 +90,51 @@ class Held:
             if self._newest_first is None:
                 # Two sorts, for one goes down and the other up.
                 by_name = sorted(self._rows.values(), key=identity)
-                self._newest_first = sorted(by_name, key=lambda row: row[_CREATED], reverse=True)
+                self._newest_first = sorted(by_name, key=_created, reverse=True)
             rows = self._newest_first
         for path, condition in _conditions(filter or {}):
             rows = self._that_match(rows, path, condition)
         return rows
 
+    def any(self, path: str, rows: list[Row]) -> bool:
+        """Whether any of these rows has a value there."""
+        value = self.values(path)
+        return any(found is not None for found in map(value, rows))
+
+    def columns(self, *paths: str) -> Callable[[Row], tuple[Any, ...]]:
+        """How to get several fields of a row at once."""
+        if all(path in self._at for path in paths) and len(paths) > 1:
+            return itemgetter(*(self._at[path] for path in paths))
+        each = [self.values(path) for path in paths]
+        return lambda row: tuple(value(row) for value in each)
+
     def values(self, path: str) -> Callable[[Row], Any]:
         """How to get a field of a row; None where the result lacks it."""
         if path in self._at:
             return itemgetter(self._at[path])
-        documents = self._db.find_raw({"$and": [VALID, {path: {"$ne": None}}]}, BY_RUN, fields=_fields(path))
-        value = Field("", path, "any", "").value
-        value_by_run = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in documents}
+        value_by_run = self._read_of_all(path)
         return lambda row: value_by_run.get(identity(row))
+
+    def _read_of_all(self, path: str) -> dict[tuple[str, int], Any]:
+        """Asked of PerfDB once; then of results that were written since."""
+        with self._lock:
+            known, rows = self._asked.get(path), self._rows
+            missing = rows.keys() if known is None else rows.keys() - known.keys()
+            if known is not None and not missing:
+                return known
+        where: dict[str, Any] = {"$and": [VALID, {path: {"$ne": None}}]}
+        if known is not None and len(missing) <= _FEW:
+            where["$and"].append({"run_id": {"$in": [run for run, _ in missing]}})
+        documents = self._db.find_raw(where, BY_RUN, fields=_fields(path))
+        value = Field("", path, "any", "").value
+        found = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in documents}
+        with self._lock:
+            if rows is self._rows:  # else all was read again meanwhile: what was asked is of that no more
+                self._asked.pop(path, None)
+                self._asked[path] = {**(known or {}), **dict.fromkeys(missing), **found}
+                while len(self._asked) > _MOST_ASKED:
+                    del self._asked[next(iter(self._asked))]
+        return self._asked.get(path, found) if rows is self._rows else found
 
     def _that_match(self, rows: list[Row], path: str, condition: dict[str, Any]) -> list[Row]:
         if path not in self._at:
@@ -101,6 +142,8 @@ class Held:
             matching = {(d["run_id"], d["attempt"]) for d in documents}
             return [row for row in rows if identity(row) in matching]
         at = self._at[path]
+        if at == _CREATED and (span := within(rows, _created, condition)) is not None:
+            return rows[span]
         # Most fields have few values: each is judged once.
         judged = {value: all(holds(sign, bound, value) for sign, bound in condition.items())
                   for value in {row[at] for row in rows}}  # fmt: skip
@@ -118,7 +161,7 @@ class Held:
         self._changes = _watch(results, fields)
         self._process = os.getpid()
         texts: dict[str, str] = {}  # most repeat: one object for equal ones
-        self._rows = {}
+        self._rows, self._asked = {}, {}
         first, *others = held_indexes()
         beside = [
             {(run, attempt): values for run, attempt, *values in _read(results, index)} for index in others
@@ -142,17 +185,19 @@ class Held:
                     return False
                 document = change["fullDocument"]
                 if document.get("verdict") == "valid":
-                    self._put([Field("", path, "any", "").value(document) for path in held_paths()])
-                    self._newest_first = None
+                    row = self._put([Field("", path, "any", "").value(document) for path in held_paths()])
+                    if self._newest_first is not None:
+                        self._newest_first = with_row(self._newest_first, row, _created, identity)
         except PyMongoError:  # the server was away: what happened meanwhile is not known
             return False
         return True
 
-    def _put(self, values: list[Any]) -> None:
+    def _put(self, values: list[Any]) -> Row:
         digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
         load = offered({name: values[self._at[f"load.{name}"]] for name in _LOAD})
         row = (*values, load, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
+        return row
 
 
 _held: WeakKeyDictionary[PerfDB, Held] = WeakKeyDictionary()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.errors import InputError
@@ -63,10 +64,19 @@ def newest_of(index: Held, rows: Iterable[Row], figures: Sequence[Figure]) -> di
     """
     values = [index.values(figure.field_path) for figure in figures]
     newest: dict[str, Row] = {}
+    standing: dict[str, bool] = {}  # loads are few, rows a hundred thousand
     for row in rows:
-        has_all = None not in [value(row) for value in values]
-        if has_all and all(stands(figure, load_of(row)) for figure in figures):
-            newest.setdefault(configuration(row), row)
+        if (key := configuration(row)) in newest:
+            continue
+        for value in values:
+            if value(row) is None:
+                break
+        else:
+            load = load_of(row)
+            if load not in standing:
+                standing[load] = all(stands(figure, load) for figure in figures)
+            if standing[load]:
+                newest[key] = row
     return newest
 
 
@@ -121,22 +131,27 @@ def require_one_data(index: Held, rows: Sequence[Row], figures: Sequence[Figure]
 
 def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dict[Ground, int]:
     """Each ground with its number of configurations."""
-    task, dataset, model = (index.values(f"model.{name}") for name in ("task", "dataset", "name"))
+    of_row = index.columns("model.task", "model.dataset", "model.name", *no_model.PATHS)
     accuracy = index.values(FIGURES[ACCURACY].field_path)
-    no_model_of = no_model.of_rows(index.values)
+    # There may be a hundred thousand rows, and few that differ in this.
+    alike: dict[tuple[Any, ...], set[str]] = {}
+    for row in rows:
+        key = (load_of(row), accuracy(row) is None, of_row(row))
+        if (keys := alike.get(key)) is None:
+            keys = alike[key] = set()
+        keys.add(configuration(row))
     # Of each task, data set, load and what is no model the configurations by model, and whether an accuracy is missing.
-    # In tuples: there may be a hundred thousand rows.
     wide: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
     lacking: set[tuple[str, str, str, str]] = set()
-    for row in rows:
-        key = (task(row) or "", dataset(row) or "", load_of(row), no_model_of(row))
-        wide.setdefault(key, {}).setdefault(model(row) or "", set()).add(configuration(row))
-        if accuracy(row) is None:
-            lacking.add(key)
+    for (load, lacks, (task, dataset, model, *of)), keys in alike.items():
+        ground = (task or "", dataset or "", load, no_model.words(*of))
+        wide.setdefault(ground, {}).setdefault(model or "", set()).update(keys)
+        if lacks:
+            lacking.add(ground)
     grounds: dict[Ground, int] = {}
-    for key, by_model in wide.items():
-        task_, dataset_, load, none = key
-        if task_ and dataset_ and not none and (accuracy_bounded or key not in lacking):
+    for ground, by_model in wide.items():
+        task_, dataset_, load, none = ground
+        if task_ and dataset_ and not none and (accuracy_bounded or ground not in lacking):
             grounds[Ground(task_, dataset_, "", load)] = sum(map(len, by_model.values()))
         else:
             grounds |= {

@@ -43,10 +43,9 @@ SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "netw
 def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
     """The figure that matching results are ranked by where none is asked for."""
     index = held(db)
-    rows = list(index.rows(parse(query).filter))
+    rows = index.rows(parse(query).filter)
     for name in (MAX_RATE, USUAL, TOKENS):
-        value = index.values(FIGURES[name].field_path)
-        if any(value(row) is not None for row in rows):
+        if index.any(FIGURES[name].field_path, rows):
             return name
     return USUAL
 
@@ -54,8 +53,7 @@ def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
 def any_streamed(db: PerfDB, query: str | Iterable[str] = "") -> bool:
     """Whether any valid result that matches is of streams of tokens: only then their figures are offered to people."""
     index = held(db)
-    value = index.values(FIGURES["output_tokens_per_s"].field_path)
-    return any(value(row) is not None for row in index.rows(parse(query).filter))
+    return index.any(FIGURES["output_tokens_per_s"].field_path, index.rows(parse(query).filter))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any
 from inferbench_tasks.provider.api.application import application
 
 log = logging.getLogger(__name__)
+#: Each is a reading of all results.
+SETTINGS_AHEAD = 2
 
 
 class Warm:
@@ -52,20 +54,25 @@ def warm() -> None:
 
 
 def read_ahead(db: Any) -> int:
-    """What all pages share: the valid results, the suggestions of their forms, the templates, and what the first
-    comparison imports and the store needs for it; how many results.
+    """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
+    pictures can be coloured by, and what the first comparison imports and the store needs for it; how many results.
     """
     from fastapi import HTTPException
 
     from inferbench_tasks.errors import InputError
+    from inferbench_tasks.perfdb.fields import field
     from inferbench_tasks.perfdb.held import held, identity
     from inferbench_tasks.provider.api.questions import compared
+    from inferbench_tasks.provider.ui.colours import colours
     from inferbench_tasks.provider.ui.filters import suggestions
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()
     suggestions(db)
-    rows = held(db).rows()
+    index = held(db)
+    rows = index.rows()
+    for name in colours(db)["Settings of the server"][:SETTINGS_AHEAD]:
+        index.values(field(name).path)
     newest = list(dict.fromkeys(identity(row)[0] for row in rows[:2]))
     if len(newest) == 2:
         try:

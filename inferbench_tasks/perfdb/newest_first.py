@@ -1,0 +1,46 @@
+"""Rows in the order of time, the newest first: a place in it is found in a few steps, whatever their number."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+#: Sign -> what holds of the rows in front of the place that it means, and whether these are left out.
+_BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], bool]] = {
+    "$lte": (operator.gt, True),
+    "$lt": (operator.ge, True),
+    "$gte": (operator.ge, False),
+    "$gt": (operator.gt, False),
+}
+
+
+def within(rows: list[R], time: Callable[[R], datetime], condition: Mapping[str, Any]) -> slice | None:
+    """Which of the rows lie within bounds (``{"$gte": moment}``); None of a condition that is another."""
+    start, end = 0, len(rows)
+    for sign, bound in condition.items():
+        if sign not in _BOUNDS or not isinstance(bound, datetime):
+            return None
+        in_front, left_out = _BOUNDS[sign]
+        at = _first(rows, lambda row, holds=in_front, of=bound: not holds(time(row), of))
+        start, end = (max(start, at), end) if left_out else (start, min(end, at))
+    return slice(start, max(start, end))
+
+
+def with_row(rows: list[R], row: R, time: Callable[[R], datetime], name: Callable[[R], Any]) -> list[R]:
+    """The rows and one more, or in place of the one of its name and time; rows of one time are ordered by name.
+
+    Another list: somebody may look at the old one.
+    """
+    place, own = time(row), name(row)
+    at = _first(rows, lambda each: time(each) < place or (time(each) == place and name(each) >= own))
+    again = at < len(rows) and name(rows[at]) == own
+    return [*rows[:at], row, *rows[at + again :]]
+
+
+def _first(rows: list[R], holds: Callable[[R], bool]) -> int:
+    """The place of the first row of which it holds, as of all behind it."""
+    return bisect_left(rows, True, key=holds)
