@@ -106,6 +106,7 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
+    from inferbench_tasks.provider.api import cluster
     from inferbench_tasks.provider.api.access import READER, may_change, sees_logs, store
     from inferbench_tasks.provider.api.app import app
 
@@ -122,5 +123,6 @@ def served(perfdb: PerfDB, folder: Path) -> Iterator[Site]:
         patch.setitem(app.dependency_overrides, get_user, lambda: ann)
         patch.setitem(app.dependency_overrides, may_change, lambda: lambda dag_id: True)
         patch.setitem(app.dependency_overrides, sees_logs, lambda: True)
+        patch.setattr(cluster, "coming", list)  # Airflow's database is none here
         with listened(outer) as url:
             yield Site(url, shots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
+from inferbench_tasks.provider.submit.coming import coming
 from inferbench_tasks.training.clusters import rows as clusters_of
 
 router = APIRouter(tags=["cluster"])
@@ -64,7 +66,10 @@ def clusters(request: Request, db: Store, format: Format = None) -> Response:
 
 
 def cluster_now(db: PerfDB) -> dict[str, Any]:
-    """``devices``, ``queues``, ``waiting`` of our executor (empty under another), and ``running`` runs."""
+    """``devices``, ``queues``, ``waiting`` of our executor (empty under another), and ``running`` runs.
+
+    ``coming``: submissions with jobs that are in no queue yet; null where Airflow's database can't be asked.
+    """
     state = cluster_state(db).model_dump(mode="json")
     running = []
     for run in db.find_runs({"status": "running"}, limit=MOST_RUNNING):
@@ -79,4 +84,5 @@ def cluster_now(db: PerfDB) -> dict[str, Any]:
                 "since": (now.started_at if now else run.started_at).isoformat(),
             }
         )
-    return {**state, "running": running}
+    sent = coming()
+    return {**state, "running": running, "coming": None if sent is None else [asdict(one) for one in sent]}

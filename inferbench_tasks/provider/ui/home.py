@@ -54,6 +54,7 @@ def home_part(db: PerfDB) -> dict[str, Any]:
             {**of, "left_s": left_s.get(of["run"]), "live": live.get(of["run"])} for of in cluster["running"]
         ],
         "waiting": cluster["waiting"],
+        "coming": cluster["coming"],
         "queued_s": sum(of["expected_s"] for of in cluster["queues"]),
         "states": Counter(of["state"] for of in cluster["devices"]),
         "broken": [of for of in cluster["devices"] if of["state"] in ("quarantined", "gone")],
