@@ -43,9 +43,38 @@ class Ground:
     @property
     def choice(self) -> str:
         """The query and the option that pick it."""
+        return " ".join([*map(shlex.quote, self.terms), "--load", shlex.quote(self.load)])
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms of the query that pick it, but for its load."""
         terms = {"task": self.task, "dataset": self.dataset, "model": self.model}
-        query = [shlex.quote(f"{name}={value}") for name, value in terms.items() if value]
-        return " ".join([*query, "--load", shlex.quote(self.load)])
+        return [f"{name}={value}" for name, value in terms.items() if value]
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        of = " on ".join(part for part in (self.task, self.dataset) if part)
+        return ", ".join(part for part in (of, self.model, self.load, self.no_model) if part)
+
+
+class SeveralGrounds(InputError):
+    """What matches is of several grounds; ``counts``: how many configurations each has."""
+
+    def __init__(self, counts: dict[Ground, int]) -> None:
+        self.counts = counts
+        self.why = (
+            f"The results that match are of {len(counts)} tasks, data sets, models or loads, between which no figure "
+            "chooses: a server shows what it is asked for."
+        )
+        lines = _some(
+            [
+                f"  {ground.choice}  ({count} configuration(s){ground.no_model and ', '}{ground.no_model})"
+                for ground, count in sorted(counts.items())
+            ],
+            "\n",
+        )
+        super().__init__(f"{self.why} Pick one by the query and --load (over REST: load):\n{lines}")
 
 
 def stands(figure: Figure, load: str) -> bool:
@@ -93,18 +122,7 @@ def rows_of_one_ground(
         raise InputError(f"No result that matches was offered the load {load!r}; there is {_some(loads)}")
     grounds = _grounds(index, rows_left, accuracy_bounded=any(bound.figure == ACCURACY for bound in bounds))
     if len(grounds) > 1:
-        lines = _some(
-            [
-                f"  {ground.choice}  ({count} configuration(s){ground.no_model and ', '}{ground.no_model})"
-                for ground, count in sorted(grounds.items())
-            ],
-            "\n",
-        )
-        raise InputError(
-            f"The results that match are of {len(grounds)} tasks, data sets, models or loads, between which no figure "
-            "chooses: a server shows what it is asked for. Pick one by the query and --load (over REST: load):\n"
-            f"{lines}"
-        )
+        raise SeveralGrounds(grounds)
     return rows_left
 
 

@@ -25,13 +25,14 @@ class Given:
     user: str = ""
     since: str = ""
     until: str = ""
+    verdict: str = ""
     q: str = ""
 
     def terms(self) -> list[str]:
         """The query that they make; raises FieldError."""
         conditions = [
             f"{name}={value.strip()}"
-            for name in ("model", "backend", "user", "since", "until")
+            for name in ("model", "backend", "user", "since", "until", "verdict")
             if (value := getattr(self, name)).strip()
         ]
         if device := self.device.strip():
@@ -67,9 +68,10 @@ def _given(
     user: Text = "",
     since: Text = "",
     until: Text = "",
+    verdict: Text = "",
     q: Annotated[str, Query(max_length=4000)] = "",
 ) -> Given:
-    return Given(model, backend, device, user, since, until, q)
+    return Given(model, backend, device, user, since, until, verdict, q)
 
 
 Filters = Annotated[Given, Depends(_given)]

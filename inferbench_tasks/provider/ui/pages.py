@@ -9,13 +9,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.contracts.verdict import DISTURBED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.queries import VERDICTS
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.questions import board
 from inferbench_tasks.provider.api.regression import regression_now
-from inferbench_tasks.provider.api.runs import page_of
+from inferbench_tasks.provider.api.runs import Limit, page_of
 from inferbench_tasks.provider.ui.colours import USUAL as USUAL_COLOUR
 from inferbench_tasks.provider.ui.colours import colours
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
@@ -90,6 +92,7 @@ def leaderboard(
         known=suggestions(db),
         problem=problem,
         left_out=left_out,
+        disturbed="/inferbench/runs" + query(**{**filters.as_dict(), "verdict": DISTURBED}),
         q=filters.joined(),
         colours=colours(db),
         colour=picture.colour or USUAL_COLOUR,
@@ -112,16 +115,17 @@ def runs(
     db: Store,
     filters: Filters,
     sort: Annotated[str, Query(max_length=100)] = "",
+    limit: Limit = PAGE_SIZE,
     offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
 ) -> HTMLResponse:
-    """All runs, the newest first unless sorted."""
+    """All runs, the newest first unless sorted; ``limit`` of them on a page."""
     problem, more = None, False
     rows: list[dict[str, Any]] = []
     try:
-        rows, more = page_of(db, filters.terms(), sort, PAGE_SIZE, offset)
+        rows, more = page_of(db, filters.terms(), sort, limit, offset)
     except InputError as error:
         problem = str(error)
-    parameters = {**filters.as_dict(), "sort": sort}
+    parameters = {**filters.as_dict(), "sort": sort, "limit": limit if limit != PAGE_SIZE else ""}
     streamed = any_streamed(db, "" if problem else filters.terms())
     return page(
         "runs.html",
@@ -129,12 +133,13 @@ def runs(
         rows=rows,
         given=filters,
         known=suggestions(db),
+        verdicts=VERDICTS,
         figures=[f for f in FIGURES.values() if streamed or not f.streamed],
         shown=FIGURES.on("list"),
         sort=sort,
         problem=problem,
-        previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
-        next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
+        previous=query(**parameters, offset=max(0, offset - limit) or None) or "?" if offset else None,
+        next=query(**parameters, offset=offset + limit) if more else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.available import available, value_range
 from inferbench_tasks.analysis.recommend.candidates import Bound
+from inferbench_tasks.analysis.recommend.comparable import SeveralGrounds
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
@@ -18,12 +20,14 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.questions import advise, bound
-from inferbench_tasks.provider.ui.filters import Filters, suggestions
-from inferbench_tasks.provider.ui.render import page
+from inferbench_tasks.provider.ui.filters import Filters, Given, suggestions
+from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
 #: Fields for so many bounds; a link may have more.
 SLOTS = 3
+#: Of grounds between which no figure chooses so many are offered.
+MOST_WAYS = 8
 _Texts = Annotated[list[str], Query(max_length=20)]
 _Load = Annotated[str, Query(max_length=300)]
 
@@ -45,15 +49,22 @@ def recommend(
     Bounds come as REST takes them (``slo``), or field by field from the form.
     """
     problem, advice = None, None
+    grounds: list[dict[str, Any]] = []
+    texts: list[str] = []
     bounds: list[Bound] = []
     try:
         by = by or usual_objective(db, filters.terms(), load.strip() or None)
+        FIGURES.ranking(by)
         texts = [text for text in slo if text.strip()] + of_fields(bounded, sign, value)
         bounds = [bound(text) for text in texts]
         if ask or texts:
             advice = advise(db, by, texts, filters.terms(), load)
     except InputError as error:
-        problem, by = str(error), by or THROUGHPUT
+        problem, by = str(error), by if by in FIGURES else THROUGHPUT
+        if isinstance(several := error.__cause__, SeveralGrounds):
+            problem = several.why
+            same = {"by": by, "slo": texts, "ask": 1}
+            grounds = ways(several, filters, same)
     try:
         there = available(db, filters.terms(), load.strip())
     except InputError:  # the page says already what is wrong with the conditions
@@ -70,6 +81,8 @@ def recommend(
         given=filters,
         known=suggestions(db),
         problem=problem,
+        grounds=grounds[:MOST_WAYS],
+        more_grounds=max(0, len(grounds) - MOST_WAYS),
         advice=advice,
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
@@ -92,6 +105,27 @@ def offered(db: Store, filters: Filters, load: _Load = "", figure: _Texts = []) 
         "loads": there.loads,
         "ranges": {each.name: value_range(db, each, filters.terms(), load.strip()) for each in asked},
     }
+
+
+def ways(several: SeveralGrounds, filters: Given, same: dict[str, Any]) -> list[dict[str, Any]]:
+    """A link to the same question of each ground, those with most configurations first."""
+    order = sorted(several.counts.items(), key=lambda each: (-each[1], each[0]))
+    return [
+        {
+            "words": ground.words,
+            "count": count,
+            "way": "/inferbench/recommend"
+            + query(
+                **{
+                    **filters.as_dict(),
+                    **same,
+                    "q": " ".join(filter(None, [filters.q.strip(), *map(shlex.quote, ground.terms)])),
+                    "load": ground.load,
+                }
+            ),
+        }
+        for ground, count in order
+    ]
 
 
 def choices(there: Sequence[Figure], chosen: Sequence[str] = ()) -> list[Figure]:

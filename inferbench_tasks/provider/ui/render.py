@@ -91,6 +91,18 @@ def query(**values: Any) -> str:
     return f"?{urlencode(filled, doseq=True)}" if filled else ""
 
 
+def coded(text: str) -> Any:
+    """A message with what stands in `backticks` as code, escaped."""
+    from markupsafe import Markup, escape
+
+    parts = [escape(part) for part in text.split("`")]
+    if len(parts) % 2 == 0:  # one that opens and is never closed
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts)
+    )
+
+
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
     import jinja2
@@ -106,6 +118,7 @@ def _environment() -> jinja2.Environment:
         "figure": number,
         "moment": moment,
         "cell": cell,
+        "coded": coded,
         "chance": chance,
         "small_share": small_share,
         "measured": measured,
