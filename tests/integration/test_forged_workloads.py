@@ -21,6 +21,7 @@ from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker
 from inferbench_tasks.provider.system.config import broker_password, environment
 from inferbench_tasks.provider.system.local import free_port
+from inferbench_tasks.provider.system.ready import consumes
 from inferbench_tasks.workers.agent import celery_command
 
 pytestmark = pytest.mark.integration
@@ -137,13 +138,16 @@ def test_a_worker_executes_what_its_leader_signed_for_it_once_and_nothing_else(
 
 
 def test_other_tasks_and_commands_of_celery_s_do_nothing(worker: Worker, tmp_path: Path) -> None:
-    """Neither a task of Celery's own that calls ours, nor remote control that ends it or gives it other queues."""
+    """Neither a task of Celery's own that calls ours, nor remote control that ends it or gives it other queues; that it
+    takes tasks is told, as a starting system asks it.
+    """
     mark, task_id = tmp_path / "mark", str(uuid.uuid4())
     ours = worker.app.signature("execute_workload", args=[callback(mark)])
     worker.app.send_task("celery.map", args=[dict(ours), [callback(mark)]], queue=HOST, task_id=task_id)
     until(lambda: worker.said("unregistered task", "celery.map"), worker)
     worker.app.control.add_consumer("other")
     worker.app.control.shutdown()
+    assert consumes(worker.app)
     replies = worker.app.control.inspect(timeout=3.0).active_queues()
     assert [[q["name"] for q in queues] for queues in replies.values()] == [[HOST]]
     time.sleep(1.0)

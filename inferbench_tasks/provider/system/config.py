@@ -75,6 +75,8 @@ TUNED: dict[str, str] = {
 LOGINS = ("admin", "submitter", "viewer")
 #: An external broker in place of the one that ``up`` starts: a Redis URL without a database number.
 BROKER_URL = "INFERBENCH_BROKER_URL"
+#: The one that is used, with its database.
+CELERY_BROKER_URL = "AIRFLOW__CELERY__BROKER_URL"
 #: Another executor in place of ours, to compare with.
 EXECUTOR = "INFERBENCH_EXECUTOR"
 #: An external metadata database in place of SQLite.
@@ -115,7 +117,7 @@ def environment(
             METADATA_DB, f"sqlite:///{home / 'airflow.db'}?timeout={SQLITE_WAIT_S}"
         ),
         **({"AIRFLOW__CORE__EXECUTOR": os.environ[EXECUTOR]} if EXECUTOR in os.environ else {}),
-        "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
+        CELERY_BROKER_URL: f"{broker}/0",
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
         # A server of its own: whatever the public one is asked, running tasks get their answers.
         EXECUTION_URL: f"http://127.0.0.1:{execution_port}/execution/",

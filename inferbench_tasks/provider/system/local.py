@@ -29,6 +29,7 @@ from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker, own_servers, processes
 from inferbench_tasks.provider.system.config import (
     BROKER_URL,
+    CELERY_BROKER_URL,
     EXECUTION_URL,
     METADATA_DB,
     broker_password,
@@ -37,14 +38,12 @@ from inferbench_tasks.provider.system.config import (
 )
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
-from inferbench_tasks.provider.system.ready import EXECUTION_API, missing_of, wait_until_healthy
+from inferbench_tasks.provider.system.ready import EXECUTION_API, HOST_WORKER, missing_of, wait_until_healthy
 from inferbench_tasks.workers.agent import celery_command
 from inferbench_tasks.workers.devices import find, spare_cores
 
 AIRFLOW = [sys.executable, "-m", "inferbench_tasks.provider.airflow_command"]
 AIRFLOW_PARTS = (API_SERVER, EXECUTION_API, "scheduler", DAG_PROCESSOR, TRIGGERER)
-#: What generates, converts and analyses: a Celery worker, without a device.
-HOST_WORKER = "worker-host"
 Say = Callable[[str], None]
 
 
@@ -122,7 +121,14 @@ class LocalSystem:
                     processes.save(self.state_path, started)
                 say("waiting until all are healthy")
                 wait_until_healthy(
-                    missing_of(self.url(), env[EXECUTION_URL], self.data_dir, started, len(workers)),
+                    missing_of(
+                        self.url(),
+                        env[EXECUTION_URL],
+                        env[CELERY_BROKER_URL],
+                        self.data_dir,
+                        started,
+                        len(workers),
+                    ),
                     self.home / "logs",
                     say,
                 )

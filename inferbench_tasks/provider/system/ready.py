@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -12,10 +14,16 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import processes
 from inferbench_tasks.provider.system.health import execution_health, health
 from inferbench_tasks.provider.system.processes import Process
 
+if TYPE_CHECKING:
+    from celery import Celery
+
+#: What generates, converts and analyses: a Celery worker, without a device.
+HOST_WORKER = "worker-host"
 #: Running tasks have a server of their own: questions of the web port can't keep it from answering them.
 EXECUTION_API = "execution-api"
 #: As Airflow's monitor names them, and ours.
@@ -53,18 +61,43 @@ def wait_until_healthy(
             say(f"still waiting for {', '.join(names)}")
 
 
+def consumes(broker: Celery) -> bool:
+    """Whether this host's worker for tasks without a device takes tasks from its queue. Takes a second where not."""
+    from kombu.exceptions import OperationalError
+
+    name = f"{HOST}@{socket.gethostname()}"
+    with broker.connection_for_write() as connection:
+        away = (*connection.connection_errors, *connection.channel_errors, OperationalError)
+        try:
+            asked = broker.control.inspect([name], timeout=1.0, limit=1, connection=connection)
+            queues = (asked.active_queues() or {}).get(name, [])
+        except away:
+            return False
+    return any(queue["name"] == HOST for queue in queues)
+
+
 def missing_of(
-    url: str, execution_url: str, data_dir: Path, started: Sequence[Process], workers: int
+    url: str, execution_url: str, broker_url: str, data_dir: Path, started: Sequence[Process], workers: int
 ) -> Iterator[list[str]]:
     """What is not healthy yet, twice a second; a process that died is raised with the end of its log."""
+    from celery import Celery
+
+    consuming = False
     # One client: each new one reads the certificates of the whole web.
-    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db, httpx.Client() as client:
+    with (
+        PerfDB.connect(settings.perfdb_uri(), data_dir) as db,
+        httpx.Client() as client,
+        Celery(broker=broker_url) as broker,
+    ):
         while True:
             for process in started:
                 if not process.alive():
                     raise processes.died(process)
             state = health(url, client) | {EXECUTION_API: execution_health(execution_url, client)}
             missing = [f"{part} ({state.get(part)})" for part in PARTS if state.get(part) != "healthy"]
+            # It comes last: at the lowest priority it may begin minutes after all others, and reads what is submitted.
+            consuming = consuming or consumes(broker)
+            missing += [] if consuming else [f"{HOST_WORKER} (takes no task yet)"]
             ready = sum(device.present(TTL_S) for device in Cluster(db).devices())
             yield [*missing, *("a worker's device" for _ in range(workers - ready))]
             time.sleep(0.5)

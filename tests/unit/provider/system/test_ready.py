@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from celery import Celery
 
 from inferbench_tasks.errors import ServerError
+from inferbench_tasks.provider.system import ready
 from inferbench_tasks.provider.system.ready import STUCK_AFTER_S, wait_until_healthy
 
 
@@ -41,6 +45,25 @@ def test_what_does_not_move_is_an_error_that_names_what_is_missing() -> None:
     with pytest.raises(ServerError, match=r"Missing: b; logs: /logs"):
         machine.wait()
     assert machine.now_s == 100.0 + STUCK_AFTER_S // 100 * 100 + 100.0
+
+
+def test_a_system_without_its_host_s_worker_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that answers by HTTP is healthy and the device is there: it waits for the worker that reads submissions, by
+    its name, and asks it no more once it has answered. A broker that is away is no error: it may still come.
+    """
+    answers = [False, True]
+    there = SimpleNamespace(present=lambda ttl_s: True)
+    monkeypatch.setattr(ready, "health", lambda url, client: dict.fromkeys(ready.PARTS, "healthy"))
+    monkeypatch.setattr(ready, "execution_health", lambda url, client: "healthy")
+    monkeypatch.setattr(ready, "Cluster", lambda db: SimpleNamespace(devices=lambda: [there]))
+    monkeypatch.setattr(ready.PerfDB, "connect", lambda *of: nullcontext())
+    monkeypatch.setattr(ready.time, "sleep", lambda seconds: None)
+    with Celery(broker="redis://127.0.0.1:1/0") as nowhere:
+        assert not ready.consumes(nowhere)
+    monkeypatch.setattr(ready, "consumes", lambda broker: answers.pop(0))
+    asked = ready.missing_of("", "", "memory://", Path("/data"), [], workers=1)
+    assert next(asked) == ["worker-host (takes no task yet)"]
+    assert next(asked) == [] and next(asked) == []
 
 
 def test_one_that_goes_away_again_is_no_progress() -> None:
