@@ -15,7 +15,7 @@ from tests import browser
 from tests.e2e.page_site import ASKED, ROOT, Site, served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = [
     pytest.mark.integration,
@@ -114,6 +114,31 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
     assert page.locator("#diff").inner_text() == "- \n+ requests: {samples: 100, kind: random}"
 
 
+def test_what_was_said_of_a_line_goes_with_its_words(page: Page, site: Site) -> None:
+    """While the server still checks, a line that was mended carries no mark and no problem of what stood there, and
+    the status says that it checks instead of how many things are wrong.
+    """
+    page.goto(f"{site.url}/inferbench/new")
+    area, checks = page.get_by_label("Submission, YAML"), page.locator("#checks")
+    page.get_by_role("list", name="Stages in their order").wait_for()
+    good = area.input_value()
+    area.fill(good.replace("\nload:", "\nlod:"))
+    page.locator("#problems li").get_by_text("unknown key").wait_for()
+    page.locator("#plan").get_by_text("Not yet: one thing is wrong.").wait_for()
+    assert checks.inner_text() == ""
+    answers: list[Route] = []
+    page.route("**/submissions/plan", answers.append)  # held back
+    area.fill(good)
+    checks.get_by_text("Being checked …").wait_for()
+    assert page.locator("#problems li").count() == 0 and page.locator(".gutter .wrong").count() == 0
+    assert "wrong" not in page.locator("#plan").inner_text()
+    while not answers:
+        page.wait_for_timeout(50)
+    answers[0].continue_()
+    page.get_by_role("list", name="Stages in their order").wait_for()
+    assert checks.inner_text() == ""
+
+
 def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
     """Whatever there is to say above the stages: the words lie beside each other, and within the picture. What is known
     of the model's batch stands beside it.
@@ -136,6 +161,11 @@ def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
         plan = {"jobs": 1, "stages": drawn, "device": "cpu", "expected_s": 36, "place": known, "points": [{}],
                 "points_s": [36], "points_stages": [[of["name"] for of in drawn]]}  # fmt: skip
         assert page.evaluate(COVERED, plan) == [], place
+    points = [{"load.batch_size": size, "load.duration_s": 10} for size in (1, 4)]
+    seconds = {"points": points, "points_s": [20, 30], "points_stages": plan["points_stages"] * 2}
+    drawn_labels = "of => [...graphOf(of).querySelectorAll('text')].map(text => text.textContent)"
+    labels = page.evaluate(drawn_labels, {**plan, "jobs": 2, **seconds})
+    assert {"batch_size 1: 20 s", "batch_size 4: 30 s"} <= set(labels), "what differs, and the time"
     said = "four is served at its batch of 4, batching off"
     more = {
         "places": [],

@@ -26,10 +26,13 @@ function schema() {
   return editor.schemas.get(kind);
 }
 
+// What is wrong with a line was said of its words: of others there nothing is known until they are checked.
+const stillSaid = (problem, lines) => !problem.line || lines[problem.line - 1] === problem.words;
+
 // Lines, and behind the text what is wrong with it; the text area itself stays plain.
 function drawMarks() {
   const lines = area.value.split("\n"), wrong = new Map();
-  for (const problem of editor.problems) if (problem.line) wrong.set(problem.line, [...(wrong.get(problem.line) || []), problem.msg]);
+  for (const problem of editor.problems) if (problem.line && stillSaid(problem, lines)) wrong.set(problem.line, [...(wrong.get(problem.line) || []), problem.msg]);
   gutter.replaceChildren(...lines.map((_, i) => make("span", `${i + 1}\n`, wrong.has(i + 1) ? { class: "wrong" } : {})));
   lens.replaceChildren(...lines.flatMap((line, i) => {
     if (!wrong.has(i + 1)) return [document.createTextNode(`${line}\n`)];
@@ -63,10 +66,16 @@ function mend(change) {
   area.dispatchEvent(new Event("input"));
 }
 
-function showProblems(problems) {
-  editor.problems = problems;
+// ``text``: what was checked.
+function showProblems(problems, text) {
+  const lines = text.split("\n");
+  editor.problems = problems.map((problem) => ({ ...problem, words: problem.line ? lines[problem.line - 1] : undefined }));
+  listProblems();
+}
+
+function listProblems() {
   drawMarks();
-  const list = make("ol");
+  const lines = area.value.split("\n"), problems = editor.problems.filter((problem) => stillSaid(problem, lines)), list = make("ol");
   for (const problem of problems) {
     const item = make("li"), where = [problem.line ? `line ${problem.line}` : "", dottedField(problem)].filter((text) => text && text !== "submission").join(", ");
     item.append(make("b", where ? `${where}: ` : ""), document.createTextNode(problem.msg));
@@ -172,7 +181,7 @@ area.addEventListener("keydown", (event) => {
   else if (event.key === "Escape") { event.preventDefault(); close(); }
   else if (["Enter", "Tab", "ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) close();
 });
-area.addEventListener("input", (event) => { drawMarks(); if (event instanceof InputEvent && event.inputType !== "insertLineBreak") offer(false); });
+area.addEventListener("input", (event) => { listProblems(); if (event instanceof InputEvent && event.inputType !== "insertLineBreak") offer(false); });
 area.addEventListener("scroll", () => { follow(); close(); tip.hidden = true; });
 area.addEventListener("mousemove", hover);
 area.addEventListener("mouseleave", () => { tip.hidden = true; });

@@ -3,6 +3,7 @@
 // The plan as a picture: a line of stages for each job, what holds the device framed, the wait for it before, and what
 // follows all jobs. Seconds are the scheduler's expectations.
 const MOST_LINES = 4; // more jobs are told by their number
+const LEAST = 0.85; // so small it is drawn where there is no room, before one has to scroll
 const SVG = "http://www.w3.org/2000/svg";
 
 function part(name, attributes, text) {
@@ -13,6 +14,14 @@ function part(name, attributes, text) {
 }
 
 const pointText = (point) => Object.entries(point).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+// Of several points only what differs between them: it tells them apart, and leaves room for their time.
+function pointLabels(points) {
+  const names = [...new Set(points.flatMap((point) => Object.keys(point)))];
+  const differs = (name) => new Set(points.map((point) => JSON.stringify(point[name]))).size > 1;
+  const last = (name) => name.slice(name.lastIndexOf(".") + 1), unique = (name) => names.filter((other) => last(other) === last(name)).length === 1;
+  const order = points.length > 1 ? names.filter(differs) : names;
+  return points.map((point) => pointText(Object.fromEntries(order.filter((name) => name in point).map((name) => [unique(name) ? last(name) : name, point[name]]))));
+}
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 function graphOf(of) {
@@ -32,7 +41,7 @@ function graphOf(of) {
   after.forEach((stage) => { x += 8; xs.push(x); x += wide(stage) + gap; });
   const width = from < 0 ? x : Math.max(x, xs[from] - 4 + long(held)), height = bottom + 10;
   const label = `${of.jobs} ${of.jobs === 1 ? "job" : "jobs"} of ${own.every((stage) => stage.jobs === of.jobs) ? `${own.length} stages each` : `up to ${own.length} stages`}${after.length ? `, then ${after.map((stage) => stage.name).join(", ")}` : ""}`;
-  const picture = part("svg", { class: "plan", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+  const picture = part("svg", { class: "plan", viewBox: `0 0 ${width} ${height}`, style: `width: 100%; min-width: ${Math.round(width * LEAST)}px; max-width: ${width}px; height: auto`, role: "img", "aria-label": label });
   const line = (...points) => picture.append(part("polyline", { points: points.map((p) => p.join(",")).join(" ") }));
   const box = (stage, at, y) => {
     picture.append(part("rect", { class: stage.leased ? "leased" : "", x: at, y, width: wide(stage), height: high, rx: 5 }));
@@ -45,9 +54,10 @@ function graphOf(of) {
     picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, held));
     said.forEach((text, index) => picture.append(part("text", { class: "soft", x: left - 6, y: 14 + 14 * index, "text-anchor": "end" }, text)));
   }
+  const labels = pointLabels(of.points);
   for (let index = 0; index < lines; index++) {
     const y = top + index * step, center = y + high / 2;
-    if (from >= 0) picture.append(part("text", { class: "soft", x: xs[from], y: y - 6 }, cut(of.jobs === 1 ? "" : `${pointText(of.points[index]) || `job ${index + 1}`}: ${duration(of.points_s[index])}`, Math.max(12, Math.floor((xs[to] + wide(own[to]) - xs[from]) / 6.2)))));
+    if (from >= 0) picture.append(part("text", { class: "soft", x: xs[from], y: y - 6 }, cut(of.jobs === 1 ? "" : `${labels[index] || `job ${index + 1}`}: ${duration(of.points_s[index])}`, Math.max(12, Math.floor((xs[to] + wide(own[to]) - xs[from]) / 6.2)))));
     own.forEach((stage, at) => {
       const end = xs[at] + (goes(index, stage) ? wide(stage) : 0); // a stage that this job lacks is passed by the line
       if (at + 1 < own.length) line([end, center], [xs[at + 1], center]);

@@ -3,7 +3,7 @@
 // What the text would do, before it is sent: asked of the server's own validator while one types.
 const send = document.getElementById("send"), sent = document.getElementById("sent"), plan = document.getElementById("plan");
 const began = area.value;
-const checking = { timer: 0, abort: null, text: null };
+const checks = document.getElementById("checks"), checking = { timer: 0, abort: null, text: null };
 
 const ask = (path, body, signal) => fetch(`/inferbench/api/${path}`, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
 
@@ -54,12 +54,15 @@ async function check() {
     if (text !== area.value) return;
     const good = answer.ok;
     checking.text = good ? text : null;
+    checks.textContent = "";
     send.disabled = !good;
-    showProblems(good || !Array.isArray(body.detail) ? [] : body.detail);
+    showProblems(good || !Array.isArray(body.detail) ? [] : body.detail, text);
     if (good) showPlan(body);
     else plan.replaceChildren(make("p", Array.isArray(body.detail) ? `Not yet: ${body.detail.length === 1 ? "one thing is" : `${body.detail.length} things are`} wrong.` : String(body.detail), { class: "soft" }));
   } catch (problem) {
-    if (problem.name !== "AbortError") plan.replaceChildren(make("p", `It can't be checked now: ${problem.message}`, { class: "problem", role: "alert" }));
+    if (problem.name === "AbortError") return;
+    checks.textContent = "";
+    plan.replaceChildren(make("p", `It can't be checked now: ${problem.message}`, { class: "problem", role: "alert" }));
   }
 }
 
@@ -132,7 +135,16 @@ send.addEventListener("click", async () => {
   } catch (problem) { sent.textContent = `It can't be sent now: ${problem.message}`; }
   send.disabled = false;
 });
-area.addEventListener("input", () => { send.disabled = true; clearTimeout(checking.timer); checking.timer = setTimeout(check, 350); showChanges(); });
+// What was found wrong with an older text is said no more; the plan of one stays until there is another.
+function checkSoon() {
+  send.disabled = true;
+  checks.textContent = "Being checked …";
+  if (checking.text === null) plan.replaceChildren();
+  clearTimeout(checking.timer);
+  checking.timer = setTimeout(check, 350);
+  showChanges();
+}
+area.addEventListener("input", checkSoon);
 showChanges();
-if (area.value.trim()) check();
+if (area.value.trim()) { checks.textContent = "Being checked …"; check(); }
 else plan.replaceChildren(make("p", "Type a submission, or begin with one of those below.", { class: "soft" }));
