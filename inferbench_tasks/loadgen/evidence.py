@@ -101,6 +101,15 @@ class Check(BaseModel):
         )
 
 
+def beside(value: float, limit: float, digits: int) -> tuple[str, str]:
+    """Both with so many digits after the point, or more where they would read alike though one is larger."""
+    for digits_of_both in range(digits, 10):
+        texts = f"{value:.{digits_of_both}f}", f"{limit:.{digits_of_both}f}"
+        if texts[0] != texts[1] or value == limit:
+            break
+    return texts
+
+
 def ended_early(why: str) -> Reason:
     """What a verdict holds against a run whose load was ended before its time."""
     return Reason(check="ended_early", text=f"the load ended early: {why}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.loadgen.evidence import Check, OpenPlan
+from inferbench_tasks.loadgen.evidence import Check, OpenPlan, beside
 from inferbench_tasks.loadgen.pacing import ascending, gap_distance
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.thresholds import Thresholds
@@ -59,14 +59,16 @@ def _lateness(
     worst, earliest = float(late_ms.max()), float(late_ms.min())
     p50_limit, p99_limit = limits.most_late_p50_ms(p50_ms), limits.most_late_p99_ms(p50_ms)
     early = int(np.count_nonzero(late_ms < 0))
+    half, half_limit = beside(p50, p50_limit, 2)
+    last, last_limit = beside(p99, p99_limit, 1)
     checks = [
         Check.at_most(
             "lateness_p50", p50, p50_limit, "ms",
-            f"half of the requests left more than {p50:.2f} ms late (at most {p50_limit:.2f} ms)",
+            f"half of the requests left more than {half} ms late (at most {half_limit} ms)",
         ),
         Check.at_most(
             "lateness_p99", p99, p99_limit, "ms",
-            f"1% of the requests left more than {p99:.1f} ms late (at most {p99_limit:.1f} ms; the median "
+            f"1% of the requests left more than {last} ms late (at most {last_limit} ms; the median "
             f"latency is {p50_ms:.1f} ms)",
         ),
         Check.at_most(
@@ -101,11 +103,12 @@ def _client_share(window: Window, limits: Thresholds) -> tuple[list[Check], dict
     _, name, from_intended, from_send = max(rows)
     limit = max(limits.client_share_ms, limits.client_share_ratio * from_send)
     share = from_intended - from_send
+    of_it, most = beside(share, limit, 1)
     without = "from the send" if window.connection_wait_ns is None else "where the sender takes no time"
     check = Check.at_most(
         "client_share", share, limit, "ms",
         f"the {name} is {from_intended:.1f} ms from the intended moment but {from_send:.1f} ms {without}: "
-        f"{share:.1f} ms of it (at most {limit:.1f} ms) are the sender's own lateness",
+        f"{of_it} ms of it (at most {most} ms) are the sender's own lateness",
     )  # fmt: skip
     return [check], {f"client_share_{name}_ms": a - b for _, name, a, b in rows}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferbench_tasks.loadgen.evidence import beside
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.wait_bounds import WAIT_MS, WAIT_RATIO, WAIT_TYPICAL_MS
 from inferbench_tasks.metrics.waiting import Waits
@@ -31,9 +32,10 @@ class WaitShare:
         return max(self.least_ms, WAIT_RATIO * self.latency_ms)
 
     def __str__(self) -> str:
+        wait, bound = beside(self.wait_ms, self.bound_ms, 1)
         return (
-            f"server or sender waited {self.text}, and the {self.name} is {self.latency_ms:.1f} ms "
-            f"(at most {self.bound_ms:.1f} ms of it)"
+            f"server or sender waited {wait} ms {self.text}, and the {self.name} is {self.latency_ms:.1f} ms "
+            f"(at most {bound} ms of it)"
         )
 
 
@@ -49,12 +51,12 @@ def wait_shares(waits: Waits, window: Window) -> Iterator[WaitShare]:
     ended_ns = np.where(window.ok, window.done_ns, window.intended_ns)[of_all]
     met_s = waits.met_s(window.intended_ns[of_all], tuple(round(1 - q, 9) for q in JUDGED), ended_ns)
     for q, wait_s in zip(JUDGED, met_s, strict=True):
-        text = f"{wait_s * 1e3:.1f} ms or more for a core behind other processes while {1 - q:.0%} of the requests"
+        text = f"or more for a core behind other processes while {1 - q:.0%} of the requests"
         least_ms = WAIT_TYPICAL_MS if q == 0.5 else WAIT_MS
         latency_ms = float(np.quantile(latencies_ms, q))
         yield WaitShare(f"p{100 * q:g}", f"{text} were under way", wait_s * 1e3, latency_ms, least_ms)
     # Many waits that are a little too short for every percentile; without what is too rare for one.
     common = latencies_ms <= np.quantile(latencies_ms, JUDGED[-1])
     mean_ms = float(waits.within_s(sent_ns[common], done_ns[common]).mean()) * 1e3
-    text = f"{mean_ms:.1f} ms for a core behind other processes while a request was under way"
+    text = "for a core behind other processes while a request was under way"
     yield WaitShare("mean", text, mean_ms, float(latencies_ms[common].mean()), WAIT_TYPICAL_MS)

@@ -60,7 +60,7 @@ def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> st
     settings = {name: value for name, value in arrivals if value and name not in no_part}
     parts = [str(kind), *(_part(name, value, size) for name, value in settings.items())]
     if not any(_in_samples(name) for name in settings) and kind not in _OF_ANY_SIZE and size > 1:
-        parts.append(f"{size} samples in flight")
+        parts.append(_in_flight(size))
     if network != _USUAL_NETWORK:
         parts.append(f"network {network}")
     return ", ".join(parts)
@@ -96,9 +96,13 @@ def _in_samples(name: str) -> bool:
     return name.endswith("rate_rps") or name == "concurrency"
 
 
+def _in_flight(samples: int) -> str:
+    return f"{samples:,d} sample{'' if samples == 1 else 's'} in flight"
+
+
 def _part(name: str, value: Any, size: int) -> str:
     if name == "concurrency":
-        return f"{value * size:,d} samples in flight"
+        return _in_flight(value * size)
     if name.endswith("rate_rps"):
         rate = f"{value * size:g} samples/s"
         return rate if name == "rate_rps" else f"{name.removesuffix('_rate_rps')} {rate}"

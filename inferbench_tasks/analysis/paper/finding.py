@@ -58,8 +58,9 @@ class Runs:
         a, b = row.value(first.summary), row.value(second.summary)
         if a is None or b is None:
             return Finding("unmeasured", _lacking(row, [(first, a), (second, b)]))
+        unit = row.display_unit or row.unit
         text = (
-            f"{row.word} {_shown(a * row.display_factor)} {row.display_unit or row.unit} ({first.label}), "
+            f"{row.word} {_shown(a * row.display_factor)}{'' if unit == '%' else ' '}{unit} ({first.label}), "
             f"{_shown(b * row.display_factor)} ({second.label})"
         )
         if not self._judge.differ(first, second, row.name, SURELY):

@@ -179,7 +179,7 @@ def batching(users: int, way: Any) -> Judge:
 def idle(case: Case) -> Finding:
     """Of the GPU, or of the server's cores, less than a half is used, by a fifth at least."""
     used = _used_percent(case.runs.at(model__family="transformer"))
-    return shares(50.0, used, "lower", "{1} % of the device is used")
+    return shares(50.0, used, "lower", "{1}% of the device is used")
 
 
 def _used_percent(view: RunView | None) -> float | None:
@@ -198,7 +198,7 @@ def inference_share(case: Case) -> Finding:
     low, high = (
         _share(runs.at(load__network="wifi", load__batch_size=batch), "inference") for batch in (1, 16)
     )
-    return shares(low, high, "higher", "Wi-Fi: inference is {} % of a request at batch 1, {} % at 16")
+    return shares(low, high, "higher", "Wi-Fi: inference is {}% of a request at batch 1, {}% at 16")
 
 
 def transmission(case: Case) -> Finding:
@@ -206,7 +206,7 @@ def transmission(case: Case) -> Finding:
     view = runs.at(load__network="wifi", load__batch_size=1)
     transmit, inference = _share(view, "transmit"), _share(view, "inference")
     return shares(
-        inference, transmit, "higher", "Wi-Fi, batch 1: inference {} %, transmission {} % of a request"
+        inference, transmit, "higher", "Wi-Fi, batch 1: inference {}%, transmission {}% of a request"
     )
 
 

@@ -30,6 +30,8 @@ from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
+#: So many loads are named.
+_NAMED = 12
 THROUGHPUT, CPU, MAX_RATE = "throughput_samples_per_s", "cpu_ms_per_sample", "max_rate_samples_per_s"
 
 
@@ -121,10 +123,11 @@ def choose_within_loads(
     """
     loads = list(groups)
     start = f"The runs were offered {len(loads)} loads, and a load is no configuration"
+    told = [*loads[:_NAMED], *([f"and {len(loads) - _NAMED} more"] if len(loads) > _NAMED else [])]
     if len({configuration(view) for views in groups.values() for view in views}) == 1:
         return Advice(
             None,
-            (f"{start}: they differ in nothing else ({loads[0]}; {loads[-1]}), so there is none to choose.",),
+            (f"{start}: they differ in nothing else ({'; '.join(told)}), so there is none to choose.",),
         )
     sentences = [f"{start}, so runs are compared under the same load only."]
     bests: list[RunView | None] = []

@@ -17,6 +17,7 @@ from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered, spoke
         ({"arrivals": {"kind": "constant", "rate_rps": 800.0}}, "constant, 800 samples/s"),
         ({"arrivals": {"kind": "closed_loop", "concurrency": 4, "think_time_ms": 0.0}, "batch_size": 2},
          "closed_loop, 8 samples in flight"),
+        ({"arrivals": {"kind": "closed_loop", "concurrency": 1}}, "closed_loop, 1 sample in flight"),
         ({"arrivals": {"kind": "single_stream"}, "batch_size": 4}, "single_stream, 4 samples in flight"),
         ({"arrivals": {"kind": "multi_stream", "samples_per_query": 8}}, "multi_stream, 8 samples in flight"),
         ({"arrivals": {"kind": "offline", "requests": 500}, "batch_size": 8}, "offline"),

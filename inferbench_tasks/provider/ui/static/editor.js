@@ -78,9 +78,12 @@ function listProblems() {
   const lines = area.value.split("\n"), problems = editor.problems.filter((problem) => stillSaid(problem, lines)), list = make("ol");
   for (const problem of problems) {
     const item = make("li"), where = [problem.line ? `line ${problem.line}` : "", dottedField(problem)].filter((text) => text && text !== "submission").join(", ");
-    item.append(make("b", where ? `${where}: ` : ""), document.createTextNode(problem.msg));
+    // What there is to do stands before what else is allowed, which may be forty names.
+    const [, said, allowed] = /^(.*?)(?: ((?:allowed|known): .{120,}))?$/s.exec(problem.msg);
+    item.append(make("b", where ? `${where}: ` : ""), document.createTextNode(said));
     const change = remedy(problem);
     if (change) { const button = make("button", `Write ${change.text}`, { type: "button" }); button.addEventListener("click", () => mend(change)); item.append(button); }
+    if (allowed) { const fold = make("details"); fold.append(make("summary", allowed.startsWith("known") ? "What is known" : "What is allowed"), make("span", allowed)); item.append(fold); }
     list.append(item);
   }
   document.getElementById("problems").replaceChildren(...(problems.length ? [list] : []));

@@ -140,7 +140,7 @@ def test_the_part_of_inference_is_of_the_mean_request() -> None:
         runs.append(one)
     found = judged(_claim("14(a)", "larger part"), {"fig14-pipeline": named(*runs)})
     assert found.kind == "agrees"
-    assert "20 % of a request at batch 1, 50 % at 16" in found.text
+    assert "20% of a request at batch 1, 50% at 16" in found.text
 
 
 def _model(family: str, batch: int, inference_ms: float) -> RunView:

@@ -133,7 +133,7 @@ def test_a_service_leaves_its_device_idle(server: str) -> None:
         return {claim.submissions[0]: named(run)}
 
     found = judged(claim, service(0.4))
-    assert found.kind == "agrees" and "20 % of the device is used" in found.text
+    assert found.kind == "agrees" and "20% of the device is used" in found.text
     assert judged(claim, service(1.6)).kind == "differs"
     assert judged(claim, {}).kind == "unmeasured"
 

@@ -146,6 +146,13 @@ def test_item_21_an_offered_rate_is_no_configuration() -> None:
     assert "they differ in nothing else (poisson, 200 samples/s; poisson, 410 samples/s)" in advice.text
 
 
+def test_all_loads_are_named() -> None:
+    """One server at six rates: each stands in the sentence, and no two of them look like all."""
+    rates = (10, 20, 40, 80, 160, 320)
+    advice = advise(named(*(at(rate, f"r.{rate:03d}") for rate in rates)))
+    assert "; ".join(f"poisson, {rate} samples/s" for rate in rates) in advice.text
+
+
 @pytest.mark.parametrize(
     "changes", [{"load__network": "wifi"}, {"load__arrivals": {"kind": "closed_loop", "concurrency": 4}},
                 {"load__arrivals": {"kind": "gamma", "rate_rps": 200.0, "cv": 3.0}}],
