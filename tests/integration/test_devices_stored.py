@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 
@@ -76,6 +77,23 @@ def test_the_page_shows_intervals_and_notes_of_what_has_no_figure(perfdb: PerfDB
     assert {(row["protocol"], row["asked"], row["requests_merged"]) for row in rows} == {
         ("http", "requests not recorded", "not merged")
     }
+
+
+def test_what_is_so_of_several_is_said_once(perfdb: PerfDB, http: TestClient) -> None:
+    """Three models on one CPU alone: that nothing is faster is one sentence with their number, and so is which
+    instances can't be predicted, whatever the model; a note of one alone stays with it.
+    """
+    for name in "abc":
+        document = run(f"run-{name}", CPU, 10.0, 100.0, model={"name": name, "source_digest": name * 64})
+        document.pop("judgement")
+        perfdb.save_result(ResultDocument.model_validate(document))
+    page = http.get("/inferbench/devices").text
+    assert page.count("nothing is faster or slower than it") == 1
+    assert "3 models and precisions: measured on AMD EPYC 7R32, 2 cores alone" in page
+    notes = http.get("/inferbench/api/costs").json()["notes"]
+    (same,) = {note.partition("not predicted: ")[2] for note in notes if "not predicted: " in note}
+    assert len(notes) >= 3 and page.count(html.escape(same)) == 1 and "Of 3 models and loads" in page
+    assert http.get("/inferbench/api/speedup").json()["notes"][2].startswith("c")
 
 
 def test_by_the_commands(

@@ -58,10 +58,13 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Speedups:
-    """``rows``: one for each model, precision and device, the reference first; ``notes``: what is left out, and why."""
+    """``rows``: one for each model, precision and device, the reference first; ``notes``: what is left out, and why;
+    ``left_out``: the same by the reason, which many may share.
+    """
 
     rows: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
 
 
 def of_stored(
@@ -107,13 +110,15 @@ def speedups(
     judge = Judge([each for devices in grouped.values() for group in devices.values() for each in group])
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
+    left_out: dict[str, list[str]] = {}
     for thing, devices in grouped.items():
         found = _of_one(thing, devices, reference, statistic, judge)
         if isinstance(found, str):
             notes.append(f"{thing.words}: {found}")
+            left_out.setdefault(found, []).append(thing.words)
         else:
             rows += found
-    return Speedups(rows, notes)
+    return Speedups(rows, notes, left_out)
 
 
 def own_reference(devices: Mapping[Device, Sequence[Candidate]], statistic: str) -> Device | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import unescape
 from itertools import groupby
@@ -68,11 +69,18 @@ def devices(
             for offer in offers[:MOST_OFFERS]
         ],
         more=max(0, len(offers) - MOST_OFFERS),
+        repeated=repeated([offer.notes for offer in offers[:MOST_OFFERS]]),
         priced=any(offer.rows for offer in offers),
         cost_meanings=of_instances.MEANINGS,
         speedup_csv="/inferbench/api/speedup" + query(**asked, reference=reference, by=by),
         costs_csv="/inferbench/api/costs" + query(**asked),
     )
+
+
+def repeated(notes: Sequence[Sequence[str]]) -> dict[str, int]:
+    """What is said of more than one of them: it is said once, with how many it is of."""
+    counts = Counter(note for of_one in notes for note in dict.fromkeys(of_one))
+    return {note: count for note, count in counts.items() if count > 1}
 
 
 def _by_thing(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
