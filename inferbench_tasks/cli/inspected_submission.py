@@ -11,6 +11,9 @@ from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
 
+#: What free sizes are counted with, and offered.
+SIZE = 16
+
 
 def submission(
     model: ModelArtifact, path: Path, runs: list[dict[str, Any]], fields: Mapping[str, str]
@@ -84,4 +87,4 @@ def free_axes(model: ModelArtifact) -> list[str]:
 
 def size_of(model: ModelArtifact) -> str:
     """A number for the free axes, as YAML."""
-    return f"{{axes: {json.dumps(free_axes(model), ensure_ascii=False)}, size: 16}}"
+    return f"{{axes: {json.dumps(free_axes(model), ensure_ascii=False)}, size: {SIZE}}}"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends.base import BACKENDS, Backend
-from inferbench_tasks.cli.inspected_submission import free_axes, made_up, size_of, submission, texts
+from inferbench_tasks.cli.inspected_submission import SIZE, free_axes, made_up, size_of, submission, texts
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.formats.base import FORMATS
@@ -63,10 +63,13 @@ def inspect(
     operators = ", ".join(f"{name} ({count})" for name, count in document.pop("operators").items())
     for part in ("inputs", "outputs"):
         document[part] = "; ".join(f"{t['name']} {t['dtype']}{t['shape']}" for t in document[part])
-    for part in ("adapted", "refused"):
-        document[part] = "; ".join(document[part]) or None
+    # Sentences, in tables of their own: in a pipe each line is as wide as the longest of its table.
+    sentences = {part: document.pop(part) for part in ("adapted", "refused")}
     emit({**document, "operators": operators or None}, output)
     emit(runs, output)
+    for part, words in sentences.items():
+        if words:
+            emit([{part: each} for each in words], output)
     say("A submission, to be saved beside the file and run by `inferbench run`:\n")
     typer.echo(submission)
 
@@ -151,12 +154,22 @@ def described(
         "parameters": model.parameters,
         "flops": model.flops,
         "bytes": model.bytes,
-        "not_counted": model.costs_reason,
+        "not_counted": model.costs_reason or _uncounted(model, operators),
+        "counted_with": f"{SIZE} for each of the free sizes {', '.join(axes)}"
+        if (axes := free_axes(model)) and model.flops is not None
+        else None,
         "operators": operators,
         "runs": runs,
         "refused": refused,
         "submission": submission(model, path, runs, fields),
     }
+
+
+def _uncounted(model: ModelArtifact, operators: dict[str, int]) -> str | None:
+    """What a model without multiply-adds computes all the same: 0 FLOPs would say that it does nothing."""
+    if model.flops != 0 or not operators:
+        return None
+    return f"flops are of multiply-adds alone, which it has none of; not counted: {', '.join(operators)}"
 
 
 def _shown(spec: TensorSpec, size: int | None) -> dict[str, Any]:

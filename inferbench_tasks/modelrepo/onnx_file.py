@@ -7,6 +7,7 @@ real requests, so that the changed one is compared with it once more.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,11 @@ def adapt(path: Path, shown: str) -> Adapted:
     import onnx
 
     session = _open(path, shown)
+    if not session.get_inputs():
+        raise InputError(
+            f"{shown} has no inputs: it always answers the same, and no request could carry anything; give it an input",
+            field="model.path",
+        )
     model = onnx.load(path, load_external_data=False)
     if drawn := sorted(DRAWING & {node.op_type for node in all_nodes(model.graph)}):
         raise InputError(
@@ -123,12 +129,26 @@ def _open(path: Path, shown: str) -> Any:
     try:
         return open_session(path, optimise=False)
     except InputError as error:
-        cause = str(error.__cause__ or error).replace(str(path), shown)
+        cause = " ".join(str(error.__cause__ or error).replace(str(path), shown).split()).rstrip(".")
         raise InputError(
-            f"ONNX Runtime here can't load {shown}: {cause}. Export it with standard operators, of an "
-            f"opset that this version knows",
-            field="model.path",
+            f"ONNX Runtime here can't load {shown}: {cause}. {remedy(cause)}", field="model.path"
         ) from error
+
+
+def remedy(cause: str) -> str:
+    """What helps where ONNX Runtime refuses a file, by what it said; by its answers every backend is checked."""
+    if locale := re.search(r"[Ll]ocale with name:?\s*([\w.-]+)", cause):
+        return (
+            f"The operator is standard; this machine lacks its locale: make it (locale-gen {locale[1]}), or export "
+            "with one that is here (`locale -a` lists them; an image brings its own)"
+        )
+    if "NOT_IMPLEMENTED" in cause or "Could not find an implementation" in cause:
+        return (
+            "The operator may well be standard: ONNX Runtime has no CPU kernel of it for these data types, and a run's "
+            "answers are checked by that, whatever serves them. Export it in fp32 or fp16 (`convert.precision` makes "
+            "others of that), or as OpenVINO's own file (.xml), which its own runtime loads"
+        )
+    return "Export it with standard operators, of an opset that this version knows"
 
 
 def _keep_axes(model: Any, session: Any, bounds: dict[str, int], folder: Path) -> list[str]:

@@ -37,7 +37,7 @@ def needs_free(model: ModelArtifact) -> str:
     """What a backend without ``fixed_batches`` does, and what helps a model that has its own batch."""
     kinds = takers(model.format)
     others = f", or take {' or '.join(kinds)}, at its batch of {model.batch_size}" if kinds else ""
-    return f"serves models with a free batch; export the model with a free first axis{others}"
+    return f"serves models with a free batch; export the model with the same free first axis of every input{others}"
 
 
 @lru_cache

@@ -49,13 +49,45 @@ def test_a_model_of_its_own_batch(inspect: Any, tmp_path: Path) -> None:
     backends = {row["backend"] for row in document["runs"]}
     assert "onnxruntime" in backends and "triton" not in backends
     (triton,) = [words for words in document["refused"] if words.startswith("triton: ")]
-    start = "triton: it serves models with a free batch; export the model with a free first axis, or take "
+    start = (
+        "triton: it serves models with a free batch; export the model with the same free first axis of every "
+        "input, or take "
+    )
     assert triton.startswith(start) and triton.endswith(", at its batch of 2")
     assert set(triton.removeprefix(start).partition(",")[0].split(" or ")) == backends, "who serves it"
     (tmp_path / "s.yaml").write_text(document["submission"])
     submission = read_submission(tmp_path / "s.yaml", of_cluster_here(tmp_path / "data"))
     assert "batch_size: 2" in document["submission"] and submission.name == "m"
     assert not list((tmp_path / "data" / "runs").glob("*"))
+
+
+def test_what_a_model_without_multiply_adds_computes_is_named(inspect: Any) -> None:
+    """0 FLOPs are no statement that it does nothing; long sentences are no row of the table of facts."""
+    document = json.loads(inspect("a constant for each row", "-o", "json").stdout)
+    assert document["flops"] == 0
+    assert (
+        document["not_counted"] == "flops are of multiply-adds alone, which it has none of; not counted: Add"
+    )
+    lines = inspect("a constant for each row").stdout.splitlines()
+    facts = [line for line in lines if line.startswith(("field", "parameters", "flops"))]
+    assert len(facts) == 3 and max(map(len, facts)) < 200
+
+
+def test_costs_of_free_sizes_are_told_with_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MatMul of any number of rows of 4 with 4 x 3 weights: at 16 rows 16 x 4 x 3 multiply-adds, 384 FLOPs."""
+    monkeypatch.setenv("INFERBENCH_DATA_DIR", str(tmp_path / "data"))
+    weights = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [4, 3], [0.5] * 12)
+    values = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "rows", size])
+        for name, size in (("x", 4), ("y", 3))
+    ]
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:], [weights])
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "free.onnx")
+    document = inspected(tmp_path / "free.onnx")
+    assert document["flops"] == 384
+    assert document["counted_with"] == "16 for each of the free sizes x.1"
 
 
 def test_a_refused_file_is_refused_with_the_reason(inspect: Any) -> None:

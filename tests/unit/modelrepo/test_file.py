@@ -167,6 +167,39 @@ def test_an_unknown_operator_is_named(tmp_path: Path) -> None:
         make(source(tmp_path, "mine.onnx"), tmp_path)
 
 
+def _one(operator: str, kind: int, inputs: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """A graph of one operator of opset 17 on its only input, or on none."""
+    make, names = onnx.helper, ["x"][:inputs]
+    values = {name: make.make_tensor_value_info(name, kind, ["n", 4]) for name in "xy"}
+    node = make.make_node(operator, names * (2 if operator == "Add" else 1), ["y"], **attributes)
+    graph = make.make_graph([node], "g", [values[name] for name in names], [values["y"]])
+    return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (_one("Add", onnx.TensorProto.BFLOAT16), r"Add\(14\).*no CPU kernel of it for these data types"),
+        (
+            _one("StringNormalizer", onnx.TensorProto.STRING, case_change_action="LOWER", locale="xx_NONE"),
+            r"lacks its locale: make it \(locale-gen xx_NONE\)",
+        ),
+        (
+            _one("Constant", onnx.TensorProto.FLOAT, 0, value_floats=[1.0] * 4),
+            r"m\.onnx has no inputs: it always answers the same",
+        ),
+    ],
+)
+def test_a_standard_operator_is_not_called_another(tmp_path: Path, model: onnx.ModelProto, says: str) -> None:
+    """Data types that the runtime has no kernel for, a locale that is not here, a graph that nothing can be asked of:
+    each with what helps.
+    """
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(InputError, match=says) as refused:
+        make(source(tmp_path, "m.onnx"), tmp_path)
+    assert "Export it with standard operators" not in str(refused.value)
+
+
 def test_a_truncated_onnx_file_is_refused(tmp_path: Path) -> None:
     """Half a file is damaged, not a crash."""
     onnx.save(dense(), tmp_path / "m.onnx")
