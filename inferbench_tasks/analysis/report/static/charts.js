@@ -23,6 +23,37 @@ function inTheDark(chart) {
   return { ...chart, data, layout };
 }
 
+// Words on lines of at most so many characters; a longer word has a line of its own.
+function onLines(text, most) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if ((lines.at(-1) + word).length > most) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
+  }
+  return lines.filter((line) => line);
+}
+
+// To the width: the title on as many lines as it needs, room for as many rows of the legend; on a phone smaller letters,
+// and a name that is wider than the chart on several lines. ``data`` and ``layout`` are changed.
+function fit(data, layout, width) {
+  const small = width < 460;
+  if (layout.title) {
+    const lines = onLines(layout.title.text, width / (small ? 7.5 : 8.5));
+    layout.title = { ...layout.title, text: lines.join("<br>"), font: { size: small ? 13 : 15 } };
+    layout.margin = { ...layout.margin, t: 26 + 18 * lines.length };
+  }
+  const named = data.filter((trace) => trace.name && trace.showlegend !== false);
+  if (layout.showlegend === false || named.length < 2) return;
+  const letter = small ? 5 : 6.2, room = width - 80;
+  const names = named.map((trace) => (small ? onLines(trace.name, (room - 45) / letter) : [trace.name]));
+  named.forEach((trace, at) => { trace.name = names[at].join("<br>"); });
+  const inRow = Math.max(1, Math.floor(room / (45 + Math.max(...names.flat().map((line) => line.length)) * letter)));
+  const rows = inRow === 1 ? names.flat().length : Math.ceil(names.length / inRow), below = 56 + rows * (small ? 17 : 20);
+  layout.height += below - layout.margin.b;
+  layout.margin = { ...layout.margin, b: below };
+  if (small) layout.legend = { ...layout.legend, font: { size: 9.5 } };
+}
+
 // Plotly's texts are escaped HTML.
 function decoded(text) {
   return new DOMParser().parseFromString(text, "text/html").body.textContent;

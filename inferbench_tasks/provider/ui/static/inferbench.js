@@ -12,8 +12,9 @@ function openInAirflow(event) {
 
 function draw(element, chart) {
   if (document.documentElement.dataset.theme === "dark") chart = inTheDark(chart);
-  const layout = { ...chart.layout, autosize: true };
-  Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
+  const layout = { ...chart.layout, autosize: true }, data = chart.data.map((trace) => ({ ...trace }));
+  if (element.clientWidth && element.clientWidth < 460) fit(data, layout, element.clientWidth);
+  Plotly.newPlot(element, data, layout, { responsive: true, displaylogo: false });
   if (layout.meta === "requests") {
     element.on("plotly_click", ({ points }) => { inAddress({ request: [points[0].customdata[0]] }); showRequest(element, points[0]); });
     const [asked] = ofAddress("request"), of = asked === undefined ? null : requestOf(chart, asked);
