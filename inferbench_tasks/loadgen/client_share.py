@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.evidence import ShardUsage, beside
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import Window, taken
@@ -53,9 +53,10 @@ class ClientShare:
     @property
     def reason(self) -> str:
         """Why the figure is withheld."""
+        share, limit = beside(self.share_ms, self.limit_ms, 2)
         return (
-            f"up to {self.share_ms:.2f} ms of the {self.name} of {self.reported_ms:.2f} ms are the client's own (at "
-            f"most {self.limit_ms:.2f} ms): requests left late, or the sender was held up when answers came"
+            f"up to {share} ms of the {self.name} of {self.reported_ms:.2f} ms are the client's own (at "
+            f"most {limit} ms): requests left late, or the sender was held up when answers came"
         )
 
 
