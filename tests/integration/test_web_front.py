@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,8 @@ from fastapi.testclient import TestClient
 from inferbench_tasks import settings
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api import cluster
+from inferbench_tasks.provider.submit.coming import Coming
 from tests.integration.test_web_api import seed
 from tests.unit.analysis.charts.test_charts import roofline_run
 from tests.unit.analysis.test_ceilings import keep
@@ -172,3 +175,23 @@ def test_a_change_on_the_home_leads_to_its_pair(perfdb: PerfDB, http: TestClient
     answer = http.get(way, follow_redirects=False)
     session = change["session"]
     assert answer.headers["location"] == f"/inferbench/compare?run={session}-0.000&run={session}-1.000"
+
+
+def test_what_was_sent_and_is_in_no_queue_yet_is_told(
+    perfdb: PerfDB, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside "Nothing runs": home and cluster have its line, REST the same; that Airflow can't be asked is told, and is
+    no empty list.
+    """
+    sent = Coming("sweep", "ada", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), 24, "it is being read")
+    monkeypatch.setattr(cluster, "coming", lambda: [sent])
+    for name in ("home", "cluster"):
+        text = http.get(f"/inferbench/{name}").text
+        assert "Sent, not in a queue yet" in text and "2026-01-02 03:04:05 UTC" in text, name
+        assert "it is being read" in text and "ada" in text
+    (told,) = http.get("/inferbench/api/cluster").json()["coming"]
+    assert (told["submission"], told["jobs"], told["sent"]) == ("sweep", 24, "2026-01-02T03:04:05+00:00")
+    monkeypatch.setattr(cluster, "coming", lambda: None)
+    assert http.get("/inferbench/api/cluster").json()["coming"] is None
+    for name in ("home", "cluster"):
+        assert "database does not answer" in http.get(f"/inferbench/{name}").text

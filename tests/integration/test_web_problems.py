@@ -25,6 +25,18 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
         ("cluster?hours=abc", 422, "hours=abc: Input should be a valid number", "cluster"),
         ("runs?offset=-3", 422, "offset=-3: Input should be greater than or equal to 0", "runs"),
         ("runs?limit=abc", 422, "limit=abc: Input should be a valid integer", "runs"),
+        (
+            "runs?verdikt=valid",
+            422,
+            "verdikt=valid: there is no such parameter here; did you mean 'verdict'?",
+            "runs",
+        ),
+        (
+            "leaderboard?whatever=1",
+            422,
+            "whatever=1: there is no such parameter here; allowed: ",
+            "leaderboard",
+        ),
     ],
 )
 def test_a_browser_is_answered_by_a_page(
