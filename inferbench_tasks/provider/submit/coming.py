@@ -131,7 +131,7 @@ def told(runs: Iterable[Any], tasks: Iterable[Any]) -> list[Coming]:
     for task in tasks:
         if (of := submissions.get(key(task.dag_id, task.run_id))) is not None:
             _add(of, task)
-    found = [coming for of in submissions.values() if (coming := _coming(of))]
+    found = [one for of in submissions.values() if (one := _coming(of))]
     return sorted(found, key=lambda one: one.sent)
 
 

@@ -53,14 +53,15 @@ def test_a_system_without_its_host_s_worker_is_not_healthy(monkeypatch: pytest.M
     """
     answers = [False, True]
     there = SimpleNamespace(present=lambda ttl_s: True)
-    monkeypatch.setattr(ready, "health", lambda url, client: dict.fromkeys(ready.PARTS, "healthy"))
-    monkeypatch.setattr(ready, "execution_health", lambda url, client: "healthy")
-    monkeypatch.setattr(ready, "Cluster", lambda db: SimpleNamespace(devices=lambda: [there]))
-    monkeypatch.setattr(ready.PerfDB, "connect", lambda *of: nullcontext())
-    monkeypatch.setattr(ready.time, "sleep", lambda seconds: None)
+    of = "inferbench_tasks.provider.system.ready"
+    monkeypatch.setattr(f"{of}.health", lambda url, client: dict.fromkeys(ready.PARTS, "healthy"))
+    monkeypatch.setattr(f"{of}.execution_health", lambda url, client: "healthy")
+    monkeypatch.setattr(f"{of}.Cluster", lambda db: SimpleNamespace(devices=lambda: [there]))
+    monkeypatch.setattr(f"{of}.PerfDB.connect", lambda *given: nullcontext())
+    monkeypatch.setattr(f"{of}.time.sleep", lambda seconds: None)
     with Celery(broker="redis://127.0.0.1:1/0") as nowhere:
         assert not ready.consumes(nowhere)
-    monkeypatch.setattr(ready, "consumes", lambda broker: answers.pop(0))
+    monkeypatch.setattr(f"{of}.consumes", lambda broker: answers.pop(0))
     asked = ready.missing_of("", "", "memory://", Path("/data"), [], workers=1)
     assert next(asked) == ["worker-host (takes no task yet)"]
     assert next(asked) == [] and next(asked) == []
