@@ -154,7 +154,7 @@ def described(
         "parameters": model.parameters,
         "flops": model.flops,
         "bytes": model.bytes,
-        "not_counted": model.costs_reason or _uncounted(model, operators),
+        "not_counted": "; ".join(filter(None, [model.costs_reason, _uncounted(model, operators)])) or None,
         "counted_with": f"{SIZE} for each of the free sizes {', '.join(axes)}"
         if (axes := free_axes(model)) and model.flops is not None
         else None,
