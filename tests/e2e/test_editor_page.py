@@ -127,7 +127,7 @@ def test_what_was_said_of_a_line_goes_with_its_words(page: Page, site: Site) -> 
     page.locator("#plan").get_by_text("Not yet: one thing is wrong.").wait_for()
     assert checks.inner_text() == ""
     answers: list[Route] = []
-    page.route("**/submissions/plan", answers.append)  # held back
+    page.route("**/submissions/plan", lambda route: answers.append(route))  # held back
     area.fill(good)
     checks.get_by_text("Being checked …").wait_for()
     assert page.locator("#problems li").count() == 0 and page.locator(".gutter .wrong").count() == 0
@@ -162,7 +162,12 @@ def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
                 "points_s": [36], "points_stages": [[of["name"] for of in drawn]]}  # fmt: skip
         assert page.evaluate(COVERED, plan) == [], place
     points = [{"load.batch_size": size, "load.duration_s": 10} for size in (1, 4)]
-    seconds = {"points": points, "points_s": [20, 30], "points_stages": plan["points_stages"] * 2}
+    of_serving = [
+        {"name": of.removeprefix("+"), "leased": of[0] == "+", "of_submission": False, "jobs": 2}
+        for of in serving
+    ]
+    names_of_both = [[of["name"] for of in of_serving]] * 2
+    seconds = {"points": points, "points_s": [20, 30], "points_stages": names_of_both, "stages": of_serving}
     drawn_labels = "of => [...graphOf(of).querySelectorAll('text')].map(text => text.textContent)"
     labels = page.evaluate(drawn_labels, {**plan, "jobs": 2, **seconds})
     assert {"batch_size 1: 20 s", "batch_size 4: 30 s"} <= set(labels), "what differs, and the time"

@@ -65,9 +65,8 @@ def test_what_a_model_without_multiply_adds_computes_is_named(inspect: Any) -> N
     """0 FLOPs are no statement that it does nothing; long sentences are no row of the table of facts."""
     document = json.loads(inspect("a constant for each row", "-o", "json").stdout)
     assert document["flops"] == 0
-    assert (
-        document["not_counted"] == "flops are of multiply-adds alone, which it has none of; not counted: Add"
-    )
+    uncounted = "; flops are of multiply-adds alone, which it has none of; not counted: Add"
+    assert document["not_counted"].endswith(uncounted)
     lines = inspect("a constant for each row").stdout.splitlines()
     facts = [line for line in lines if line.startswith(("field", "parameters", "flops"))]
     assert len(facts) == 3 and max(map(len, facts)) < 200
