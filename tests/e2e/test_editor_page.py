@@ -127,7 +127,11 @@ def test_what_was_said_of_a_line_goes_with_its_words(page: Page, site: Site) -> 
     page.locator("#plan").get_by_text("Not yet: one thing is wrong.").wait_for()
     assert checks.inner_text() == ""
     answers: list[Route] = []
-    page.route("**/submissions/plan", lambda route: answers.append(route))  # held back
+
+    def hold(route: Route) -> None:
+        answers.append(route)
+
+    page.route("**/submissions/plan", hold)
     area.fill(good)
     checks.get_by_text("Being checked …").wait_for()
     assert page.locator("#problems li").count() == 0 and page.locator(".gutter .wrong").count() == 0
