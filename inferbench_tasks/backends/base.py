@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.contracts.drawn import apart
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.contracts.token_counters import TokenCounters
 from inferbench_tasks.launchers.base import Launch
@@ -59,8 +60,9 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Prepared:
-    """``endpoint()`` is None until the server's address is known; ``settings`` go into the result.
-
+    """``endpoint()`` is None until the server's address is known; ``settings`` go into the result, and identify the
+    configuration. ``drawn``: what this start merely drew, as free ports and the run's files, under any names; of the
+    settings those that ``contracts.drawn`` lists go there by themselves. ``metrics_port`` there: of its metrics.
     ``shared_memory``: the key of the region that the server reads inputs from, see ``protocols.shared_memory``.
     """
 
@@ -68,6 +70,12 @@ class Prepared:
     endpoint: Callable[[], Endpoint | None]
     settings: dict[str, Any]
     shared_memory: str | None = None
+    drawn: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings, drawn = apart(self.settings)
+        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "drawn", drawn | self.drawn)
 
 
 class Backend(ABC):
@@ -98,7 +106,7 @@ class Backend(ABC):
     ignores_eos: ClassVar[bool] = False
     #: How long it may take until its model answers, unless ``serve.ready_timeout_s`` says otherwise.
     ready_timeout_s: ClassVar[float] = READY_TIMEOUT_S
-    #: Which of its metrics (``metrics_port`` of its settings) count tokens; None where none does.
+    #: Which of its metrics (at the ``metrics_port`` that it drew) count tokens; None where none does.
     token_counters: ClassVar[TokenCounters | None] = None
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False

@@ -119,7 +119,7 @@ class LlamaCpp(LanguageServer):
         about = {
             name: value for name, value in settings.items() if name not in ("model", "name", "host", "port")
         }
-        return Prepared(launch, lambda: endpoint, {**about, "metrics_port": port})
+        return Prepared(launch, lambda: endpoint, about, drawn={"metrics_port": port})
 
     def ready(self, probe: Probe) -> bool:
         """Whether it lists the model. ServerError where the model's context is shorter than what was asked for."""

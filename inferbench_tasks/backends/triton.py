@@ -203,10 +203,10 @@ class Triton(Backend):
             "dynamic_batching": config.get("dynamic_batching"),
             "python_backend": {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
             "env": {key: env[key] for key in thread_env(1)},
-            "metrics_port": ports[2],
-            "trace": {"file": str(trace), "one_of": TRACED_OF} if deployment.trace else None,
+            "trace": {"one_of": TRACED_OF} if deployment.trace else None,
         }
-        return Prepared(launch, lambda: endpoint, settings, key)
+        drawn = {"metrics_port": ports[2], **({"trace": {"file": str(trace)}} if deployment.trace else {})}
+        return Prepared(launch, lambda: endpoint, settings, key, drawn)
 
     def model_load_ms(self, log: str) -> float | None:
         """By the moments of its log: its ports open when the model is there."""

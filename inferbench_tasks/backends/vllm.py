@@ -150,7 +150,7 @@ class Vllm(LanguageServer):
             ),
         )  # fmt: skip
         endpoint = endpoint_at(deployment, port)
-        return Prepared(launch, lambda: endpoint, {**settings, "metrics_port": port})
+        return Prepared(launch, lambda: endpoint, settings, drawn={"metrics_port": port})
 
 
 def _env(threads: int, folder: Path, short: Path) -> dict[str, str]:

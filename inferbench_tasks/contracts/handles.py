@@ -206,10 +206,11 @@ class ColdStart(Handle):
 
 
 class BackendInfo(Handle):
-    """The serving system as it really ran; goes into the result."""
+    """The serving system as it really ran; goes into the result. ``drawn``: see ``contracts.drawn``."""
 
     kind: str
     version: str
     launcher: str
     label: str
     settings: dict[str, Any]
+    drawn: dict[str, Any] = {}

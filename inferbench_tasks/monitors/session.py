@@ -130,11 +130,11 @@ def named_exporters() -> dict[str, str]:
     return {name.strip(): url.strip() for name, _, url in pairs}
 
 
-def metrics_address(endpoint: Endpoint, settings: dict[str, Any]) -> str | None:
-    """Where the backend serves Prometheus metrics on a port of their own; None if it does not.
+def metrics_address(endpoint: Endpoint, drawn: dict[str, Any]) -> str | None:
+    """Where the backend serves Prometheus metrics on a port of their own, which its start drew; None if it does not.
 
     Our own servers answer theirs on the port under test; they are not asked during a load, because their
     spans come with every answer and the question would take its time from the requests.
     """
-    port = settings.get("metrics_port")
+    port = drawn.get("metrics_port")
     return f"http://{endpoint.host}:{port}/metrics" if port else None

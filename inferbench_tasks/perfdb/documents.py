@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field, model_validator
 
+from inferbench_tasks.contracts.drawn import apart
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.values import Attachment
 
@@ -88,13 +89,24 @@ class ModelInfo(OpenDocument):
 
 
 class BackendRecord(OpenDocument):
-    """The serving system as it ran; ``settings`` are its own words."""
+    """The serving system as it ran; ``settings`` are its own words. ``drawn``: what its start merely drew, ports and
+    files of its run; of a result from before that was kept apart it is taken out of the settings (``contracts.drawn``).
+    """
 
     kind: str
     version: str | None = None
     launcher: str | None = None
     label: str | None = None
     settings: Extension = {}
+    drawn: Extension = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drawn_apart(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "drawn" in values or not isinstance(values.get("settings"), dict):
+            return values
+        settings, drawn = apart(values["settings"])
+        return {**values, "settings": settings, "drawn": drawn}
 
 
 class DeviceInfo(OpenDocument):

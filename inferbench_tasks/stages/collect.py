@@ -203,7 +203,7 @@ def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str
         summary["max_rate"] = loaded.max_rate
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
-    trace = inp.serve.backend.settings.get("trace") or {}
+    trace = inp.serve.backend.drawn.get("trace") or {}
     beside = len(inp.job.share.beside) if inp.job.share else 0
     device = inp.job.serve.device
     measured = Measured(window, recording, summary, hardware, device, trace.get("file"), beside)

@@ -86,7 +86,7 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         return ctx.cancelled() or verdict.reason is not None
 
     patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
-    metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
+    metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.drawn)
     with (
         beside(inp, ctx) as neighbours,
         MonitorSession(

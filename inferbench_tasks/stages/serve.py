@@ -136,6 +136,7 @@ def run(inp: Input, ctx: Context) -> Output:
             launcher=spec.launcher,
             label=backend.label(),
             settings=started.prepared.settings | _place(started.server),
+            drawn=started.prepared.drawn,
         ),
         cold_start=ColdStart(
             process_ms=started.process_ms,

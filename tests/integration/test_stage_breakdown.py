@@ -306,9 +306,9 @@ def test_tritons_statistics_and_trace_find_it_too(
         output: serve.Output, steps: ClientProcessing = plain, at: Endpoint | None = None
     ) -> dict[str, Any]:
         """Both instruments at once."""
-        settings = output.backend.settings
+        drawn = output.backend.drawn
         path = tmp_path / "monitors.parquet"
-        address = metrics_address(output.endpoint, settings)
+        address = metrics_address(output.endpoint, drawn)
         with MonitorSession(output.server, path, metrics_url=address, kinds=["server_metrics"]):
             # Without a pause: Triton traces one request in some, and a median wants enough of them.
             load: dict[str, Any] = {
@@ -318,7 +318,7 @@ def test_tritons_statistics_and_trace_find_it_too(
             }
             _, window = measure(tmp_path, case, at or output.endpoint, steps, **load)
             time.sleep(1.1)
-        return breakdown(window, read_recording(path), settings["trace"]["file"])
+        return breakdown(window, read_recording(path), drawn["trace"]["file"])
 
     with triton(tmp_path / "plain-triton", ctx, case) as server_:
         first = of(server_)

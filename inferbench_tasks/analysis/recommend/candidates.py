@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.labels import plain, short_names
+from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import flatten, last
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES, mean_size
@@ -119,7 +120,7 @@ def _in_words(document: dict[str, Any]) -> str:
         document["model"]["name"],
         document["format"],
         backend["kind"],
-        *_numbers(backend.get("settings") or {}),
+        *_numbers(settled(backend.get("settings") or {})),
         f"batch {load['batch_size']}" if load.get("batch_size") else None,
         *_numbers({k: v for k, v in (load.get("arrivals") or {}).items() if v}),
         f"network {load['network']}" if load.get("network") else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
@@ -116,14 +117,14 @@ def _content(document: Document) -> str | None:
 
 
 def _all_settings(document: Document) -> str:
-    """One text for equal settings of a backend, but for its label."""
-    settings = value_at(document, "backend.settings") or {}
+    """One text for equal settings of a backend, but for its label and what a start merely drew."""
+    settings = settled(value_at(document, "backend.settings") or {})
     return _text({name: value for name, value in settings.items() if name != "label"})
 
 
 def _other_settings(document: Document) -> str:
     """What people are shown of them: those that are given and stand in no other column."""
-    settings = value_at(document, "backend.settings") or {}
+    settings = settled(value_at(document, "backend.settings") or {})
     return ", ".join(
         f"{name}={_text(value)}" for name, value in sorted(settings.items()) if value and name not in _SAID
     )

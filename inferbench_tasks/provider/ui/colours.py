@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import OPEN, SETTINGS, of_figure
@@ -46,7 +47,7 @@ def _settings(documents: list[dict[str, Any]]) -> list[str]:
     names = {
         f"settings.{path}"
         for document in documents
-        for path, value in flatten(value_at(document, OPEN["settings"]) or {}).items()
+        for path, value in flatten(settled(value_at(document, OPEN["settings"]) or {})).items()
         if isinstance(value, str | int | float) and not path.startswith("env.")
         # A query has no words for others.
         and path.count(".") < 8 and all(map(_PART.fullmatch, path.split(".")))

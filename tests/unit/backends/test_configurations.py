@@ -166,6 +166,33 @@ def test_triton_traces_under_light_loads_only(tmp_path: Path, light: bool) -> No
     prepared = triton.Triton().prepare(deployment)
     assert any("--trace-config" in word for word in prepared.launch.argv) is light
     assert (prepared.settings["trace"] is not None) is light
+    assert (prepared.drawn.get("trace") is not None) is light
+
+
+@pytest.mark.parametrize(
+    ("served", "protocol", "model_format"),
+    [
+        (spec(backend="triton", launcher="container", batching={"max_batch_size": 8}), "http", "onnx"),
+        (spec(backend="tensorflow_serving", launcher="container", batching={}), "grpc", "savedmodel"),
+        (spec(backend="onnxruntime", threads=2), "http", "onnx"),
+    ],
+    ids=lambda value: getattr(value, "backend", None),
+)
+def test_two_starts_of_one_configuration_have_equal_settings(
+    tmp_path: Path, served: ServeSpec, protocol: str, model_format: str
+) -> None:
+    """Ports and the folders of the two runs stand apart: else each run were a configuration of its own."""
+    model = dense_case(tmp_path).model.model_copy(update={"format": model_format})
+    prepared = []
+    for run_id in ("r.000", "r.001"):
+        folder = tmp_path / run_id
+        folder.mkdir()
+        deployment = Deployment(run_id, model, served, folder, tmp_path, protocol, trace=True)
+        prepared.append(BACKENDS.load(served.backend, "serve.backend")().prepare(deployment))
+    first, second = prepared
+    assert first.settings == second.settings
+    assert str(tmp_path / "r.000") not in str(first.settings)
+    assert first.drawn != second.drawn or not first.drawn
 
 
 @pytest.mark.parametrize(

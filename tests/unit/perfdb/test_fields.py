@@ -67,6 +67,18 @@ def test_only_settings_that_differ_are_shown() -> None:
     assert not {"settings.label", "model", "backend"} & shown
 
 
+def test_what_a_start_drew_was_not_asked_differently() -> None:
+    """Two starts of one Triton, as an earlier version stored them: the ports are kept, and are no setting."""
+    runs = [
+        result(name, backend={"kind": "triton", "settings": {"instances": 1, "metrics_port": port}})
+        for name, port in (("a", 40001), ("b", 40002))
+    ]
+    assert [each.backend.drawn for each in runs] == [{"metrics_port": 40001}, {"metrics_port": 40002}]
+    assert not [row for row in compare(runs) if row["field"].startswith("settings.")]
+    # And read again it is the same.
+    assert type(runs[0]).model_validate(runs[0].model_dump()) == runs[0]
+
+
 def test_attempts_of_one_run_are_told_apart() -> None:
     """Two attempts of one run get columns of their own."""
     [verdict, *_] = compare([result("a"), result("a", attempt=2)])

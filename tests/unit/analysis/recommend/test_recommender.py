@@ -199,6 +199,14 @@ def test_configurations_that_read_alike_are_told_apart() -> None:
     assert second.endswith("network lan, requests.kind random")
 
 
+def test_a_recommendation_is_not_called_by_the_port_that_a_start_drew() -> None:
+    """Of Triton's numbers those that were asked for name it, in a result of an earlier version, too."""
+    one = run(4, 100.0, 20.0)
+    one["backend"]["settings"] = {"instances": 2, "metrics_port": 40123}
+    (row,) = choose([one], "throughput_samples_per_s", []).top
+    assert "instances 2" in row["configuration"] and "40123" not in row["configuration"]
+
+
 def test_a_pinned_run_is_no_repeat_of_one_on_the_whole_machine() -> None:
     """The same job on 3 and on 16 cores: two configurations, told apart by their cores; older results still count."""
     runs = [run(1, rate, 20, index) for index, rate in enumerate((30.0, 31.0, 160.0, 100.0))]

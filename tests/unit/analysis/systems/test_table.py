@@ -55,6 +55,23 @@ def test_each_figure_is_of_the_run_that_it_belongs_to() -> None:
     assert {name: value for name, value in row.items() if name.startswith("rank_") and value} == {}
 
 
+def test_a_port_that_a_start_drew_makes_no_stack_of_its_own() -> None:
+    """Five starts of one Triton on five ports, as an earlier version stored them: one row, of the newest; the port is
+    no part of what people are shown. Another number of instances is another stack.
+    """
+
+    def triton(number: int, instances: int = 1) -> dict[str, Any]:
+        made = run(f"r{number}", "triton", MANY, 8, throughput_samples_per_s=100.0 + number)
+        made["backend"]["settings"] = {
+            "instances": instances, "max_batch_size": 8, "metrics_port": 40000 + number,
+        }  # fmt: skip
+        return made
+
+    made = rows(sorted_in([*map(triton, range(5)), triton(9, instances=2)]), lambda run: None)
+    assert [(row["instances"], row["best_run"]) for row in made] == [(1, "r0"), (2, "r9")]
+    assert made[0]["settings"] == "max_batch_size=8"
+
+
 def test_ranks_are_within_the_model_and_ties_share_one() -> None:
     """2% apart is noise of single runs, five times is not; a model alone has no rank."""
     documents = [
