@@ -51,6 +51,9 @@ class Figure:
     #: It can be compared between runs at different rates: it is of a sample or of the server, or the rate itself. By
     #: the others no runs are ranked of which each searched for a rate of its own (``max_rate``).
     rate_free: bool = False
+    #: It follows from how many samples are answered per second: less of it for fewer answers is no better server. So
+    #: runs are judged by it only where the load says how many (``perfdb.offered.sets_rate``).
+    follows_rate: bool = False
     #: It is worth what the method behind the energy is worth: a counter, or an estimate.
     energy_based: bool = False
     #: It is worth what the price behind it is worth: looked up, or not.

@@ -121,7 +121,7 @@ SHIPPED: tuple[Figure, ...] = (
     Figure(
         "cpu_cores", "resources.server.cpu_cores.mean", "cores", "CPU of the server", "lower",
         "growth of the CPU clocks of the server's process group over the window / its length", noun="CPU", held=15,
-        worsens=False,
+        worsens=False, follows_rate=True,
         views=("report", "terminal", "replay"),
     ),
     Figure(

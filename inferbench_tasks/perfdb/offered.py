@@ -8,8 +8,11 @@ requests/s of one sample are the same load as 100 requests/s of eight.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from decimal import Decimal
+from functools import cache, lru_cache
 from typing import Any
+
+from inferbench_tasks.arrivals.base import ARRIVALS
 
 #: The network that a load has unless another is named.
 _USUAL_NETWORK = "lan"
@@ -23,6 +26,18 @@ NO_LOAD, WITHOUT_LOAD = "none", "no load"
 def is_search(load: str) -> bool:
     """Whether that load, in ``offered``'s words, is a search for the highest rate: each run has a rate of its own."""
     return load.split(",", 1)[0] == _SEARCH
+
+
+@cache
+def sets_rate(load: str) -> bool:
+    """Whether that load, in ``offered``'s words, says how many samples are answered per second: an open loop with which
+    the server keeps up. Of users who wait, of all at once, of a search and of overload the server says it.
+    """
+    kind = load.split(",", 1)[0]
+    if kind not in ARRIVALS or kind == _SEARCH or _OVERLOAD in load:
+        return False
+    process = ARRIVALS.load(kind)
+    return process.loop == "open" and process.paced
 
 
 def offered(load: Mapping[str, Any]) -> str:
@@ -45,7 +60,7 @@ def offered(load: Mapping[str, Any]) -> str:
         words = _words.__wrapped__(settings, size, network)
     if not load.get("expect") or words == UNKNOWN:
         return words
-    return f"{words}, {load['expect']} for {load.get('duration_s') or 0:g} s"
+    return f"{words}, {load['expect']} for {_exact(load.get('duration_s') or 0)} s"
 
 
 @lru_cache(maxsize=4096)
@@ -86,6 +101,8 @@ def of_requests(text: str, size: int | None) -> str:
 _NO_PART = ("kind", "requests", "samples_per_query")
 #: How a rate is searched for does not tell either; which objective it keeps does (``max_rate, p99_ms <= 20``).
 _SEARCH = "max_rate"
+#: What ends the words of a load that is more than the server can take (``load.expect``).
+_OVERLOAD = ", overload for "
 _OF_THE_SEARCH = ("start_rate_rps", "resolution_ratio", "limit_s")
 #: All requests of an offline load are there from the start, and a search finds its rate: the size is how they are
 #: packed.
@@ -104,8 +121,17 @@ def _part(name: str, value: Any, size: int) -> str:
     if name == "concurrency":
         return _in_flight(value * size)
     if name.endswith("rate_rps"):
-        rate = f"{value * size:g} samples/s"
+        rate = f"{_exact(value, size)} samples/s"
         return rate if name == "rate_rps" else f"{name.removesuffix('_rate_rps')} {rate}"
     if name == "objective":
         return str(value)
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+    return f"{name} {_exact(value)}" if isinstance(value, float) else f"{name} {value}"
+
+
+def _exact(value: float, times: int = 1) -> str:
+    """The product as short as ``g`` where that is the number itself, else with all its digits: by these words two loads
+    are equal. In decimals, so that 0.1 x 3 is 0.3.
+    """
+    product = Decimal(repr(value)) * times
+    short = f"{float(product):g}"
+    return short if Decimal(short) == product else f"{product.normalize():f}"

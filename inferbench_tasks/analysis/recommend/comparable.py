@@ -18,7 +18,7 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, sets_rate
 
 ACCURACY = "accuracy_ratio"
 #: Accuracies that are no further apart are one quality.
@@ -81,9 +81,14 @@ def stands(figure: Figure, load: str) -> bool:
     """Whether a figure of a run under that load (``offered``'s words) can be ranked.
 
     Of a run without a load only measures of answers are: nobody watched what disturbed its cold start. Of a search for
-    a rate no figure is that follows from the rate.
+    a rate no figure is that follows from the rate; nor, of a load under which the server says how much it answers, one
+    that is more where more is answered.
     """
-    return figure.evaluated or (load != WITHOUT_LOAD and (figure.rate_free or not is_search(load)))
+    if figure.evaluated:
+        return True
+    if figure.follows_rate and not sets_rate(load):
+        return False
+    return load != WITHOUT_LOAD and (figure.rate_free or not is_search(load))
 
 
 def newest_of(index: Held, rows: Iterable[Row], figures: Sequence[Figure]) -> dict[str, Row]:

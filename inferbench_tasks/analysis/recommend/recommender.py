@@ -24,6 +24,7 @@ from inferbench_tasks.analysis.recommend.comparable import (
     ACCURACY,
     require_one_data,
     rows_of_one_ground,
+    stands,
     trade_off,
 )
 from inferbench_tasks.analysis.recommend.judge import Judge
@@ -100,7 +101,7 @@ def recommend(
     watched = [
         row for row in matching if load_of(row) != WITHOUT_LOAD or all(each.evaluated for each in asked)
     ]
-    rows = [row for row in watched if figure.rate_free or not is_search(load_of(row))]
+    rows = [row for row in watched if stands(figure, load_of(row))]
     kept = rows_of_one_ground(index, rows, bounds, load)
     require_one_data(index, kept, asked)
     for row in kept:
@@ -125,7 +126,10 @@ def recommend(
         notes.append(_UNWATCHED.format(unwatched))
     if searches := len(watched) - len(rows):
         notes.append(
-            f"{searches} result(s) of runs that searched for their highest rate are left out: each has its "
+            f"{searches} result(s) of loads under which each server answers at a rate of its own (searches for the "
+            f"highest rate, users who wait) are left out: their {figure.word} follows from it."
+            if figure.follows_rate
+            else f"{searches} result(s) of runs that searched for their highest rate are left out: each has its "
             f"{figure.word} at a rate of its own."
         )
     return replace(recommendation, notes=[*recommendation.notes, *notes])

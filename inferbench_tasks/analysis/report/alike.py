@@ -8,9 +8,10 @@ from typing import Any
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.perfdb.offered import NO_LOAD, offered
+from inferbench_tasks.perfdb.offered import NO_LOAD, UNKNOWN, WITHOUT_LOAD, offered, sets_rate
 
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
@@ -45,6 +46,17 @@ def loads_differ(first: ResultDocument, other: ResultDocument) -> str | None:
     )
 
 
+def rates_of_their_own(first: ResultDocument, other: ResultDocument) -> str | None:
+    """That each server answers as fast as it can, so that one needs fewer cores by answering less; None if not so."""
+    if (load := _load(first)) != _load(other) or sets_rate(load) or load in (WITHOUT_LOAD, UNKNOWN):
+        return None
+    words = " and ".join(figure.title for figure in FIGURES.values() if figure.follows_rate)
+    return (
+        f"Under {load} each server answers at a rate of its own, from which follows: {words}. It is shown and not "
+        "compared; what a sample takes is."
+    )
+
+
 def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool:
     """Whether the two runs have unlike things under that figure's name, though each run counts."""
     if figure.evaluated:  # of samples, whatever the load: answers that depend on it make a run invalid
@@ -52,6 +64,9 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     if NO_LOAD in (_arrivals(first), _arrivals(other)):  # nobody watched what disturbed it
         return True
     if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
+        return True
+    # A server that answers a quarter needs fewer cores for it: the figure of a sample compares them.
+    if figure.follows_rate and not sets_rate(_load(first)):
         return True
     # A request of eight samples is another thing than one of one: the figure of a sample compares them.
     if figure.per_sample is not None and (first.load.batch_size or 1) != (other.load.batch_size or 1):

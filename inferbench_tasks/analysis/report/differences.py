@@ -15,7 +15,13 @@ from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_result, pooled_ratio
 from inferbench_tasks.analysis.report import cpu_checks
-from inferbench_tasks.analysis.report.alike import judged_on_others, loads_differ, not_alike, unlike
+from inferbench_tasks.analysis.report.alike import (
+    judged_on_others,
+    loads_differ,
+    not_alike,
+    rates_of_their_own,
+    unlike,
+)
 from inferbench_tasks.analysis.report.in_words import in_words
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -255,7 +261,12 @@ def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:
 
 
 def _on_pair(first: ResultDocument, other: ResultDocument) -> tuple[str | None, ...]:
-    return not_alike(first, other), loads_differ(first, other), judged_on_others(first, other)
+    return (
+        not_alike(first, other),
+        loads_differ(first, other),
+        rates_of_their_own(first, other),
+        judged_on_others(first, other),
+    )
 
 
 def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered, spoken
+from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered, sets_rate, spoken
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,34 @@ def test_the_latencies_of_an_overload_depend_on_its_length() -> None:
     overload = load | {"expect": "overload"}
     assert offered(overload) == "poisson, 80 samples/s, overload for 10 s"
     assert len({offered(load), offered(overload), offered(overload | {"duration_s": 20.0})}) == 3
+
+
+def test_loads_that_differ_in_the_seventh_digit_differ() -> None:
+    """1,000,000 and 1,000,000.25 requests/s are two loads; three samples at 0.1/s are one at 0.3/s, though binary
+    numbers are not.
+    """
+
+    def at(rate_rps: float, size: int = 1) -> str:
+        return offered({"arrivals": {"kind": "poisson", "rate_rps": rate_rps}, "batch_size": size})
+
+    assert at(1_000_000.25) == "poisson, 1000000.25 samples/s" != at(1_000_000.0)
+    assert at(0.1, 3) == at(0.3) == "poisson, 0.3 samples/s"
+    assert at(1_234_567.0) == "poisson, 1234567 samples/s" and at(2e6) == "poisson, 2e+06 samples/s"
+
+
+@pytest.mark.parametrize(
+    ("load", "says"),
+    [
+        ({"arrivals": {"kind": "poisson", "rate_rps": 8.0}}, True),
+        ({"arrivals": {"kind": "poisson", "rate_rps": 8.0}, "expect": "overload", "duration_s": 20.0}, False),
+        ({"arrivals": {"kind": "closed_loop", "concurrency": 8}}, False),
+        ({"arrivals": {"kind": "single_stream"}}, False),
+        ({"arrivals": {"kind": "offline", "requests": 500}}, False),
+        ({"arrivals": {"kind": "max_rate", "objective": "p99_ms <= 20"}}, False),
+        ({"arrivals": {"kind": "of_a_package_that_is_not_here"}}, False),
+        ({}, False),
+    ],
+)
+def test_an_open_loop_alone_says_how_much_is_answered(load: dict[str, Any], says: bool) -> None:
+    """Elsewhere a server answers as fast as it can, and what it uses follows from that."""
+    assert sets_rate(offered(load)) is says

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.comparable import ACCURACY
+from inferbench_tasks.analysis.recommend.comparable import ACCURACY, stands
 from inferbench_tasks.analysis.recommend.recommender import choose
+from inferbench_tasks.figures import FIGURES
 from tests.unit.perfdb.builders import result
 
 RATE = "throughput_samples_per_s"
@@ -59,3 +60,10 @@ def test_item_19_loads_that_somebody_put_together_are_told() -> None:
     )
     same = choose([run("a", 900, 0.9), run("b", 20, 0.9)], RATE, []).notes
     assert not any("different loads" in note for note in same)
+
+
+def test_cores_rank_servers_only_where_the_load_says_how_much_they_answer() -> None:
+    """A server of users who wait uses half the cores by answering half as much; the CPU of a sample ranks it."""
+    closed, paced = "closed_loop, 8 samples in flight", "poisson, 80 samples/s"
+    assert [stands(FIGURES["cpu_cores"], load) for load in (closed, paced)] == [False, True]
+    assert [stands(FIGURES["cpu_ms_per_sample"], load) for load in (closed, paced)] == [True, True]

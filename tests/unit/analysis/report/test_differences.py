@@ -131,6 +131,29 @@ def test_a_request_of_another_size_is_another_thing() -> None:
     assert _verdict(drawn, "cost_usd_per_1k_samples") == NONE_SHOWN
 
 
+@pytest.mark.parametrize(
+    ("arrivals", "verdict"),
+    [({"kind": "closed_loop", "concurrency": 8}, None), ({"kind": "poisson", "rate_rps": 80.0}, "better")],
+    ids=["closed loop", "open loop"],
+)
+def test_fewer_cores_for_fewer_answers_are_no_win(arrivals: dict[str, Any], verdict: str | None) -> None:
+    """A closed loop's second server uses 0.3 of the cores because it answers a quarter as much: the CPU of a sample is
+    1.2 times the first's. At one rate of arrivals, which both keep up with, fewer cores are fewer for the same.
+    """
+
+    def of(name: str, cores: float, rate: float) -> ResultDocument:
+        server = {"server": {"cpu_cores": {"mean": cores}}}
+        summary = {"resources": server, "throughput_samples_per_s": rate, "ok": 5000}
+        return result(name, load={"arrivals": arrivals}, summary=summary)
+
+    drawn = compare_runs(views_of([of("a", 1.0, 400.0), of("b", 0.3, 100.0)]))
+    assert _verdict(drawn, "cpu_cores") == verdict
+    assert ("better in CPU" in drawn.words[0]) is (verdict == "better")
+    assert any("CPU of the server. It is shown and not compared" in note for note in drawn.notes) is (
+        verdict is None
+    )
+
+
 def test_answers_to_different_questions_are_not_compared() -> None:
     """A faster model of another task, or on another data set, is no better one."""
     rng = np.random.default_rng(1)
