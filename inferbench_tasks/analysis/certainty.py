@@ -4,8 +4,9 @@ The spread between runs of one configuration is estimated as for many small samp
 empirical Bayes methods", 2004): a configuration's own runs count, and so do those of all others, and what a quiet
 machine usually shows (``DRIFT_RATIO``) counts like ``PRIOR_RUNS`` runs more. What a run says of its own error is the
 floor of that spread. The ratio of two means is then judged by Student's t with Welch's degrees of freedom: spreads are
-shares of the mean, and ln(a / b) has the variance of both together (the delta method). Two results differ if the sign
-of their difference is real with a probability of ``SETTLED``; otherwise they are the same within noise.
+shares of the mean, and ln(a / b) has the variance of both together (the delta method). What a method is wrong by drops
+out where both have it by the same method on the same machine. Two results differ if the sign of their difference is
+real with a probability of ``SETTLED``; otherwise they are the same within noise.
 """
 
 from __future__ import annotations
@@ -54,9 +55,14 @@ class Estimate:
         return max(self.between, self.stated.within)
 
     @property
+    def own_error(self) -> float:
+        """Standard error of the mean by the runs alone, without that of the method."""
+        return self.sd / math.sqrt(self.runs)
+
+    @property
     def error(self) -> float:
         """Standard error of the mean."""
-        return math.hypot(self.sd / math.sqrt(self.runs), self.stated.systematic)
+        return math.hypot(self.own_error, self.stated.systematic)
 
     def interval95(self, comparisons: int = 1) -> list[float]:
         """The 95% interval of the mean, by Student's t; of one of so many that hold together (Bonferroni)."""
@@ -83,7 +89,12 @@ class Change:
         plain = first.stated.plain or second.stated.plain
         shares = first.mean > 0 and second.mean > 0 and not plain
         scales = (first.mean, second.mean) if shares else (1.0, 1.0)
-        errors = [e.error / scale for e, scale in zip((first, second), scales, strict=True)]
+        # One method on one machine is wrong by the same factor in both.
+        alike = shares and first.stated.source is not None and first.stated.source == second.stated.source
+        errors = [
+            (e.own_error if alike else e.error) / scale
+            for e, scale in zip((first, second), scales, strict=True)
+        ]
         error = math.hypot(*errors)
         weights = [(e / error) ** 2 if error else 0.0 for e in errors]
         below = sum(w**2 / e.freedom for w, e in zip(weights, (first, second), strict=True))

@@ -9,6 +9,8 @@ from typing import Any
 
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.documents import ResultDocument
 
 #: Standard errors from a mean to the end of its 95% interval.
 Z95 = 1.959964
@@ -17,12 +19,18 @@ Z95 = 1.959964
 UNBOUNDED_RATIO = 0.25
 #: Half of the 95% interval of an energy by its method, as a share: see ``metrics.energy``.
 _UNCERTAINTY = "energy.uncertainty_ratio"
+_METHOD = "energy.method"
+#: Which machine it was: the host, its device, and of a GPU which board.
+_MACHINE = ("environment.system.host", "device.name", "environment.hardware.gpu.uuid")
+_CPU = "cpu_ms_per_sample"
 
 
 @dataclass(frozen=True)
 class Stated:
     """``within``: standard error within a run. ``systematic``: that of the method, which more runs don't lessen.
 
+    ``source``: whose that is, a method on one machine; of two results with the same it is the same factor, which drops
+    out of their ratio. None where it is not known, or is no factor.
     ``plain``: two such values are judged by their difference, not by their ratio: a share of few requests is near 0,
     where its logarithm says nothing.
     """
@@ -30,6 +38,7 @@ class Stated:
     within: float = 0.0
     systematic: float = 0.0
     plain: bool = False
+    source: tuple[str, ...] | None = None
 
     def after(self, times: float) -> Stated:
         """That of a run that is so many times as long."""
@@ -46,8 +55,13 @@ def needed(figure: Figure) -> tuple[str, ...]:
         paths.append(f"summary.{_group(figure.interval)}")
     paths += [f"summary.{path}" for path in (figure.counted, figure.share_of) if path]
     if figure.energy_based:
-        paths.append(f"summary.{_UNCERTAINTY}")
+        paths += [f"summary.{_UNCERTAINTY}", f"summary.{_METHOD}", *_MACHINE, *needed(FIGURES[_CPU])]
     return tuple(paths)
+
+
+def part_of(result: ResultDocument) -> dict[str, Any]:
+    """Of a result as it is read, what ``stated`` needs of it."""
+    return result.model_dump(include={"summary", "device", "environment"})
 
 
 def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
@@ -58,8 +72,25 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
         return NOTHING
     if figure.share_of and (requests := value_at(summary, figure.share_of)):
         return Stated(share_error(value, requests), plain=True)
-    ratio = value_at(summary, _UNCERTAINTY) if figure.energy_based else None
-    return Stated(_within(figure, value, summary), (ratio or 0.0) * abs(value) / Z95)
+    if figure.energy_based:
+        return _of_energy(figure, value, result)
+    return Stated(_within(figure, value, summary))
+
+
+def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> Stated:
+    """What was worked out of CPU time is known no better within the run than that."""
+    from inferbench_tasks.metrics.energy import FACTORS, OF_THE_SERVER
+
+    summary = result["summary"]
+    within, cpu = _within(figure, value, summary), FIGURES[_CPU]
+    method, ratio = value_at(summary, _METHOD), value_at(summary, _UNCERTAINTY)
+    if method == OF_THE_SERVER and (of_a_sample := cpu.stored(summary)):
+        within = max(within, _within(cpu, of_a_sample, summary) / of_a_sample * abs(value))
+    machine = [value_at(result, path) for path in _MACHINE]
+    # Each board has its own counter, so that of a GPU has to be known too.
+    known = method in FACTORS and all(machine if FACTORS[method] == "gpu" else machine[:2])
+    source = (method, *(str(part) for part in machine)) if known else None
+    return Stated(within, (ratio or 0.0) * abs(value) / Z95, source=source)
 
 
 def share_error(share: float, requests: int) -> float:

@@ -34,6 +34,9 @@ UNCERTAINTY_RATIO = {
 }
 #: Those that read a counter or a sensor; the others are models.
 MEASURES = ("nvml_counter", "nvml_integrated", "rapl")
+#: Those whose error is a factor, the same in whatever one machine (or one GPU's board) does: it drops out of the ratio
+#: of two runs. Not so what depends on how fast the power changes, or on how busy all cores are.
+FACTORS = {"nvml_counter": "gpu", "rapl": "cpu", "tdp_estimate": "cpu"}
 #: The method that counts what the server used, and nothing of what else ran.
 OF_THE_SERVER = "tdp_estimate"
 SCOPE = {

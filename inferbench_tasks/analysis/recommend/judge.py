@@ -84,4 +84,6 @@ def _summary(candidate: Candidate) -> dict[str, Any]:
 def _error_stated(candidate: Candidate, figure: str) -> Stated:
     """The newest run's, with the largest error within any of them."""
     each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
-    return Stated(max(one.within for one in each), each[0].systematic, plain=any(one.plain for one in each))
+    source = each[0].source if all(one.source == each[0].source for one in each) else None
+    within, plain = max(one.within for one in each), any(one.plain for one in each)
+    return Stated(within, each[0].systematic, plain, source)

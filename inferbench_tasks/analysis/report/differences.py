@@ -27,7 +27,7 @@ from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.analysis.stated import stated
+from inferbench_tasks.analysis.stated import part_of, stated
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -169,7 +169,7 @@ def difference(
     summaries = [result.summary.model_dump() for result in (first, other)]
     if any(figure.unbounded_in(summary) for summary in summaries):  # a lower bound has no ratio to anything
         return Difference(other.run_id, b)
-    errors = [stated(figure, {"summary": summary}) for summary in summaries]
+    errors = [stated(figure, part_of(result)) for result in (first, other)]
     if min(a, b) <= 0 and not all(error.plain for error in errors):
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.certainty import Change, of_one_run
 from inferbench_tasks.analysis.evaluations.differing import beyond_rounding
-from inferbench_tasks.analysis.stated import NOTHING, Stated, stated
+from inferbench_tasks.analysis.stated import NOTHING, Stated, part_of, stated
 from inferbench_tasks.dotted import flatten
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -113,7 +113,7 @@ def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) 
 
 
 def _judged(result: ResultDocument) -> list[Judged]:
-    stored = result.model_dump(include={"summary"})
+    stored = part_of(result)
     return [
         Judged(figure.name, figure.unit, figure.stored(stored["summary"]), stated(figure, stored))
         for figure in FIGURES.on("replay")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
@@ -42,7 +43,7 @@ _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
     "model.batch_size", "model.task", "load", "summary.energy",
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
-    *no_model.PATHS, *(FIGURES[name].field_path for name in _FIGURES),
+    *no_model.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
 
 

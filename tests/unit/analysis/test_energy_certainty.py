@@ -1,0 +1,109 @@
+"""What a method is wrong by is the same for two runs of one machine: it hides no difference between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.certainty import Change, of_result
+from inferbench_tasks.analysis.recommend.leaderboard import ranked
+from inferbench_tasks.analysis.report.differences import difference
+from inferbench_tasks.analysis.stated import part_of, stated
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.metrics.energy import UNCERTAINTY_RATIO
+from inferbench_tasks.perfdb.documents import ResultDocument
+from tests.unit.perfdb.builders import result
+
+BY_CPU, RAPL, BY_LOAD, BOARD = "tdp_estimate", "rapl", "codecarbon_estimate", "nvml_counter"
+
+
+def run(
+    name: str, joule: float, method: str = BY_CPU, host: str | None = "bench-1", gpu: str | None = None,
+    cpu_ci: float | None = None,
+) -> ResultDocument:  # fmt: skip
+    """A run of so many J/sample, and of CPU time in proportion, with its 95% interval to either side as a share."""
+    cpu_ms = 10 * joule
+    bounds = [cpu_ms * (1 - cpu_ci), cpu_ms * (1 + cpu_ci)] if cpu_ci else None
+    summary: dict[str, Any] = {
+        "ok": 5000,
+        "energy": {
+            "joule_per_sample": joule,
+            "method": method,
+            "uncertainty_ratio": UNCERTAINTY_RATIO[method],
+        },
+        "co2_g_per_1k_samples": joule / 9,
+        "cpu_ms_per_sample": cpu_ms,
+        "cpu_time": {"ci95": {"ms_per_sample": bounds} if bounds else None},
+    }
+    environment = {"system": {"host": host}, "hardware": {"gpu": {"uuid": gpu}}}
+    return result(name, summary=summary, environment=environment)
+
+
+def change(first: ResultDocument, other: ResultDocument, name: str = "joule_per_sample") -> Change:
+    """Between the two runs' figure."""
+    figure = FIGURES[name]
+    sides = []
+    for each in (first, other):
+        part = part_of(each)
+        value = figure.value(part["summary"])
+        assert value is not None
+        sides.append(of_result(figure, value, stated=stated(figure, part)))
+    return Change.between(*sides)
+
+
+def test_the_error_of_one_machine_and_method_drops_out_of_the_ratio() -> None:
+    """Of two runs what differs from run to run is left: hypot(5%, 5%) = 0.0707, with 6 degrees of freedom. Of two
+    machines each side has 60% / 1.96 = 0.3061 as well: sqrt(2) x hypot(0.05, 0.3061) = 0.4387.
+    """
+    alike = change(run("a", 1.0), run("b", 1.127))
+    assert alike.error == pytest.approx(0.070711, rel=1e-4) and alike.freedom == pytest.approx(6)
+    other = change(run("a", 1.0), run("b", 1.127, host="bench-2"))
+    assert other.error == pytest.approx(0.43866, rel=1e-3)
+    shown = difference(run("a", 1.0), run("b", 1.127), "joule_per_sample", {})
+    # t(0.975, 6) = 2.4469: 1.127 x exp(-+ 0.17303).
+    assert shown.ci95 == pytest.approx((0.9479, 1.3399), rel=1e-3)
+
+
+@pytest.mark.parametrize("cpu_ci", [None, 0.2])
+def test_what_comes_of_cpu_time_is_known_as_well_as_that(cpu_ci: float | None) -> None:
+    """Energy and CO2 have the interval of the CPU time they are a multiple of, with its own 20%, too:
+    hypot(0.2 / 1.96, 0.2 / 1.96) = 0.1443.
+    """
+    first, other = run("a", 1.0, cpu_ci=cpu_ci), run("b", 1.127, cpu_ci=cpu_ci)
+    names = ("cpu_ms_per_sample", "joule_per_sample", "co2_g_per_1k_samples")
+    cpu, energy, co2 = (difference(first, other, name, {}) for name in names)
+    assert cpu.ci95 is not None
+    assert energy.ci95 == pytest.approx(cpu.ci95) and co2.ci95 == pytest.approx(cpu.ci95)
+    if cpu_ci:
+        assert change(first, other).error == pytest.approx(math.sqrt(2) * 0.2 / 1.96, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "drops_out"),
+    [
+        (run("a", 1.0, RAPL), run("b", 1.2, RAPL), True),
+        (run("a", 1.0, RAPL), run("b", 1.2, BY_CPU), False),
+        (run("a", 1.0, host=None), run("b", 1.2, host=None), False),
+        # A curve over the load is wrong by another factor at another load.
+        (run("a", 1.0, BY_LOAD), run("b", 1.2, BY_LOAD), False),
+        (run("a", 1.0, BOARD, gpu="GPU-1"), run("b", 1.2, BOARD, gpu="GPU-1"), True),
+        (run("a", 1.0, BOARD, gpu="GPU-1"), run("b", 1.2, BOARD, gpu="GPU-2"), False),
+        (run("a", 1.0, BOARD), run("b", 1.2, BOARD), False),
+    ],
+    ids=["rapl", "two methods", "no host", "curve", "one board", "two boards", "no board"],
+)
+def test_only_a_factor_that_is_surely_the_same_drops_out(
+    first: ResultDocument, other: ResultDocument, drops_out: bool
+) -> None:
+    """By one method on one machine; who does not know the machine does not know the factor."""
+    assert (change(first, other).error == pytest.approx(math.sqrt(2) * 0.05)) is drops_out
+
+
+def test_two_energies_of_one_machine_are_ranked_as_far_apart_as_they_are() -> None:
+    """0.643 and 1.04 J are no tie of one machine, 62% apart; of two machines nobody can tell."""
+    one, two, elsewhere = run("a", 0.643), run("b", 1.04), run("c", 1.04, host="bench-2")
+    figure = FIGURES["joule_per_sample"]
+    assert [row["rank"] for row in ranked([one.model_dump(), two.model_dump()], figure, ())] == [1, 2]
+    assert [row["rank"] for row in ranked([one.model_dump(), elsewhere.model_dump()], figure, ())] == [1, 1]
