@@ -31,6 +31,12 @@ SETTLED = 0.90
 JOINT = 0.95
 #: Degrees of freedom of an error that follows from a known number of samples: the normal distribution's, nearly.
 KNOWN_FREEDOM = 1e6
+#: What is said of results that share a rank.
+WITHIN_NOISE = "within noise"
+NOT_KNOWN = "not known which is better"
+NO_INTERVAL = f"{NOT_KNOWN}: a run has no interval of its own"
+METHOD_WRONG = f"{NOT_KNOWN}: the method of the energy may be wrong by more, and not alike in both"
+LOWER_BOUND = f"{NOT_KNOWN}: a search ended early, and has a lower bound"
 #: More runs of both than this are not worth proposing.
 MOST_RUNS = 20
 #: Nor are runs that are so many times as long.
@@ -194,7 +200,7 @@ def of_answers(values: Sequence[float], stated: Stated = NOTHING) -> Estimate:
     mean = sum(values) / len(values)
     squares = sum((value - mean) ** 2 for value in values)
     between = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else 0.0
-    whole = Stated(systematic=math.hypot(stated.within, stated.systematic))
+    whole = Stated(systematic=math.hypot(stated.within, stated.systematic), bounded=stated.bounded)
     return Estimate(mean, between, len(values), KNOWN_FREEDOM, whole)
 
 
@@ -207,6 +213,21 @@ def of_result(
 ) -> Estimate:
     """``of_one_run`` of any figure, ``of_answers`` of a measure of answers."""
     return of_answers((value,), stated) if figure.evaluated else of_one_run(value, same, pooled, stated)
+
+
+def why_equal(figure: Figure | None, leader: Estimate, own: Estimate) -> str:
+    """Why the two, which do not differ, share a rank: they are within noise, or nobody knows which is better.
+
+    The latter where a run could not bound its own error, or where it is only the method of an energy that may be wrong
+    by more than they are apart.
+    """
+    if not (leader.stated.bounded and own.stated.bounded):
+        return NO_INTERVAL
+    if figure is not None and figure.energy_based:
+        sides = (replace(e, stated=replace(e.stated, systematic=0.0)) for e in (leader, own))
+        if Change.between(*sides).settled:
+            return METHOD_WRONG
+    return WITHIN_NOISE
 
 
 def above(difference: float, error: float, freedom: float) -> float:

@@ -38,6 +38,8 @@ class Stated:
     within: float = 0.0
     systematic: float = 0.0
     plain: bool = False
+    #: False where intervals were looked for, and the data could not bound one: ``within`` is then only what is usual.
+    bounded: bool = True
     source: tuple[str, ...] | None = None
 
     def after(self, times: float) -> Stated:
@@ -74,7 +76,7 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
         return Stated(share_error(value, requests), plain=True)
     if figure.energy_based:
         return _of_energy(figure, value, result)
-    return Stated(_within(figure, value, summary))
+    return Stated(_within(figure, value, summary), bounded=not _unbounded(figure, summary))
 
 
 def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> Stated:
@@ -104,14 +106,21 @@ def share_error(share: float, requests: int) -> float:
 
 
 def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:
-    if figure.interval and value_at(summary, _group(figure.interval)) is not None:
-        bounds = figure.interval_in(summary)
-        return (bounds[1] - bounds[0]) / 2 / Z95 if bounds else UNBOUNDED_RATIO * abs(value)
+    if _unbounded(figure, summary):
+        return UNBOUNDED_RATIO * abs(value)
+    if bounds := figure.interval_in(summary):
+        return (bounds[1] - bounds[0]) / 2 / Z95
     if figure.counted:
         # Events that are independent of each other: Poisson's law.
         count = value_at(summary, figure.counted)
         return abs(value) / math.sqrt(count) if count else 0.0
     return 0.0
+
+
+def _unbounded(figure: Figure, summary: Mapping[str, Any]) -> bool:
+    """Whether the run looked for such intervals and has none of this figure."""
+    looked = figure.interval is not None and value_at(summary, _group(figure.interval)) is not None
+    return looked and figure.interval_in(summary) is None
 
 
 def _group(path: str) -> str:

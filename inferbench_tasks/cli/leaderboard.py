@@ -33,8 +33,9 @@ def leaderboard(
     ),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Rank valid results by a figure, per task, data set and load; those that differ within noise share a
-    rank. What is no model (the stand-in, random weights) has ranks of its own, and its task says so.
+    """Rank valid results by a figure, per task, data set and load. Those share a rank that differ within noise, and
+    those of which nobody knows which is better: the column `tie` says which. The interval is of the run alone. What is
+    no model (the stand-in, random weights) has ranks of its own, and its task says so.
 
     Results of a disturbed machine are left out; how many is said.
     """

@@ -9,6 +9,7 @@ import pandas as pd
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.certainty import NOT_KNOWN
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
@@ -39,7 +40,10 @@ def systems(
     ] = None,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """A row for each model, stack and system: how right, how soon, how much, at what cost; #1 is best of its model."""
+    """A row for each model, stack and system: how right, how soon, how much, at what cost; #1 is best of its model.
+
+    #1? shares a rank because it is not known which is better, not because they are the same; --to has why.
+    """
     from inferbench_tasks.analysis.systems.table import table
 
     if to is not None and to.suffix != ".csv":
@@ -68,4 +72,5 @@ def _that_differ(rows: list[dict[str, Any]]) -> list[str]:
 
 def _with_rank(row: dict[str, object], name: str) -> object:
     value, rank = row[name], row.get(f"rank_{name}")
-    return f"{value:.4g} #{rank}" if rank is not None else value
+    doubt = "?" if str(row.get(f"tie_{name}")).startswith(NOT_KNOWN) else ""
+    return f"{value:.4g} #{rank}{doubt}" if rank is not None else value

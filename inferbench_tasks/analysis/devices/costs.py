@@ -35,8 +35,8 @@ MEANINGS = {
     "of one that does not",
     "asked": "what each request carries, over the protocol beside it: only equal requests stand side by side",
     "usd_per_1k_samples": "USD/h of the device's share of the instance / 3,600 s/h / samples/s x 1,000",
-    "ci95": "its 95% interval, of the throughput alone, of the best of so many configurations: a price is what the "
-    "catalogue says",
+    "ci95": "its 95% interval, of the throughput alone with its spread from run to run, widened for the choice of the "
+    "best of so many configurations: a price is what the catalogue says",
     "usd_per_hour": "of one device of the instance, or of as many vCPUs as the run had",
     "price": "the date of the rate, and whether it is approximate or nobody looked it up",
 }

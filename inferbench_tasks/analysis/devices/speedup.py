@@ -45,7 +45,8 @@ _CORES = re.compile(r"(\d+(?:\.\d+)?) cores?")
 MEANINGS = {
     "speedup": "samples/s of the device over those of the reference, each at the best of its configurations whose "
     "latency is at most bound_ms",
-    "ci95": "its 95% interval; it is wider where a configuration keeps the bound only perhaps, and begins at 0 "
+    "ci95": "its 95% interval with the spread from run to run, widened for the choice of the best of several "
+    "configurations; it is wider still where a configuration keeps the bound only perhaps, and begins at 0 "
     "without a speed-up where none is measured within it but one possibly is",
     "bound_ms": "the reference's latency, one user with one sample at a time: the objective for all",
     "keeps_slo_probability": "that the device's configuration really keeps the bound",

@@ -86,4 +86,4 @@ def _error_stated(candidate: Candidate, figure: str) -> Stated:
     each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
     source = each[0].source if all(one.source == each[0].source for one in each) else None
     within, plain = max(one.within for one in each), any(one.plain for one in each)
-    return Stated(within, each[0].systematic, plain, source)
+    return Stated(within, each[0].systematic, plain, all(one.bounded for one in each), source)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import Change, of_one_run, of_result
+from inferbench_tasks.analysis.certainty import LOWER_BOUND, Change, of_one_run, of_result, why_equal
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import newest_of
@@ -85,8 +85,8 @@ def board_of(
 ) -> Board:
     """The best valid results by a figure, best first in each group of task, data set and load.
 
-    Each row: ``rank`` (equal for ties), ``task``, ``dataset``, ``load``, the figure, ``ci95`` (its interval, None
-    where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
+    Each row: ``rank`` (equal for ties), ``tie`` (why it shares a rank, see ``ranked``), ``task``, ``dataset``, ``load``,
+    the figure, ``ci95`` (of the run alone, None where it states none), what was run, and the figures ``beside`` it. A configuration that was run several times
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
     Figures of good answers are ranked within one objective as well.
     Runs without a load stand only by measures of answers.
@@ -144,7 +144,8 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
 
 
 def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of results that are in their order; those that don't differ from the best of their rank share it.
+    """Rows of results that are in their order; those that don't differ from the best of their rank share it, and their
+    ``tie`` says why: noise, or that it is not known which is better (``certainty.why_equal``). None of the best itself.
 
     So does a search that ended before it met a rate that breaks: its server may be the best of all.
     """
@@ -159,22 +160,26 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
         groups.setdefault((task, data, text), []).append(document)
     rows = []
     for (task, dataset, text), members in sorted(groups.items()):
-        rank, leader = 0, of_one_run(0.0)
+        rank, leader, led_by_bound = 0, of_one_run(0.0), False
+        tie: str | None
         for position, document in enumerate(members, start=1):
             summary = document.get("summary") or {}
             value, interval = figure.stored(summary), figure.interval_in(summary)
             if value is None:
                 continue
             own = of_result(figure, value, stated=stated(figure, document))
-            behind = not figure.unbounded_in(summary) and Change.between(leader, own).settled
+            open_end = figure.unbounded_in(summary)
+            behind = not open_end and Change.between(leader, own).settled
+            tie = LOWER_BOUND if open_end or led_by_bound else why_equal(figure, leader, own)
             if not rank or behind:
-                rank, leader = position, own
+                rank, leader, led_by_bound, tie = position, own, open_end, None
             cells = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
             if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):
                 cells["energy_method"] = _energy(document).get("method")
             rows.append(
                 {
                     "rank": rank,
+                    "tie": tie,
                     "task": task or None,
                     "dataset": dataset or None,
                     "load": text,

@@ -50,8 +50,9 @@ THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
 @dataclass(frozen=True)
 class Recommendation:
-    """``top``: rows, best first, each with its reasons (``why``). ``notes``: what the data can't tell, and which runs
-    would settle it; ``reruns``: those runs, as candidates' keys, the most useful first.
+    """``top``: rows, best first, each with its reasons (``why``); ``ci95`` is of the configuration by itself, with the
+    spread from run to run, and not widened for its being the best of several. ``notes``: what the data can't tell, and
+    which runs would settle it; ``reruns``: those runs, as candidates' keys, the most useful first.
     """
 
     top: list[dict[str, Any]]

@@ -59,7 +59,8 @@ Trimmed = Callable[[str], float | None]
 
 
 def table(db: PerfDB, models: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """A row for each model, stack and system with a valid run; ``rank_COLUMN``: within the model, 1 is best.
+    """A row for each model, stack and system with a valid run; ``rank_COLUMN``: within the model, 1 is best;
+    ``tie_COLUMN``: why it shares a rank with a better one.
 
     InputError for a model of which there is no valid run, with those that there are.
     """
@@ -84,9 +85,10 @@ def rows(found: Sequence[Found], trimmed: Trimmed) -> list[dict[str, Any]]:
             [_estimate(each, row, column) for each, row in zip(found, made, strict=True)],
             higher,
             group,
+            FIGURES.get(column),
         )
     for row in made:
-        row["rank_quality"] = None
+        row["rank_quality"] = row["tie_quality"] = None
     for measure in dict.fromkeys(row["measure"] for row in made if row["measure"]):
         figure = FIGURES.get(measure)
         if figure is None or figure.better is None:
@@ -95,7 +97,7 @@ def rows(found: Sequence[Found], trimmed: Trimmed) -> list[dict[str, Any]]:
         estimates = [
             of_answers([row["quality"]], stated=stated(figure, each.judged or {})) for each, row in part
         ]
-        rank([row for _, row in part], "quality", estimates, figure.better == "higher", _same_samples)
+        rank([row for _, row in part], "quality", estimates, figure.better == "higher", _same_samples, figure)
     return made
 
 

@@ -49,14 +49,15 @@ def leaderboard(
     limit: Limit = 20,
     format: Format = None,
 ) -> Response:
-    """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only.
+    """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only, or
+    where it is not known which is better: ``tie`` says which. ``ci95``: of the run alone.
 
     What is no model (the stand-in, random weights) has a group of its own: its ``task`` says so in brackets.
     """
     with blame("q"):
         by = by or usual_figure(db, q)
     rows = board(db, by, q, limit).rows
-    columns = ("rank", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
+    columns = ("rank", "tie", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
     return table(request, format, rows, name="leaderboard", columns=columns)
 
 

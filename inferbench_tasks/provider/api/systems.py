@@ -20,7 +20,8 @@ Models = Annotated[list[str], Query(max_length=50, description="Only these model
 def systems(request: Request, db: Store, model: Models = [], format: Format = None) -> Response:  # noqa: B006
     """``items``: a row for each model, stack and system with a valid run; ``meanings``: what a column is of.
 
-    ``rank_COLUMN`` is within the model, 1 is best, equal where figures differ by noise only.
+    ``rank_COLUMN`` is within the model, 1 is best, equal where figures differ by noise only, or where it is not
+    known which is better: ``tie_COLUMN`` says which.
     """
     with blame("model"):
         rows = of_systems(db, model)
