@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from inferbench_tasks.arrivals.closed_loop import ClosedLoop
 from inferbench_tasks.arrivals.poisson import Poisson
 from inferbench_tasks.clients.openai_form import StreamTarget
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -56,8 +57,10 @@ class Ceiling(BaseModel):
 
 
 def machine() -> str:
-    """What a ceiling belongs to."""
-    return f"{platform.node()}, {os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}"
+    """What a ceiling belongs to: with the cores that senders may use, which are fewer in a container, or pinned."""
+    there, usable = os.cpu_count() or 1, usable_cores()
+    cores = f"{there}" if usable >= there else f"{usable} of {there}"
+    return f"{platform.node()}, {cores} x {platform.machine()}, Python {platform.python_version()}"
 
 
 def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:

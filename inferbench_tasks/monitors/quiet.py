@@ -91,6 +91,7 @@ def look(duration_s: float = LOOK_S) -> Look:
         if now_ns is not None and before_ns is not None:
             waits_ns.append(now_ns - before_ns)
         before_ns = now_ns
+    # What was stolen is of all cores that the machine has, whichever of them are ours.
     cores_s = (time.monotonic() - began) * (os.cpu_count() or 1)
     wait_ms = float(np.quantile(waits_ns, 0.95)) / 1e6 if waits_ns else None
     return Look(wait_ms, (_stolen_s() - stolen_s) / cores_s)

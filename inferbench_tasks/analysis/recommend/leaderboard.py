@@ -85,9 +85,10 @@ def board_of(
 ) -> Board:
     """The best valid results by a figure, best first in each group of task, data set and load.
 
-    Each row: ``rank`` (equal for ties), ``tie`` (why it shares a rank, see ``ranked``), ``task``, ``dataset``, ``load``,
-    the figure, ``ci95`` (of the run alone, None where it states none), what was run, and the figures ``beside`` it. A configuration that was run several times
-    stands there once, with its newest result that has the figure. Of equal figures the newest is first.
+    Each row: ``rank`` (equal for ties), ``tie`` (why it shares one, see ``ranked``), ``task``, ``dataset``, ``load``,
+    the figure, ``ci95`` (of the run alone, None where it states none), what was run, and the figures ``beside`` it. A
+    configuration that was run several times stands there once, with its newest result that has the figure. Of equal
+    figures the newest is first.
     Figures of good answers are ranked within one objective as well.
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.

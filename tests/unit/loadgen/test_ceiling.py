@@ -108,3 +108,12 @@ def test_the_size_of_a_request_is_that_on_the_wire(tmp_path: Path) -> None:
     many = one.model_copy(update={"batches": (one.batches[0].model_copy(update={"batch_size": 8}),)})
     assert request_bytes(many) - request_bytes(one) == pytest.approx(7 * 4 * 4, abs=8)
     assert request_bytes(one) > np.dtype(np.float32).itemsize * 4
+
+
+def test_a_ceiling_belongs_to_the_cores_that_senders_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the whole host is none of a container with two of its 16; whoever has all keeps what was measured."""
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(module, "usable_cores", lambda: 16)
+    whole = module.machine()
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    assert ", 16 x " in whole and ", 2 of 16 x " in module.machine()
