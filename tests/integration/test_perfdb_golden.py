@@ -139,7 +139,8 @@ def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
 
     The judge has become more careful since of latencies that a run could not bound: of these a difference is less sure
     than it was, or not shown at all. Both runs' energies are of one machine by one method, whose error is the same in
-    both. Under one load the second run has half as many requests of twice as many samples: of a request's figures neither is better.
+    both. Under one load the second run has half as many requests of twice as many samples: of a request's figures
+    neither is better.
     """
     first, second = f"{OPEN}.000", f"{OPEN}.001"
     comparison = compare_runs(load_runs(golden, [first, second]))
