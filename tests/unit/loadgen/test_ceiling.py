@@ -112,7 +112,7 @@ def test_the_size_of_a_request_is_that_on_the_wire(tmp_path: Path) -> None:
 
 def test_a_ceiling_belongs_to_the_cores_that_senders_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the whole host is none of a container with two of its 16; whoever has all keeps what was measured."""
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
     monkeypatch.setattr(module, "usable_cores", lambda: 16)
     whole = module.machine()
     monkeypatch.setattr(module, "usable_cores", lambda: 2)
