@@ -7,6 +7,10 @@ floor of that spread. The ratio of two means is then judged by Student's t with 
 shares of the mean, and ln(a / b) has the variance of both together (the delta method). What a method is wrong by drops
 out where both have it by the same method on the same machine. Two results differ if the sign of their difference is
 real with a probability of ``SETTLED``; otherwise they are the same within noise.
+
+Where a run's data can't bound a percentile, its error is a guess from other queues. But where the requests of two runs
+lie apart altogether (``Stated.extremes``), no episode's luck made the difference: the nearest and the furthest ends,
+with the spread between runs alone, bound it then.
 """
 
 from __future__ import annotations
@@ -63,12 +67,24 @@ class Estimate:
     @property
     def own_error(self) -> float:
         """Standard error of the mean by the runs alone, without that of the method."""
-        return self.sd / math.sqrt(self.runs)
+        return math.hypot(self.sd / math.sqrt(self.runs), self.stated.moved)
 
     @property
     def error(self) -> float:
         """Standard error of the mean."""
         return math.hypot(self.own_error, self.stated.systematic)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Between what the figure of this run lies whatever its own error; the figure itself where that is known."""
+        return self.stated.extremes or (self.mean, self.mean)
+
+    def at(self, end: float) -> Estimate:
+        """As if the figure were that end of its own, with what differs from run to run alone."""
+        if self.stated.extremes is None:
+            return self
+        known = replace(self.stated, within=0.0, extremes=None)
+        return replace(self, mean=end, between=abs(self.between * end / self.mean), stated=known)
 
     def interval95(self, comparisons: int = 1) -> list[float]:
         """The 95% interval of the mean, by Student's t; of one of so many that hold together (Bonferroni)."""
@@ -88,6 +104,8 @@ class Change:
     freedom: float
     #: Whether it is on the scale of logarithms.
     shares: bool = True
+    #: The change from the nearest, and from the furthest, ends of two whose requests lie apart; None of others.
+    apart: tuple[Change, Change] | None = None
 
     @classmethod
     def between(cls, first: Estimate, second: Estimate) -> Change:
@@ -106,12 +124,16 @@ class Change:
         below = sum(w**2 / e.freedom for w, e in zip(weights, (first, second), strict=True))
         freedom = 1 / below if below else first.freedom + second.freedom
         size = math.log(second.mean) - math.log(first.mean) if shares else second.mean - first.mean
-        return cls(size, error, freedom, shares)
+        return cls(size, error, freedom, shares, _apart(first, second) if shares else None)
 
     @property
     def rises(self) -> float:
         """The probability that the second is really above the first."""
-        return above(self.size, self.error, self.freedom)
+        own = above(self.size, self.error, self.freedom)
+        if self.apart is None:
+            return own
+        least, most = self.apart
+        return max(own, least.rises) if self.size > 0 else min(own, most.rises)
 
     @property
     def probability(self) -> float:
@@ -145,12 +167,26 @@ class Change:
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
         """Of its size, by Student's t: one of so many that hold together with ``JOINT`` (Bonferroni's correction)."""
         half = _quantile(1 - (1 - JOINT) / 2 / comparisons, self.freedom) * self.error
-        return self.size - half, self.size + half
+        low, high = self.size - half, self.size + half
+        if self.apart is None:
+            return low, high
+        least, most = (end.interval(comparisons) for end in self.apart)
+        return max(low, least[0]), min(high, most[1])
 
     def excludes_none(self, comparisons: int = 1) -> bool:
         """Whether that interval excludes no change: who looks at so many figures at once claims by this."""
         low, high = self.interval(comparisons)
         return low > 0 or high < 0
+
+
+def _apart(first: Estimate, second: Estimate) -> tuple[Change, Change] | None:
+    """The least and the most that the second may be above the first, where the requests of both lie apart."""
+    unbounded = first.stated.extremes or second.stated.extremes
+    (low, high), (other_low, other_high) = first.ends, second.ends
+    if not unbounded or (other_low <= high and low <= other_high):
+        return None
+    least = Change.between(first.at(high), second.at(other_low))
+    return least, Change.between(first.at(low), second.at(other_high))
 
 
 def pooled_ratio(samples: Sequence[Sequence[float]]) -> float:

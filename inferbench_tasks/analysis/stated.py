@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferbench_tasks.dotted import value_at
+from inferbench_tasks.analysis import steadiness
+from inferbench_tasks.dotted import last, value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen.statistics import NAMES
 from inferbench_tasks.perfdb.documents import ResultDocument
 
 #: Standard errors from a mean to the end of its 95% interval.
@@ -17,6 +19,8 @@ Z95 = 1.959964
 #: What the data can't bound (``statistics.intervals``) rests on a few episodes of a queue. By this share, root mean
 #: square, it differed between runs of the same simulated queue; from queue to queue it was .05 to .39.
 UNBOUNDED_RATIO = 0.25
+#: The percentiles that have another beyond them on either side.
+_WITHIN = (NAMES[0.5], NAMES[0.9], NAMES[0.95])
 #: Half of the 95% interval of an energy by its method, as a share: see ``metrics.energy``.
 _UNCERTAINTY = "energy.uncertainty_ratio"
 _METHOD = "energy.method"
@@ -33,6 +37,10 @@ class Stated:
     out of their ratio. None where it is not known, or is no factor.
     ``plain``: two such values are judged by their difference, not by their ratio: a share of few requests is near 0,
     where its logarithm says nothing.
+
+    ``extremes``: of a percentile that the data can't bound, the fastest request and the p99: whatever chance made of
+    the episodes that it rests on, it lies between them. ``moved``: how far the rate went in the run, of what follows
+    from it: neither a longer run nor a second one makes it steady, and it drops out of no ratio.
     """
 
     within: float = 0.0
@@ -41,6 +49,8 @@ class Stated:
     #: False where intervals were looked for, and the data could not bound one: ``within`` is then only what is usual.
     bounded: bool = True
     source: tuple[str, ...] | None = None
+    extremes: tuple[float, float] | None = None
+    moved: float = 0.0
 
     def after(self, times: float) -> Stated:
         """That of a run that is so many times as long."""
@@ -55,15 +65,18 @@ def needed(figure: Figure) -> tuple[str, ...]:
     paths = [figure.field_path]
     if figure.interval:
         paths.append(f"summary.{_group(figure.interval)}")
+        paths += [f"summary.{path}" for path in _ends(figure)]
     paths += [f"summary.{path}" for path in (figure.counted, figure.share_of) if path]
     if figure.energy_based:
         paths += [f"summary.{_UNCERTAINTY}", f"summary.{_METHOD}", *_MACHINE, *needed(FIGURES[_CPU])]
+    if steadiness.of_the_rate(figure):
+        paths += steadiness.PATHS
     return tuple(paths)
 
 
 def part_of(result: ResultDocument) -> dict[str, Any]:
     """Of a result as it is read, what ``stated`` needs of it."""
-    return result.model_dump(include={"summary", "device", "environment"})
+    return result.model_dump(include={"summary", "device", "environment", "certificate"})
 
 
 def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
@@ -74,9 +87,11 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
         return NOTHING
     if figure.share_of and (requests := value_at(summary, figure.share_of)):
         return Stated(share_error(value, requests), plain=True)
+    moved = steadiness.change_ratio(result) * abs(value) if steadiness.of_the_rate(figure) else 0.0
     if figure.energy_based:
-        return _of_energy(figure, value, result)
-    return Stated(_within(figure, value, summary), bounded=not _unbounded(figure, summary))
+        return replace(_of_energy(figure, value, result), moved=moved)
+    within, bounded = _within(figure, value, summary), no_interval(figure, summary) is None
+    return Stated(within, bounded=bounded, extremes=_extremes(figure, value, summary), moved=moved)
 
 
 def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> Stated:
@@ -95,6 +110,15 @@ def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> State
     return Stated(within, (ratio or 0.0) * abs(value) / Z95, source=source)
 
 
+def no_interval(figure: Figure, summary: Mapping[str, Any]) -> str | None:
+    """Why a figure that was measured has no interval though one was looked for; None where it has one."""
+    looked_for = figure.interval and value_at(summary, _group(figure.interval)) is not None
+    if not looked_for or figure.value(summary) is None or figure.interval_in(summary):
+        return None
+    path = f"{_group(figure.interval or '')}_reasons.{last(figure.path)}"
+    return str(value_at(summary, path) or "its data can't bound it")
+
+
 def share_error(share: float, requests: int) -> float:
     """Standard error of a share (0 to 1) of so many independent requests, the binomial's.
 
@@ -106,7 +130,7 @@ def share_error(share: float, requests: int) -> float:
 
 
 def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:
-    if _unbounded(figure, summary):
+    if no_interval(figure, summary) is not None:
         return UNBOUNDED_RATIO * abs(value)
     if bounds := figure.interval_in(summary):
         return (bounds[1] - bounds[0]) / 2 / Z95
@@ -117,10 +141,19 @@ def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def _unbounded(figure: Figure, summary: Mapping[str, Any]) -> bool:
-    """Whether the run looked for such intervals and has none of this figure."""
-    looked = figure.interval is not None and value_at(summary, _group(figure.interval)) is not None
-    return looked and figure.interval_in(summary) is None
+def _extremes(figure: Figure, value: float, summary: Mapping[str, Any]) -> tuple[float, float] | None:
+    """See ``Stated``; None of a p99, beyond which a run may not have seen what there is."""
+    ends = _ends(figure)
+    if not ends or no_interval(figure, summary) is None:
+        return None
+    low, high = (value_at(summary, path) for path in ends)
+    return (low, high) if low is not None and high is not None and 0 < low <= value <= high else None
+
+
+def _ends(figure: Figure) -> tuple[str, ...]:
+    """Where below a summary stand the fastest request and the p99; () of a figure that does not lie between them."""
+    block, _, name = figure.path.rpartition(".")
+    return (f"{block}.min", f"{block}.{NAMES[0.99]}") if name in _WITHIN else ()
 
 
 def _group(path: str) -> str:

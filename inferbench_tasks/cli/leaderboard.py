@@ -47,4 +47,7 @@ def leaderboard(
         note = left_out_note(db, query or [])
     if note:
         say(note)
+    if output is OutputFormat.table:  # a column that no row fills only takes room
+        empty = [name for name in ("model_apart", "not_steady") if not any(row[name] for row in rows)]
+        rows = [{name: value for name, value in row.items() if name not in empty} for row in rows]
     emit(rows, output)

@@ -11,7 +11,7 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
-_SHOWN = ("model", "precision", "protocol", "asked", "device", "reference", "bound_ms", "speedup", "ci95",
+_SHOWN = ("model", "framework", "precision", "protocol", "asked", "device", "reference", "bound_ms", "speedup", "ci95",
           "throughput_samples_per_s", "latency_ms", "keeps_slo_probability", "configuration", "reason")  # fmt: skip
 
 

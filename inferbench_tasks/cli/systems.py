@@ -19,6 +19,7 @@ _SHOWN = ("model", "device", "backend", "format", "precision", "measure", "quali
           "p99_ms", "throughput_samples_per_s", "batch_size", "rss_bytes", "cold_start_ms", "joule_per_sample",
           "cost_usd_per_1k_samples")  # fmt: skip
 _TELLING = (
+    "model_apart",
     "model_version",
     "model_digest",
     "version",

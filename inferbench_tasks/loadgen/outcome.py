@@ -59,6 +59,8 @@ class Outcome:
     streams: Judged | None = None
     #: The end of the window by which the load is judged, where it is another than that of its figures.
     judged_end_ns: int | None = None
+    #: How far the throughput moved over the load, see ``SteadyState``; None where nobody can tell.
+    throughput_change_ratio: float | None = None
 
     def certificate(
         self,
@@ -104,8 +106,12 @@ class Outcome:
             if plan.cacheable_tokens is not None:
                 check = cached_check(records, streams, plan.cacheable_tokens, plan.turn_step)
                 certificate = certificate.and_check(check)
-        certificate.figures["steady_state"] = self.steady
+        certificate.figures.update(self.stability_figures())
         return self.judge_stability(certificate, plan)
+
+    def stability_figures(self) -> dict[str, str | float | None]:
+        """What is known of the load's steadiness, by its names in the certificate."""
+        return {"steady_state": self.steady, "throughput_change_ratio": self.throughput_change_ratio}
 
     def judge_stability(self, certificate: Certificate, plan: LoadPlan) -> Certificate:
         """Latencies that depend on how long the load lasted are withheld, unless overload was asked for.
@@ -168,7 +174,7 @@ def apply_load(
         verdict = read_verdict(Path(plan.folder)) if whole else None
         if whole and verdict is None:
             applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
-    start_ns, steady, warnings = _steady_start(plan, applied, start_ns, end_ns, whole)
+    start_ns, steady, warnings, change_ratio = _steady_start(plan, applied, start_ns, end_ns, whole)
     if verdict is not None:
         warnings = (*warnings, verdict.words())
     epoch_offset_ns = time.time_ns() - time.monotonic_ns()
@@ -195,6 +201,7 @@ def apply_load(
         schedule_ns,
         streams,
         judged_end_ns,
+        change_ratio,
     )
 
 
@@ -269,8 +276,9 @@ def _all_recorded(verdict: MlperfVerdict, recorded: int) -> Check:
 
 def _steady_start(
     plan: LoadPlan, applied: Applied, start_ns: int, end_ns: int, whole: bool
-) -> tuple[int, str, tuple[str, ...]]:
-    """Where the measured window really begins, whether it was steady in words, and warnings.
+) -> tuple[int, str, tuple[str, ...], float | None]:
+    """Where the measured window really begins, whether it was steady in words, warnings, and how far the throughput
+    moved (``SteadyState.throughput_change_ratio``).
 
     It begins later than planned if the server had not warmed up by then; at least half of the planned
     window is kept; a server that is not steady even there is said to be so. A load that changes with time
@@ -278,26 +286,27 @@ def _steady_start(
     """
     least_s = _MIN_JUDGED_NS / 1e9
     if plan.unsteady:
-        return start_ns, f"not judged: {plan.unsteady}", ()
+        return start_ns, f"not judged: {plan.unsteady}", (), None
     if not whole:
-        return start_ns, "not judged: the load did not come to its end", ()
+        return start_ns, "not judged: the load did not come to its end", (), None
     if end_ns - applied.start_ns < _MIN_JUDGED_NS:
-        return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", ()
+        return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", (), None
     steady = steady_state_of(applied.spools, start_ns=applied.start_ns, end_ns=end_ns)
     if not steady.judged:
         # Users who wait for their answers pile up no backlog; what an open loop's latencies depend on is not known.
         closed = plan.segments[-1].kind == "closed"
         word = "not judged" if closed else NOT_KNOWN
         text = f"nobody can tell whether the load was steady: {steady.reason}"
-        return start_ns, f"{word}: {steady.reason}; measure longer", (text,)
+        return start_ns, f"{word}: {steady.reason}; measure longer", (text,), None
     if steady.start_ns is None:
-        return start_ns, f"not steady: {steady.reason}", (f"no steady state was found: {steady.reason}",)
+        warning = f"no steady state was found: {steady.reason}"
+        return start_ns, f"not steady: {steady.reason}", (warning,), steady.throughput_change_ratio
     if steady.start_ns <= start_ns:
-        return start_ns, STEADY, ()
+        return start_ns, STEADY, (), 0.0
     more_s = (steady.start_ns - start_ns) / 1e9
     latest_ns = start_ns + (end_ns - start_ns) // 2
     if steady.start_ns > latest_ns or plan.mlperf:
         late = f"steady only {more_s:.1f} s after the warm-up"
-        return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),)
+        return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),), None
     words = f"the warm-up was too short: {more_s:.1f} s more were left out"
-    return steady.start_ns, STEADY, (words,)
+    return steady.start_ns, STEADY, (words,), 0.0

@@ -73,6 +73,9 @@ class SteadyState:
     start_ns: int | None
     reason: str
     judged: bool = True
+    #: How far the throughput drifted over the load or lies between its levels, as a share of its level and with the
+    #: drift's sign; 0 where it was steady, None where nobody can tell.
+    throughput_change_ratio: float | None = None
 
     @property
     def steady(self) -> bool:
@@ -113,7 +116,8 @@ def find_steady_state(
             None, f"{len(bins.level)} bins of {bins.width_s:.2f} s are too few to tell", judged=False
         )
     first = bins.transient(limits.tolerance_ratio / 2)
-    start = first
+    start, problem = first, None
+    change_ratio: float | None = None
     for name, unit, series, floor in (
         ("latency", "ms", bins.level, limits.tolerance_ms),
         ("throughput", "requests/s", bins.rate, 0.0),
@@ -122,16 +126,25 @@ def find_steady_state(
         tolerance = max(limits.tolerance_ratio, floor / max(float(np.median(series)), 1e-12))
         look = _Look(first, least, bins.width_s, span_s, min(tolerance, 10.0), unit)
         stretch = _stretch(series, look, limits)
-        if isinstance(stretch, str):
-            return SteadyState(None, f"the {name} {stretch}")
-        start = max(start, stretch)
+        if isinstance(stretch, _Unsteady):
+            # Why it is not steady is told of the latency first; the throughput's part in it is known either way.
+            problem = problem or f"the {name} {stretch.text}"
+            moved = stretch.change_ratio
+        else:
+            start = max(start, stretch)
+            moved = _step_ratio(series[first:], stretch - first)
+        change_ratio = moved if name == "throughput" else change_ratio
+    if problem is not None:
+        return SteadyState(None, problem, throughput_change_ratio=change_ratio)
     if len(bins.level) - start < least:
         return SteadyState(
             None,
             f"steady only for the last {(len(bins.level) - start) * bins.width_s:.1f} s "
             f"(at least {least * bins.width_s:.1f} s)",
+            throughput_change_ratio=change_ratio,
         )
-    return SteadyState(start_ns + round(start * bins.width_s * _NS_PER_S), "steady")
+    begin_ns = start_ns + round(start * bins.width_s * _NS_PER_S)
+    return SteadyState(begin_ns, "steady", throughput_change_ratio=0.0)
 
 
 def steady_state_of(spools: Iterable[Path], *, start_ns: int, end_ns: int) -> SteadyState:
@@ -160,24 +173,39 @@ class _Look:
     unit: str
 
 
-def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
+def _step_ratio(series: Series, place: int) -> float:
+    """How far what comes before a place of a series lies from what follows, as a share of its level."""
+    return float((series[place:].mean() - series[:place].mean()) / series.mean()) if place else 0.0
+
+
+@dataclass(frozen=True)
+class _Unsteady:
+    """Why, in words, and how far the series moved as a share of its level; None where that is not known."""
+
+    text: str
+    change_ratio: float | None
+
+
+def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | _Unsteady:
     """The bin in which the last steady stretch begins; or why there is none."""
     first, width_s, unit = look.first, look.width_s, look.unit
     clean = without_spikes(series)[first:]
     level = float(clean.mean())
     if len(clean) < limits.min_bins or level <= 0:
-        return (
+        text = (
             f"settled only after {first * width_s:.1f} s, at {level:.4g} {unit}: too little is left to tell"
         )
+        return _Unsteady(text, None)
     noise = noise_variance(clean)
     penalty = limits.step_penalty * noise * math.log(len(clean))
     least = max(4, round(limits.min_level_s / width_s))
     pieces = merged(segments(clean, penalty, least), look.tolerance_ratio)
     levels = [f"{piece.level:.4g}" for piece in pieces]
+    apart = (max(piece.level for piece in pieces) - min(piece.level for piece in pieces)) / level
     text = ", ".join(levels[:8] + ["..."] * (len(levels) > 8)) + f" {unit}"
     changes = np.sign(np.diff([piece.level for piece in pieces]))
     if np.any(changes[1:] != changes[:-1]):
-        return f"switches between levels: {text}"
+        return _Unsteady(f"switches between levels: {text}", apart)
     last = clean[pieces[-1].start :]
     slope, error, _ = straight_line(last)
     if len(pieces) > 1:
@@ -187,14 +215,17 @@ def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
         if line_squares < step_cost and abs(whole_slope) > limits.trend_z * whole_error:
             slope, error, last = whole_slope, whole_error, clean
         elif len(last) < look.least:
-            return f"changed {len(last) * width_s:.1f} s before the end: {text}"
+            return _Unsteady(f"changed {len(last) * width_s:.1f} s before the end: {text}", apart)
     bins = look.span_s / width_s
     level = float(last.mean())
     if abs(slope) > limits.trend_z * error and abs(slope) * bins > look.tolerance_ratio * level:
-        return f"drifts by {slope * bins / level:+.0%} over the load, about a level of {level:.4g} {unit}"
+        change = slope * bins / level
+        text = f"drifts by {change:+.0%} over the load, about a level of {level:.4g} {unit}"
+        return _Unsteady(text, change)
     if len(pieces) > 1 and (abs(slope) + error) * bins > limits.unknown_trend_ratio * level:
-        return f"changed too late to tell whether it stays: {text}"
+        return _Unsteady(f"changed too late to tell whether it stays: {text}", apart)
     error = math.sqrt(long_run_variance(last - level) / len(last))
     if error > max(limits.precision_ratio, look.tolerance_ratio) * level:
-        return f"varies too much to be known: {level:.4g} +- {2 * error:.2g} {unit}"
+        text = f"varies too much to be known: {level:.4g} +- {2 * error:.2g} {unit}"
+        return _Unsteady(text, 2 * error / level)
     return first + pieces[-1].start

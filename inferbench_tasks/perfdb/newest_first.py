@@ -25,7 +25,7 @@ def within(rows: list[R], time: Callable[[R], datetime], condition: Mapping[str,
         if sign not in _BOUNDS or not isinstance(bound, datetime):
             return None
         in_front, left_out = _BOUNDS[sign]
-        at = _first(rows, lambda row, holds=in_front, of=bound: not holds(time(row), of))
+        at = bisect_left(rows, True, key=_not(in_front, time, bound))
         start, end = (max(start, at), end) if left_out else (start, min(end, at))
     return slice(start, max(start, end))
 
@@ -36,11 +36,14 @@ def with_row(rows: list[R], row: R, time: Callable[[R], datetime], name: Callabl
     Another list: somebody may look at the old one.
     """
     place, own = time(row), name(row)
-    at = _first(rows, lambda each: time(each) < place or (time(each) == place and name(each) >= own))
+    at = bisect_left(
+        rows, True, key=lambda each: time(each) < place or (time(each) == place and name(each) >= own)
+    )
     again = at < len(rows) and name(rows[at]) == own
     return [*rows[:at], row, *rows[at + again :]]
 
 
-def _first(rows: list[R], holds: Callable[[R], bool]) -> int:
-    """The place of the first row of which it holds, as of all behind it."""
-    return bisect_left(rows, True, key=holds)
+def _not(
+    in_front: Callable[[Any, Any], bool], time: Callable[[R], datetime], bound: datetime
+) -> Callable[[R], bool]:
+    return lambda row: not in_front(time(row), bound)

@@ -155,16 +155,18 @@ def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
         low, high = difference["ci95"]
         if figure.interval:
             assert 0.5 <= difference["probability"] < then["probability"], name
-            judged = () if figure.per_sample else (then["verdict"], "no difference shown")
-            assert difference["verdict"] in (judged or (None,))
+            judged: tuple[Any, ...] = (then["verdict"], "no difference shown", "not decided")
+            assert difference["verdict"] in ((None,) if figure.per_sample else judged)
             assert low < then["ci95"][0] < then["ci95"][1] < high
         else:
-            judged = () if figure.per_sample else (then["verdict"], "no difference shown")
-            assert difference["verdict"] in (judged or (None,))
+            judged = (then["verdict"], "no difference shown")
+            assert difference["verdict"] in ((None,) if figure.per_sample else judged)
             assert difference["probability"] == pytest.approx(then["probability"], rel=1e-9)
             assert low < then["ci95"][0] < then["ci95"][1] < high
         if difference["verdict"] is not None:
-            assert (difference["verdict"] == "no difference shown") == (low <= 1 <= high), name
+            open_ = difference["verdict"] in ("no difference shown", "not decided")
+            assert open_ == (low <= 1 <= high), name
+            assert (difference["verdict"] == "not decided") == (difference["reason"] is not None), name
 
 
 def test_slow_downs_of_a_share_are_the_same(golden: PerfDB) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.style import Chart, axis, by_run, chart, colour, rows_height, text
+from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.steadiness import MARK
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 
@@ -45,7 +47,10 @@ def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
             "color": [colour(i) for i in range(len(views))],
             "pattern": {"shape": ["" if view.valid else "/" for view in views]},
         },
-        "text": ["" if value is None else number(value) for value in lengths],
+        "text": [
+            "" if value is None else number(value) + (f" ({MARK})" if unsteady(figure, view) else "")
+            for value, view in zip(lengths, views, strict=True)
+        ],
         "textposition": "outside",
         "cliponaxis": False,
         "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.recommend.candidates import Candidate
@@ -51,11 +51,14 @@ class Thing:
     precision: str
     protocol: str
     asked: str
+    #: For people: another one has another digest, and not every result says which it was.
+    framework: str = field(default="", compare=False)
 
     @property
     def words(self) -> str:
         """What people read, another text for each thing."""
-        parts = [f"{self.model}, {self.precision} ({self.digest[:8]})", self.protocol, self.asked]
+        named = ", ".join(filter(None, (self.model, self.framework, self.precision)))
+        parts = [f"{named} ({self.digest[:8]})", self.protocol, self.asked]
         if self.no_model:
             parts.append(self._task_in_words)
         return ", ".join(parts)
@@ -65,6 +68,7 @@ class Thing:
         """What each row about it begins with."""
         return {
             "model": self.model,
+            "framework": self.framework or None,
             "task": self._task_in_words or None,
             "precision": self.precision,
             "model_digest": self.digest,
@@ -130,6 +134,7 @@ def thing_of(document: Document) -> Thing | None:
         str(model["precision"]),
         spoken(document.get("load") or {}) or "protocol not known",
         _asked(value_at(document, _REQUESTS), value_at(document, _PROCESSORS)),
+        str(model.get("framework") or ""),
     )
 
 

@@ -21,6 +21,7 @@ from inferbench_tasks.analysis.devices.places import THROUGHPUT, throughput_of
 from inferbench_tasks.analysis.devices.roofline import Measured, predicted
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
+from inferbench_tasks.analysis.recommend.moved import moved_notes
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
@@ -165,6 +166,7 @@ def _offer(offer: Offer, judge: Judge) -> Offer:
         if why := _without_a_price(device):
             offer.notes.append(f"{device.words}: {why}")
             continue
+        offer.notes += moved_notes([each.candidate for each in group], names, [THROUGHPUT])
         for price in prices_for(device.kind, device.name):
             usd_per_hour = hourly_rate(price, device.cores if device.kind == "cpu" else None)
             for one in group:

@@ -7,6 +7,7 @@ from typing import Any
 
 #: Columns beside model and precision that two rows can differ in, and how each is written.
 _TELLING: dict[str, Callable[[Any], str]] = {
+    "framework": str,
     "model_digest": lambda digest: f"({digest[:8]})",
     "task": str,
     "protocol": str,

@@ -31,6 +31,7 @@ from inferbench_tasks.analysis.devices.places import (
 )
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
+from inferbench_tasks.analysis.recommend.moved import why_moved
 from inferbench_tasks.analysis.systems.found import one_at_a_time
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -226,6 +227,7 @@ def _of_one(
                 "configuration": describe([own.candidate])[own.candidate.key],
                 "runs": own.candidate.runs,
                 "run": own.candidate.documents[0]["run_id"],
+                "reason": why_moved(own.candidate, THROUGHPUT),
             }
         rows.append(row)
     return rows

@@ -28,7 +28,7 @@ WORDS = {
 
 
 Drawn = Sequence[Chart | None]
-#: The paper's figure -> the pictures of a submission's measured runs that show what it shows.
+#: The paper's figure -> the pictures of a submission's valid runs that show what it shows.
 OF_RUNS: dict[str, Callable[[Sequence[RunView]], Drawn]] = {
     "7": lambda views: _bars(views, "throughput_samples_per_s", "p50_ms"),
     "8": lambda views: _bars(views, "joule_per_sample", "co2_g_per_1k_samples", "cost_usd_per_1k_samples"),
@@ -81,6 +81,17 @@ def _of_runs(figure: str, groups: Sequence[Sequence[RunView]], evidence: Evidenc
     return [chart for group in groups for chart in draw(group)] if draw else []
 
 
+def _not_valid(measured: Mapping[str, Sequence[RunView]]) -> str:
+    """How many runs with figures are not drawn, for they don't count."""
+    lost = {name: sum(not view.valid for view in views) for name, views in measured.items()}
+    texts = [
+        f"{count} of the {len(measured[name])} measured runs of {name}"
+        for name, count in lost.items()
+        if count
+    ]
+    return f"Not drawn, for they are not valid: {', '.join(texts)}." if texts else ""
+
+
 def findings(
     views: Mapping[str, list[RunView]],
     evidence: Evidence | None = None,
@@ -122,7 +133,10 @@ def make_page(
         asked = dict.fromkeys(name for claim, _ in of_figure for name in claim.submissions)
         names = [name for name in asked if name in views]
         keys = []
-        drawn = _of_runs(figure, [[v for v in views[name] if v.measured] for name in names], evidence)
+        measured = {name: [view for view in views[name] if view.measured] for name in names}
+        valid = [[view for view in measured[name] if view.valid] for name in names]
+        drawn = _of_runs(figure, valid, evidence)
+        not_drawn = _not_valid(measured) if any(drawn) else ""
         of_all, said = OF_ALL[figure](evidence) if figure in OF_ALL else ([], "")
         for chart in filter(None, [*drawn, *of_all]):
             keys.append(f"c{len(charts)}")
@@ -137,7 +151,7 @@ def make_page(
                     }
                     for claim, finding in of_figure
                 ],
-                "charts": keys, "left_out": said,
+                "charts": keys, "left_out": " ".join(filter(None, [not_drawn, said])),
                 "reports": [(name, reports[name]) for name in names if reports.get(name)],
             }
         )  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inferbench_tasks.analysis.lacking import lack_of
+from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.dotted import value_at
@@ -59,9 +61,10 @@ class Runs:
         if a is None or b is None:
             return Finding("unmeasured", _lacking(row, [(first, a), (second, b)]))
         unit = row.display_unit or row.unit
+        moved = (f"; {view.label}: {why}" for view in (first, second) if (why := unsteady(row, view)))
         text = (
             f"{row.word} {_shown(a * row.display_factor)}{'' if unit == '%' else ' '}{unit} ({first.label}), "
-            f"{_shown(b * row.display_factor)} ({second.label})"
+            f"{_shown(b * row.display_factor)} ({second.label}){''.join(moved)}"
         )
         if not self._judge.differ(first, second, row.name, SURELY):
             return Finding("undecided", f"{text}: no difference beyond noise")
@@ -70,14 +73,11 @@ class Runs:
 
 def _lacking(row: Figure, of: Sequence[tuple[RunView, float | None]]) -> str:
     """Which of the runs lacks the figure, and why where its certificate says so."""
-    block, _, name = row.path.rpartition(".")
     texts = []
     for view, value in of:
         if value is None:
-            why = (view.figure(f"{block}.withheld") or {}).get(name)
-            texts.append(
-                f"{row.word} of {view.label} is withheld: {why}" if why else f"{view.label} has no {row.word}"
-            )
+            why = lack_of(row, view.summary)
+            texts.append(f"{view.label} has no {row.word}" + (f" ({why})" if why else ""))
     return "; ".join(texts)
 
 

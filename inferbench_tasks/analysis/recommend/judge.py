@@ -82,8 +82,17 @@ def _summary(candidate: Candidate) -> dict[str, Any]:
 
 
 def _error_stated(candidate: Candidate, figure: str) -> Stated:
-    """The newest run's, with the largest error within any of them."""
+    """The largest that any of its runs states of itself."""
     each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
-    source = each[0].source if all(one.source == each[0].source for one in each) else None
-    within, plain = max(one.within for one in each), any(one.plain for one in each)
-    return Stated(within, each[0].systematic, plain, all(one.bounded for one in each), source)
+    within, systematic, moved = (
+        max(getattr(one, name) for one in each) for name in ("within", "systematic", "moved")
+    )
+    return Stated(
+        within,
+        systematic,
+        plain=any(one.plain for one in each),
+        bounded=all(one.bounded for one in each),
+        source=each[0].source if all(one.source == each[0].source for one in each) else None,
+        extremes=each[0].extremes if len(each) == 1 else None,
+        moved=moved,
+    )

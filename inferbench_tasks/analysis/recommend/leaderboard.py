@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
+from inferbench_tasks.analysis import model_names, steadiness
 from inferbench_tasks.analysis.certainty import LOWER_BOUND, Change, of_one_run, of_result, why_equal
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
@@ -86,7 +87,9 @@ def board_of(
     """The best valid results by a figure, best first in each group of task, data set and load.
 
     Each row: ``rank`` (equal for ties), ``tie`` (why it shares one, see ``ranked``), ``task``, ``dataset``, ``load``,
-    the figure, ``ci95`` (of the run alone, None where it states none), what was run, and the figures ``beside`` it. A
+    the figure, ``ci95`` (of the run alone, None where it states none), what was run, and the figures ``beside`` it;
+    ``model_apart``, what tells its model from others of the name (None where there are none), and ``not_steady``, why
+    its rate is no level of the server. A
     configuration that was run several times stands there once, with its newest result that has the figure. Of equal
     figures the newest is first.
     Figures of good answers are ranked within one objective as well.
@@ -136,6 +139,8 @@ def _best(
 def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
+    shown = [figure, *map(FIGURES.named, beside)]
+    paths += [*model_names.PATHS, *(steadiness.PATHS if any(map(steadiness.of_the_rate, shown)) else ())]
     paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
     paths += [*no_model.PATHS, *(judged_on.PATHS if figure.evaluated else ())]
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
@@ -150,6 +155,7 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
 
     So does a search that ended before it met a rate that breaks: its server may be the best of all.
     """
+    shown = [figure, *map(FIGURES.named, beside)]
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for document in documents:
         model, load = document.get("model") or {}, document.get("load") or {}
@@ -159,6 +165,7 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
         data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
         task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
         groups.setdefault((task, data, text), []).append(document)
+    told = model_names.apart(map(model_names.of_document, documents))
     rows = []
     for (task, dataset, text), members in sorted(groups.items()):
         rank, leader, led_by_bound = 0, of_one_run(0.0), False
@@ -187,6 +194,8 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
                     figure.name: value,
                     "ci95": list(interval) if interval else None,
                     **cells,
+                    "model_apart": told[model_names.of_document(document)] or None,
+                    "not_steady": next(filter(None, (steadiness.unsteady(f, document) for f in shown)), None),
                     "run": document["run_id"],
                 }
             )

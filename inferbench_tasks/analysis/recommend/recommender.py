@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from inferbench_tasks.analysis import lacking
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
+from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.recommend.candidates import (
     SIZE_FIGURES,
     Bound,
     Candidate,
     describe,
     per_request_note,
+    value_of,
 )
 from inferbench_tasks.analysis.recommend.comparable import (
     ACCURACY,
@@ -29,6 +32,7 @@ from inferbench_tasks.analysis.recommend.comparable import (
 )
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.moved import moved_notes
 from inferbench_tasks.analysis.recommend.reasons import why
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
@@ -182,7 +186,8 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
 def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
     """The results of one configuration in that order: the first whole, of the others what they say of their errors."""
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
-    paths = dict.fromkeys(path for name in figures for path in needed(FIGURES.named(name)))
+    asked = [FIGURES.named(name) for name in figures]
+    paths = dict.fromkeys(path for each in asked for path in (*needed(each), *lacking.needed(each)))
     documents = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", *paths))
     errors = {(d["run_id"], d["attempt"]): to_plain(d) for d in documents}
     newest = db.get_result(*identity(rows[0])).model_dump()
@@ -222,8 +227,8 @@ def _decide(
     names = describe(front)
     if unknown:
         notes.append(
-            f"{len(unknown)} configuration(s) can't be judged: {_missing(unknown[0], objective, bounds)}. "
-            f"Longer runs would tell, for instance of {names[unknown[0].key]}."
+            f"{len(unknown)} configuration(s) can't be judged, for instance {names[unknown[0].key]}: "
+            f"{_missing(unknown[0], objective, bounds)}"
         )
     if not candidates:
         notes.append("No valid result matches: run a submission with the configurations in question first.")
@@ -245,6 +250,7 @@ def _decide(
             f"{figure.word.capitalize()} is by objectives that differ here ({'; '.join(good)}): under a wider one more "
             "answers are good, and no server is better. Compare runs of one objective."
         )
+    notes += moved_notes(fitting[:TOP], names, (objective, *(bound.figure for bound in bounds)))
     notes += trade_offs
     beside = (ACCURACY,) if trade_offs else ()
     judge = Judge(candidates)
@@ -281,7 +287,14 @@ def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> s
     names = [b.figure for b in bounds if len(candidate.values(b.figure)) < candidate.runs]
     if candidate.mean(objective) is None:
         names.append(objective)
-    return f"no {', '.join(dict.fromkeys(names))} was measured (too few requests, or no source)"
+    texts, longer = [], False
+    for figure in map(FIGURES.named, dict.fromkeys(names)):
+        without = [d for d in candidate.documents if value_of(d, figure.name) is None]
+        whys = {str(lack): lack for d in without if (lack := lack_of(figure, d["summary"]))}
+        longer = longer or any(lack.longer for lack in whys.values())
+        said = f"({'; '.join(whys)})" if whys else "was measured"
+        texts.append(f"no {figure.name} {said}")
+    return f"{'; '.join(texts)}.{' A longer run would tell.' if longer else ''}"
 
 
 @dataclass(frozen=True)

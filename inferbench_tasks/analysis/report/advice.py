@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.report import paired_advice
+from inferbench_tasks.analysis.report.columns import unsteady_notes
 from inferbench_tasks.analysis.report.cpu_checks import differ, doubt
 from inferbench_tasks.analysis.report.distinguish import (
     figure_of,
@@ -111,7 +112,8 @@ def advise(views: Sequence[RunView]) -> Advice:
         if sure is not None and sure < SETTLED
         else ()
     )
-    return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note), doubts=unsure)
+    doubts = (*unsure, *(unsteady_notes([choice.best]) if choice.best else ()))
+    return replace(choice, sentences=(*sentences, *choice.sentences, *doubts, *note), doubts=doubts)
 
 
 def choose_within_loads(

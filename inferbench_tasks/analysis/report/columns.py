@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
@@ -53,9 +54,30 @@ def columns_of(views: Sequence[RunView]) -> list[Column]:
 
 
 def doubt_of(view: RunView, figure: Figure) -> str:
-    """The word without which a figure would look surer than it is: energy without a meter, a price nobody looked up."""
-    if figure.price_based:
-        return "unverified" if view.figure("cost.unverified") else ""
-    if figure.energy_based:
-        return "estimate" if str(view.figure("energy.method")).endswith("_estimate") else ""
-    return ""
+    """The words without which a figure would look surer than it is: energy without a meter, a price nobody looked up, a
+    rate that moved.
+    """
+    words = []
+    if figure.price_based and view.figure("cost.unverified"):
+        words.append("unverified")
+    if figure.energy_based and str(view.figure("energy.method")).endswith("_estimate"):
+        words.append("estimate")
+    if unsteady(figure, view):
+        words.append(steadiness.MARK)
+    return ", ".join(words)
+
+
+def unsteady(figure: Figure, view: RunView) -> str | None:
+    """Why a figure of a run is of a rate that moved, in words; None where nothing says so."""
+    return steadiness.unsteady(figure, {"certificate": view.result.certificate if view.result else {}})
+
+
+def unsteady_notes(views: Sequence[RunView]) -> list[str]:
+    """For beneath a table of runs: whose rates moved, and how."""
+    throughput = FIGURES["throughput_rps"]
+    return [
+        f"{steadiness.MARK.capitalize()} ({view.label}): {why}; its throughput is what was served in the window on "
+        "average, and cost and energy follow from it."
+        for view in views
+        if (why := unsteady(throughput, view))
+    ]

@@ -10,9 +10,9 @@ from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import Advice, advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
-from inferbench_tasks.analysis.report.columns import Column, columns_of
+from inferbench_tasks.analysis.report.columns import Column, columns_of, unsteady_notes
 from inferbench_tasks.analysis.report.links import links
-from inferbench_tasks.analysis.report.missing import missing_notes
+from inferbench_tasks.analysis.report.missing import missing_notes, withheld_notes
 from inferbench_tasks.analysis.report.provenance import beside
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
@@ -63,6 +63,7 @@ def html(
         if items or section.tables or section.text:
             blocks.append({**section.as_dict(), "charts": items})
     short, why = in_short(advice)
+    measured = [view for view in views if view.measured]
     columns = columns_of(views)
     name = str(submission.get("name") or (views[0].job.get("name") if views else "") or "report")
     return page.render(
@@ -79,6 +80,7 @@ def html(
         notes=notes_of(views, unstarted),
         columns=columns,
         rows=[row_of(view, columns, advice) for view in views],
+        beneath=[*withheld_notes(measured), *unsteady_notes(measured)],
         sections=blocks,
         certificates=[_certificate(view) for view in views if view.result and view.result.certificate],
         provenance=beside(views),

@@ -9,34 +9,26 @@ figures together (``certainty.Change.interval``), and a difference is claimed wh
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_result, pooled_ratio
+from inferbench_tasks.analysis.certainty import Change, of_result, pooled_ratio
+from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.report import cpu_checks
-from inferbench_tasks.analysis.report.alike import (
-    judged_on_others,
-    loads_differ,
-    not_alike,
-    rates_of_their_own,
-    unlike,
-)
+from inferbench_tasks.analysis.report.alike import not_alike, unlike
+from inferbench_tasks.analysis.report.difference_notes import Repeats, notes_of, searched
 from inferbench_tasks.analysis.report.in_words import in_words
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
-from inferbench_tasks.analysis.report.paired import Blocks
+from inferbench_tasks.analysis.report.paired import NOT_DECIDED, Blocks
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.analysis.stated import part_of, stated
+from inferbench_tasks.analysis.stated import no_interval, part_of, stated
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.perfdb.offered import is_search, offered
-
-#: Run id -> figure -> its values in the valid runs of the same configuration.
-Repeats = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,8 @@ class Difference:
 
     ``ratio``: value / first; ``ci95``: its interval, which holds with 95% together with those of all other figures of
     the comparison; ``probability``: that the sign of this difference, looked at alone, is real; ``verdict``: better or
-    worse where the interval excludes 1, else "no difference shown". All None where they can't be told. Shares of
+    worse where the interval excludes 1, else "no difference shown", or "not decided" where a run has no interval of the
+    figure; ``reason``: why that is so, or why a run lacks the figure. All None where they can't be told. Shares of
     requests have no ratio: they are judged by their difference, which 0 has to be excluded from. The verdict alone is
     None where neither is better: of runs that don't count, or of unlike things (``alike``).
     """
@@ -58,6 +51,7 @@ class Difference:
     verdict: str | None = None
     #: Over so many blocks of an interleaved sweep, by which ratio, interval and verdict then go; None of two runs.
     blocks: int | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +63,8 @@ class Comparison:
 
     runs: list[str]
     labels: dict[str, str]
+    #: Run id -> its verdict in words.
+    verdicts: dict[str, str]
     settings: list[dict[str, Any]]
     figures: list[dict[str, Any]]
     environment: list[dict[str, Any]]
@@ -119,10 +115,11 @@ def compare_runs(
     return Comparison(
         runs=names,
         labels={view.run_id: view.label for view in views},
+        verdicts={view.run_id: view.said for view in views},
         settings=_settings(views, results),
         figures=figures,
         environment=_environment(results),
-        notes=[*pair_notes(views, blocks), *_cpu_notes(results), *_notes(results, samples)],
+        notes=[*pair_notes(views, blocks), *notes_of(results, samples)],
         words=in_words(names, figures),
     )
 
@@ -161,15 +158,16 @@ def difference(
 ) -> Difference:
     """One figure of two runs, of so many that are compared at once; the interval is that of the ratio."""
     a, b = _value(first, name), _value(other, name)
-    if a is None or b is None:
-        return Difference(other.run_id, b)
     figure = FIGURES[name]
-    if not figure.rate_free and (_searched(first) or _searched(other)):
+    documents = [part_of(result) for result in (first, other)]
+    summaries = [document["summary"] for document in documents]
+    if a is None or b is None:
+        return Difference(other.run_id, b, reason=_of_either(figure, summaries, "has no", lack_of))
+    if not figure.rate_free and (searched(first) or searched(other)):
         return Difference(other.run_id, b)
-    summaries = [result.summary.model_dump() for result in (first, other)]
     if any(figure.unbounded_in(summary) for summary in summaries):  # a lower bound has no ratio to anything
         return Difference(other.run_id, b)
-    errors = [stated(figure, part_of(result)) for result in (first, other)]
+    errors = [stated(figure, document) for document in documents]
     if min(a, b) <= 0 and not all(error.plain for error in errors):
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
@@ -186,6 +184,7 @@ def difference(
             for result, value, error in zip((first, other), (a, b), errors, strict=True)
         )
     )
+    reason = None
     if (
         not_alike(first, other)
         or unlike(figure, first, other)
@@ -193,15 +192,29 @@ def difference(
     ):
         verdict = None
     elif not change.excludes_none(comparisons):
-        verdict = NONE_SHOWN
+        reason = _of_either(figure, summaries, "has no interval of its", no_interval)
+        verdict = NOT_DECIDED if reason else NONE_SHOWN
     elif figure.better is None:
         verdict = None
     else:
         verdict = "better" if (b > a) == figure.higher else "worse"
     if not change.shares:
-        return Difference(other.run_id, b, probability=change.probability, verdict=verdict)
+        return Difference(other.run_id, b, probability=change.probability, verdict=verdict, reason=reason)
     low, high = change.interval(comparisons)
-    return Difference(other.run_id, b, b / a, (math.exp(low), math.exp(high)), change.probability, verdict)
+    interval = math.exp(low), math.exp(high)
+    return Difference(other.run_id, b, b / a, interval, change.probability, verdict, reason=reason)
+
+
+def _of_either(
+    figure: Figure,
+    summaries: Sequence[Mapping[str, Any]],
+    what: str,
+    why: Callable[[Figure, Mapping[str, Any]], object],
+) -> str | None:
+    """Which of the two runs that holds of and why, in words; None where it holds of neither."""
+    names = ("run 1", "this run")
+    found = [(name, text) for name, each in zip(names, summaries, strict=True) if (text := why(figure, each))]
+    return "; ".join(f"{name} {what} {figure.word} ({text})" for name, text in found) or None
 
 
 def _comparable(figure: Figure, a: float | None, b: float | None) -> bool:
@@ -209,11 +222,6 @@ def _comparable(figure: Figure, a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return False
     return (a > 0 and b > 0) or figure.share_of is not None
-
-
-def _searched(result: ResultDocument) -> bool:
-    """Whether it searched for its rate, so that its latencies are of a rate of its own."""
-    return is_search(offered(result.model_dump(include={"load"})["load"]))
 
 
 def _value(result: ResultDocument, name: str) -> float | None:
@@ -228,7 +236,10 @@ def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> li
     ]
     names = {last(path) for path in paths}
     return rows + [
-        row for row in compare(results) if row["field"] not in FIGURES and last(row["field"]) not in names
+        row
+        for row in compare(results)
+        # A verdict is what came of a run: nobody asked for it.
+        if row["field"] not in (*FIGURES, "verdict") and last(row["field"]) not in names
     ]
 
 
@@ -243,56 +254,3 @@ def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
         for other in results[1:]:
             entry.setdefault(other.run_id, entry[results[0].run_id])
     return list(entries.values())
-
-
-def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:
-    """Whether CPU times are of one clock and of cores that were shared alike."""
-    summaries = [result.summary.model_dump() for result in results]
-    if any(FIGURES[cpu_checks.CPU].stored(summary) is None for summary in summaries):
-        return []
-    notes = [
-        f"The CPU time of {results[0].run_id} and {other.run_id} is not compared: {text}."
-        for other, summary in zip(results[1:], summaries[1:], strict=True)
-        if (text := cpu_checks.differ(summaries[0], summary))
-    ]
-    if text := cpu_checks.unknown(*summaries):
-        notes.append(f"CPU times are compared as if clocks were the same, and cores shared alike: {text}.")
-    return notes
-
-
-def _on_pair(first: ResultDocument, other: ResultDocument) -> tuple[str | None, ...]:
-    return (
-        not_alike(first, other),
-        loads_differ(first, other),
-        rates_of_their_own(first, other),
-        judged_on_others(first, other),
-    )
-
-
-def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
-    pairs = [(results[0], other) for other in results[1:]]
-    notes = [text for pair in pairs for text in _on_pair(*pair) if text]
-    notes = list(dict.fromkeys(notes))
-    if len({result.summary.energy.method for result in results} - {None}) > 1:
-        notes.append("Their energies were got by different methods, which measure different things.")
-    for result in results:
-        ledger = (result.summary.model_extra or {}).get("interference") or {}
-        if findings := [finding["text"] for finding in ledger.get("findings", [])]:
-            notes.append(
-                f"{result.run_id} was disturbed, which may be all of a difference: {'; '.join(findings)}."
-            )
-    if any(map(_searched, results)):
-        notes.append(
-            "A run that searched for its highest rate has its latencies, and what else depends on the rate, at a rate "
-            "of its own: these are shown and not compared."
-        )
-    if len({(r.model.name, r.model.digest) for r in results}) > 1:
-        notes.append("The runs did not serve the same model.")
-    counts = {r.run_id: max((len(v) for v in repeats.get(r.run_id, {}).values()), default=1) for r in results}
-    if min(counts.values()) < 3:
-        notes.append(
-            "The spread between runs of the same configuration is known from few runs "
-            f"({', '.join(str(count) for count in counts.values())}); a quiet machine's "
-            f"{DRIFT_RATIO:.0%} is assumed beside them. Repeated runs would tell more."
-        )
-    return notes

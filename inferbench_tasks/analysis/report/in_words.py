@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
-from inferbench_tasks.analysis.report.paired import NONE_SHOWN
+from inferbench_tasks.analysis.report.paired import NONE_SHOWN, NOT_DECIDED
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 
@@ -44,8 +44,9 @@ def _without_ratio(one: str, place: int, rows: list[dict[str, Any]], first: list
         unjudged = row["differences"][place].get("verdict") is None
         apart = None not in values and values[0] != values[1] and 0 in values and unjudged
         if figure.better is not None and (apart or (lacks and name in first)):
+            why = f"; {reason}" if (reason := row["differences"][place].get("reason")) else ""
             told.append(
-                f"{figure.word} ({_value(figure, values[0])} of run 1, {_value(figure, values[1])} of it)"
+                f"{figure.word} ({_value(figure, values[0])} of run 1, {_value(figure, values[1])} of it{why})"
             )
     more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""
     return f" Not judged, and not the same: {_listed(told[:NAMED])}{more}." if told else ""
@@ -57,7 +58,7 @@ def _value(figure: Figure, value: float | None) -> str:
 
 def _sentence(differences: list[tuple[str, float | None, dict[str, Any]]]) -> str:
     counts = Counter(difference["verdict"] for _, _, difference in differences)
-    if not (counts["better"] or counts["worse"] or counts[NONE_SHOWN]):
+    if not (counts["better"] or counts["worse"] or counts[NONE_SHOWN] or counts[NOT_DECIDED]):
         return "no figure of it can be judged against run 1's."
     parts = []
     for verdict in ("better", "worse"):
@@ -68,6 +69,10 @@ def _sentence(differences: list[tuple[str, float | None, dict[str, Any]]]) -> st
     if counts[NONE_SHOWN]:
         figures = "figure" if counts[NONE_SHOWN] == 1 else "figures"
         parts.append(f"no difference is shown in {counts[NONE_SHOWN]} {'other ' if parts else ''}{figures}")
+    if counts[NOT_DECIDED]:
+        reasons = [each[-1]["reason"] for each in differences if each[-1]["verdict"] == NOT_DECIDED]
+        more = f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else ""
+        parts.append(f"not decided: {_listed(reasons[:NAMED])}{more}")
     return "; ".join(parts) + "."
 
 

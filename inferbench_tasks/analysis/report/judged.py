@@ -40,4 +40,5 @@ class JudgedRuns:
 
 def _candidate(view: RunView) -> Candidate:
     figures = {name: [view.value(figure)] for name, figure in FIGURES.items()}
-    return Candidate(view.run_id, [{"summary": view.summary}], figures)
+    certificate = view.result.certificate if view.result else {}
+    return Candidate(view.run_id, [{"summary": view.summary, "certificate": certificate}], figures)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.lacking import withheld_of
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.perfdb.offered import NO_LOAD
 
@@ -50,7 +52,7 @@ def _latency(view: RunView) -> list[str]:
         errors = ", ".join(f"{count:,d} {kind}" for kind, count in (view.figure("errors") or {}).items())
         return [f"none of its {requests:,d} requests got a good answer ({errors}), so there is no latency."]
     texts = []
-    withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}
+    withheld = _withheld(view)
     for reason in dict.fromkeys(withheld.values()):
         names = [name for name, why in withheld.items() if why == reason]
         texts.append(f"its {', '.join(names)} {'is' if len(names) == 1 else 'are'} withheld: {reason}.")
@@ -67,6 +69,27 @@ def _latency(view: RunView) -> list[str]:
             "this run can be trusted."
         )
     return texts
+
+
+def withheld_notes(views: Sequence[RunView]) -> list[str]:
+    """For beneath a table of runs: which of their latencies are withheld, and why; nothing where none are."""
+    runs_by_text: dict[str, list[str]] = {}
+    for view in views:
+        withheld = _withheld(view)
+        for reason in dict.fromkeys(withheld.values()):
+            names = ", ".join(name for name, why in withheld.items() if why == reason)
+            runs_by_text.setdefault(f"{names}: {reason}", []).append(view.label)
+    return [
+        f"Withheld of {'; '.join(labels) if len(labels) <= _BY_NAME else f'{len(labels)} runs'}: {text}."
+        for text, labels in runs_by_text.items()
+    ]
+
+
+def _withheld(view: RunView) -> dict[str, str]:
+    """The latencies of the table of figures that the certificate withholds, by their words."""
+    latencies = [figure for figure in FIGURES.values() if figure.path.startswith("e2e_latency_ms.")]
+    reasons = {figure.path.rpartition(".")[2]: withheld_of(figure, view.summary) for figure in latencies}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _resources(view: RunView) -> list[str]:

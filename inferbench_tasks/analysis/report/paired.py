@@ -37,6 +37,8 @@ from inferbench_tasks.submission.base import LEAST_BLOCKS
 from inferbench_tasks.submission.digest import LABELS
 
 NONE_SHOWN = "no difference shown"
+#: Of a figure that one of two runs can't bound: whether they differ is open, and more requests would tell.
+NOT_DECIDED = "not decided"
 #: What the edges of a window make of the ratio of two counts of answers: the same in each block, for the schedule is.
 EDGES_RATIO = 0.005
 

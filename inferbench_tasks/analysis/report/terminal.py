@@ -9,6 +9,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.columns import unsteady_notes
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.quiet import quiet_sentence
 from inferbench_tasks.analysis.report.runs import RunView
@@ -34,6 +35,8 @@ def show_results(results: Sequence[ResultDocument], report: Path | None, output:
             print(f"{safe(view.label)}: {safe(view.said)}")  # noqa: T201 - results go to stdout
         if (sentence := quiet_sentence(view)) is not None:
             print(f"{safe(view.label)}: {safe(sentence)}")  # noqa: T201
+    for note in unsteady_notes(views):
+        print(safe(note))  # noqa: T201
     print(safe(advise(views).text))  # noqa: T201
     if report is not None:
         print(f"report    {report}")  # noqa: T201

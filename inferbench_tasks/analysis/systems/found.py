@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis import model_names
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
@@ -43,7 +44,7 @@ _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
     "model.batch_size", "model.task", "load", "summary.energy",
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
-    *no_model.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
+    *no_model.PATHS, *model_names.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
 
 
@@ -97,7 +98,8 @@ def sorted_in(documents: Iterable[Document]) -> list[Found]:
             value_at(document, "model.task"), no_model.of_document(document)
         )
         about |= {"model_digest": _content(document), "settings": _other_settings(document)}
-        row = rows.setdefault((*about.values(), _all_settings(document)), Found(about))
+        key = (*about.values(), _all_settings(document))
+        row = rows.setdefault(key, Found(about | {"named": model_names.of_document(document)}))
         if value_at(document, "load.arrivals.kind") != NO_LOAD:  # else nobody watched what disturbed it
             row.newest = row.newest or document
         if row.judged is None and value_at(document, "summary.quality"):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis import model_names, steadiness
 from inferbench_tasks.analysis.certainty import Estimate, of_answers, of_one_run
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.analysis.stated import stated
@@ -42,6 +43,8 @@ MEANINGS = {
     "cold_start_ms": "from the start of the server to its first answer, newest run with a load",
     "joule_per_sample": "energy of a sample in that run, by energy_method",
     "cost_usd_per_1k_samples": "cost of 1,000 samples in that run",
+    "model_apart": "framework, or content, where models of one name are here",
+    "not_steady": "why the throughput of that run is of a rate that moved, with what is made of it",
 }
 #: What is ranked -> whether more is better.
 RANKED = {
@@ -76,7 +79,12 @@ def table(db: PerfDB, models: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def rows(found: Sequence[Found], trimmed: Trimmed) -> list[dict[str, Any]]:
     """The table of these; ``trimmed``: the trimmed mean latency of a run, ms."""
-    made = [_row(each, trimmed) for each in found]
+    told = model_names.apart(each.about["named"] for each in found)
+    made = [
+        _row(each, trimmed)
+        | {"model_apart": told[each.about["named"]] or None, "not_steady": _unsteady(each)}
+        for each in found
+    ]
     for column, higher in RANKED.items():
         group = _GROUPS.get(column, _same_model)
         rank(
@@ -133,6 +141,11 @@ def _row(found: Found, trimmed: Trimmed) -> dict[str, Any]:
         "best_run": best and best["run_id"],
         "judged_run": found.judged and found.judged["run_id"],
     }
+
+
+def _unsteady(found: Found) -> str | None:
+    """Why the throughput, with what is made of it, is of a rate that moved; None where nothing says so."""
+    return steadiness.unsteady(FIGURES["throughput_samples_per_s"], found.best) if found.best else None
 
 
 def _measure(document: Document | None) -> tuple[str | None, dict[str, Any]]:

@@ -57,7 +57,19 @@ def leaderboard(
     with blame("q"):
         by = by or usual_figure(db, q)
     rows = board(db, by, q, limit).rows
-    columns = ("rank", "tie", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
+    columns = (
+        "rank",
+        "tie",
+        "task",
+        "dataset",
+        "load",
+        FIGURES.named(by).name,
+        "ci95",
+        *SHOWN,
+        "model_apart",
+        "not_steady",
+        "run",
+    )
     return table(request, format, rows, name="leaderboard", columns=columns)
 
 

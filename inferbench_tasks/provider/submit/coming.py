@@ -129,9 +129,9 @@ def told(runs: Iterable[Any], tasks: Iterable[Any]) -> list[Coming]:
             if of.dag_id.startswith(PREFIX):
                 of.name = of.name.rpartition(".")[0]
     for task in tasks:
-        if (of := submissions.get(key(task.dag_id, task.run_id))) is not None:
-            _add(of, task)
-    found = [one for of in submissions.values() if (one := _coming(of))]
+        if (sent := submissions.get(key(task.dag_id, task.run_id))) is not None:
+            _add(sent, task)
+    found = [one for sent in submissions.values() if (one := _coming(sent))]
     return sorted(found, key=lambda one: one.sent)
 
 

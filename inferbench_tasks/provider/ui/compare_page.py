@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, Response
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, chosen, compared
 from inferbench_tasks.provider.ui.render import page, query
@@ -34,6 +35,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
         slots=slots,
         problem=problem,
         comparison=comparison,
+        figures=FIGURES,
         asked=query(run=comparison.runs) if comparison else "",
     )
 

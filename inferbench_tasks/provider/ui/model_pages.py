@@ -15,6 +15,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.models import MOST, about, models
 from inferbench_tasks.provider.api.questions import board
+from inferbench_tasks.provider.ui.moved import with_steadiness
 from inferbench_tasks.provider.ui.new_page import shipped_of
 from inferbench_tasks.provider.ui.render import page
 
@@ -60,13 +61,13 @@ def one_model(db: Store, name: Annotated[str, Query(max_length=300)] = "") -> HT
         here="models",
         name=name,
         problem=None,
-        known=known,
+        known={**known, "runs": with_steadiness(db, known["runs"])},
         facts={title: model[field] for field, title in _FACTS.items() if model.get(field) is not None},
         by=FIGURES.named(by) if by else None,
         groups=groups,
         settings=[
             of
-            for of in SHOWN
+            for of in ("model_apart", *SHOWN)
             if of != "model" and any(r.get(of) is not None for g in groups for r in g["rows"])
         ],
         measures=_measure_lines(known["evaluations"]),

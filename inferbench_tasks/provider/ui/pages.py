@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from inferbench_tasks.analysis import model_names
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.contracts.verdict import DISTURBED
@@ -21,6 +22,7 @@ from inferbench_tasks.provider.api.runs import Limit, page_of
 from inferbench_tasks.provider.ui.colours import USUAL as USUAL_COLOUR
 from inferbench_tasks.provider.ui.colours import colours
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
+from inferbench_tasks.provider.ui.moved import with_steadiness
 from inferbench_tasks.provider.ui.picture import ACROSS, UP, Picture
 from inferbench_tasks.provider.ui.render import page, query
 
@@ -56,6 +58,12 @@ def leaderboard(
             sort = f"-{figure.name}" if figure.higher else figure.name
             runs, more_runs = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
             all_runs = "/inferbench/runs" + query(**filters.as_dict(), sort=sort) if more_runs else None
+            models = [model_names.Named(row["model"], row.get("framework"), None) for row in runs]
+            told_apart = model_names.apart(models)
+            runs = [
+                {**row, "model_apart": told_apart[of]}
+                for row, of in zip(with_steadiness(db, runs), models, strict=True)
+            ]
             groups = [{"title": "All runs", "rows": runs}] if runs else []
         else:
             left_out = left_out_note(db, filters.terms())
@@ -123,6 +131,7 @@ def runs(
     rows: list[dict[str, Any]] = []
     try:
         rows, more = page_of(db, filters.terms(), sort, limit, offset)
+        rows = with_steadiness(db, rows)
     except InputError as error:
         problem = str(error)
     parameters = {**filters.as_dict(), "sort": sort, "limit": limit if limit != PAGE_SIZE else ""}

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.report.page import number, script_json
+from inferbench_tasks.analysis.steadiness import of_the_rate
 from inferbench_tasks.contracts.verdict import DISTURBED, split
 from inferbench_tasks.provider.navigation import PAGES
 
@@ -70,6 +71,11 @@ def measured(value: Any, figure: Figure, verdict: str) -> str:
     return text if value is None or split(verdict)[0] != DISTURBED else figure.bound_sign + text
 
 
+def displayed(value: Any, figure: Figure) -> str:
+    """A stored value as people see it, in ``figure.shown_unit``."""
+    return number(None if value is None else figure.displayed(value))
+
+
 def chance(probability: Any) -> str:
     """A probability in percent; nothing that was measured is certain."""
     return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
@@ -122,6 +128,7 @@ def _environment() -> jinja2.Environment:
         "chance": chance,
         "small_share": small_share,
         "measured": measured,
+        "displayed": displayed,
         "script_json": script_json,
         "verdict_parts": split,
         "asker": asker,
@@ -129,4 +136,5 @@ def _environment() -> jinja2.Environment:
     }
     environment.filters |= filters
     environment.globals["query"] = query
+    environment.tests["of_the_rate"] = of_the_rate
     return environment

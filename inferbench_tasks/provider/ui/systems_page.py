@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
+from inferbench_tasks.analysis.steadiness import of_the_rate
 from inferbench_tasks.analysis.systems.table import MEANINGS, RANKED, table
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.ui.render import page, query
 
@@ -35,6 +37,7 @@ def systems(db: Store, model: Annotated[str, Query(max_length=2000)] = "") -> HT
         groups=groups,
         meanings=MEANINGS,
         ranked=[name for name in RANKED if any(row[name] is not None for row in rows)],
+        of_the_rate=[name for name in RANKED if name in FIGURES and of_the_rate(FIGURES[name])],
         problem=problem,
         csv="/inferbench/api/systems" + query(model=names, format="csv"),
     )

@@ -91,10 +91,10 @@ def test_a_load_that_changes_by_itself_is_not_asked_for_a_steady_state(
     """Its window stays, there is no warning, and the word says why."""
     plan = load_plan(tmp_path, endpoint("http", 1), arrivals=arrivals, duration_s=20.0, warmup_s=1.0)
     applied = Applied(start_ns=0, end_ns=21_000_000_000, spools=(), usages=())
-    start_ns, word, warnings = _steady_start(plan, applied, 1_000_000_000, 21_000_000_000, True)
+    start_ns, word, warnings, change_ratio = _steady_start(plan, applied, 1_000_000_000, 21_000_000_000, True)
     assert start_ns == 1_000_000_000
     assert word == f"not judged: {arrivals['kind']} arrivals change with time by themselves"
-    assert warnings == ()
+    assert warnings == () and change_ratio is None
 
 
 def test_a_constant_load_is_asked(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_constant_load_is_asked(tmp_path: Path) -> None:
         tmp_path, endpoint("http", 1), arrivals={"kind": "constant", "rate_rps": 10}, duration_s=20.0
     )
     applied = Applied(start_ns=0, end_ns=20_000_000_000, spools=(), usages=())
-    _, word, warnings = _steady_start(plan, applied, 0, 20_000_000_000, True)
+    _, word, warnings, _ = _steady_start(plan, applied, 0, 20_000_000_000, True)
     assert word.startswith("not known to be steady: 0 answers in 20.0 s")
     assert len(warnings) == 1
     assert _steady_start(plan, applied, 0, 20_000_000_000, False)[1].startswith(

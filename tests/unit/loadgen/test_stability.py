@@ -44,6 +44,13 @@ def _certificate(capacity_rps: float, steady: str = STEADY, **plan: Any) -> Cert
     return outcome.judge_stability(certificate, LoadPlan.model_construct(**order))
 
 
+def test_the_certificate_says_how_far_the_throughput_moved() -> None:
+    """For whoever judges the throughput, which stands though the latencies are withheld; None where nobody judged."""
+    applied = Applied(0, 5 * S, (), ())
+    moved = Outcome(Path("unread"), 0, 5 * S, 0, 5000, applied, throughput_change_ratio=-0.22)
+    assert moved.stability_figures() == {"steady_state": "not judged", "throughput_change_ratio": -0.22}
+
+
 def test_a_growing_backlog_leaves_no_latency_and_a_valid_throughput() -> None:
     """15.10: 1,000 requests/s at a capacity of 833: all percentiles and the mean are null with both numbers."""
     certificate = _certificate(833)
@@ -113,7 +120,8 @@ def test_too_few_answers_are_not_an_unsteady_load(kind: str, withheld: bool) -> 
     }  # fmt: skip
     plan = LoadPlan.model_construct(**order)
     applied = Applied(0, 12 * S, (), ())
-    _, steady, warnings = _steady_start(plan, applied, 2 * S, 12 * S, True)
+    _, steady, warnings, change_ratio = _steady_start(plan, applied, 2 * S, 12 * S, True)
+    assert change_ratio is None
     assert "too few to tell" in warnings[0]
     outcome = Outcome(Path("unread"), 0, 12 * S, 0, 60, applied, steady=steady)
     assert (outcome.unstable is not None) == withheld

@@ -90,6 +90,27 @@ def test_a_falling_throughput_is_seen_though_the_latency_stays() -> None:
     done_ns = np.sort(START + (40 * S * (1 - np.sqrt(rng.uniform(size=4000)))).astype(np.int64))
     state = find_steady_state(done_ns, np.full(4000, 10 * MS), start_ns=START, end_ns=START + 40 * S)
     assert state.reason.startswith("the throughput")
+    assert state.throughput_change_ratio is not None
+    assert f"drifts by {state.throughput_change_ratio:+.0%} over the load" in state.reason
+
+
+def test_how_far_the_throughput_moved_is_known_whatever_is_told_first() -> None:
+    """One user whose answers take longer and longer: the latency is named, and the throughput fell as well. Answers of
+    (1 + t / 40) hundredths of a second come at 100 / (1 + t / 40) per s. Of 40 s the first 19.75 are left out as the
+    start's transient; from there it falls from 66.9 to 50/s, by 0.835/s each second about a mean of
+    4000 ln(80 / 59.75) / 20.25 = 57.7/s: over 40 s by 0.579 of that.
+    """
+    moments = 40 * (np.exp(np.arange(2772) / 4000) - 1)
+    latency = (10 * MS * (1 + moments / 40) * np.random.default_rng(1).gamma(25, 1 / 25, 2772)).astype(
+        np.int64
+    )
+    done_ns = START + (moments * S).astype(np.int64)
+    state = find_steady_state(done_ns, latency, start_ns=START, end_ns=START + 40 * S)
+    assert state.reason.startswith("the latency")
+    assert state.throughput_change_ratio == pytest.approx(-0.579, abs=0.05)
+    assert _find(np.linspace(1, 1.5, 4000)).throughput_change_ratio == 0.0, "an open loop's rate stays"
+    assert _find(np.ones(4000)).throughput_change_ratio == 0.0
+    assert _find(np.ones(99)).throughput_change_ratio is None
 
 
 def test_too_little_is_told_apart_from_unsteady() -> None:

@@ -189,6 +189,22 @@ def test_a_median_of_a_fast_server_that_others_made_is_disturbed() -> None:
         patch.setattr(waiting, "foreign_waits", lambda recording, window: waits)
         interference._waits(Measured(window, Recording(series, {}), {}, {}), found, [])
     assert found and found[0]["quarantine"] and found[0]["bound"] == pytest.approx(0.5)
+    assert found[0]["text"].endswith("ms of it)")
+
+
+def test_a_warning_of_waits_says_that_it_is_one() -> None:
+    """0.3 ms of a median of 1.2 ms are more than half of the 0.5 ms that would be too much, and no disturbance."""
+    window = Window.of(records(1.2, noise=0), 2 * SECOND, 10 * SECOND)
+    end_ns = np.arange(1, 12_001, dtype=np.int64) * 2_000_000
+    waits = Waits(end_ns, np.full(len(end_ns), 0.002), np.full(len(end_ns), 0.0006))
+    found: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting, "foreign_waits", lambda recording, window: waits)
+        measured = Measured(window, Recording(recording(wait_ms=0, each=1, foreign_cores=0.0), {}), {}, {})
+        interference._waits(measured, found, [])
+    (finding,) = found
+    assert not finding["quarantine"] and finding["bound"] == pytest.approx(0.25)
+    assert finding["text"].endswith("more than half of what would be too much")
 
 
 def test_many_short_waits_are_not_taken_for_a_long_one_that_no_answer_shows() -> None:

@@ -170,7 +170,7 @@ def test_an_unknown_operator_is_named(tmp_path: Path) -> None:
 def _one(operator: str, kind: int, inputs: int = 1, **attributes: Any) -> onnx.ModelProto:
     """A graph of one operator of opset 17 on its only input, or on none."""
     make, names = onnx.helper, ["x"][:inputs]
-    shape = ["n"] if kind == onnx.TensorProto.STRING else ["n", 4]
+    shape: list[str | int | None] = ["n"] if kind == onnx.TensorProto.STRING else ["n", 4]
     values = {name: make.make_tensor_value_info(name, kind, shape) for name in "xy"}
     node = make.make_node(operator, names * (2 if operator == "Add" else 1), ["y"], **attributes)
     graph = make.make_graph([node], "g", [values[name] for name in names], [values["y"]])

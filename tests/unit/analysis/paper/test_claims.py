@@ -64,7 +64,7 @@ def test_a_figure_that_is_withheld_says_why() -> None:
     slow.summary["e2e_latency_ms"] = {"p99": None, "withheld": {"p99": "not steady: it drifts"}}
     found = _tail(_rate(100, 5.0), slow)
     assert found.kind == "unmeasured"
-    assert found.text.startswith(f"p99 of {slow.label} is withheld: not steady: it drifts")
+    assert found.text.startswith(f"{slow.label} has no p99 (withheld: not steady: it drifts)")
     slow.summary["e2e_latency_ms"] = {"p99": None}
     assert _tail(_rate(100, 5.0), slow).text.startswith(f"{slow.label} has no p99")
 

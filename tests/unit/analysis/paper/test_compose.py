@@ -38,6 +38,33 @@ def test_the_page_has_every_sentence_and_says_what_is_missing(tmp_path: Path) ->
     assert 'data-how="It is made of the runs of the submissions named here' in text, "of no report's runs"
 
 
+def test_runs_that_do_not_count_are_in_no_picture_and_are_counted(tmp_path: Path) -> None:
+    """Of two valid runs and one that the machine disturbed two bars are drawn, none hatched; the third is told of."""
+    rates = (100.0, 200.0, 400.0)
+    verdicts = ("valid", "valid", "disturbed: the hypervisor took 20%")
+    runs = named(
+        *(
+            view(
+                records(5.0),
+                f"inv.00{at}",
+                verdict,
+                job={"load__arrivals": {"kind": "poisson", "rate_rps": rate}},
+            )
+            for at, (rate, verdict) in enumerate(zip(rates, verdicts, strict=True))
+        )
+    )
+    name = next(claim.submissions[0] for claim in CLAIMS if claim.figure.startswith("12"))
+    path = tmp_path / "paper.html"
+    make_page(path, {name: runs}, {name: None})
+    text = html.unescape(path.read_text())
+    bars = [chart for chart in charts_of(text).values() if chart["data"][0]["type"] == "bar"]
+    assert bars and all(
+        len(chart["data"][0]["x"]) == 2 for chart in bars if "Throughput" in str(chart["layout"])
+    )
+    assert not any("not valid" in str(chart["layout"]["title"]) for chart in charts_of(text).values())
+    assert f"Not drawn, for they are not valid: 1 of the 3 measured runs of {name}." in text
+
+
 def test_the_sentence_counts_each_kind() -> None:
     """With nothing run every sentence is not measured; the counts add up to all."""
     found = findings({})

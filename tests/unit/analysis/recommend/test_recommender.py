@@ -160,12 +160,39 @@ def test_one_run_beyond_the_bound_takes_a_configuration_out() -> None:
 
 def test_a_missing_percentile_is_named_and_not_taken_for_kept() -> None:
     """Too few requests for a p99: the configuration is not recommended, and what to do is said."""
-    recommendation = choose([run(1, 100, None)], "throughput_samples_per_s", [P99])
+    document = run(1, 100, None)
+    document["summary"]["e2e_latency_ms"]["count"] = 300
+    recommendation = choose([document], "throughput_samples_per_s", [P99])
     assert recommendation.top == []
-    assert (
-        "no p99_ms was measured" in recommendation.notes[0]
-        and "Longer runs would tell" in recommendation.notes[0]
-    )
+    assert "no p99_ms (300 good answers are too few: it takes 662)" in recommendation.notes[0]
+    assert "A longer run would tell" in recommendation.notes[0]
+
+
+def test_a_withheld_percentile_is_explained_by_the_certificate_and_no_longer_run_is_proposed() -> None:
+    """17,700 requests of a rate that drifts: there were enough of them, and more would drift as well."""
+    document = run(1, 100, None)
+    reason = "not steady: the throughput drifts by -22% over the load, about a level of 5065 requests/s"
+    document["summary"]["e2e_latency_ms"] |= {"count": 17_700, "withheld": {"p99": reason}}
+    (note,) = choose([document], "throughput_samples_per_s", [P99]).notes[:1]
+    assert f"no p99_ms (withheld: {reason})" in note
+    assert "too few" not in note and "onger run" not in note
+
+
+def test_a_rate_that_moved_is_told_and_judged_with_an_error_as_large() -> None:
+    """1,000/s that drifts by -22% against 900/s: apart by ln(1000/900) = 0.105 with 5% each (P = 0.91), and with
+    hypot(5%, 22%) = 0.2256 beside 5% an error of 0.2311 and z = 0.456, which decides nothing.
+    """
+    fast, slow = run(1, 1000, 20), run(2, 900, 20)
+    slow["load"]["batch_size"] = fast["load"]["batch_size"]
+    steady = choose([fast, slow], "throughput_samples_per_s", [])
+    assert steady.top[0]["beats_next_probability"] > 0.9
+    assert not any("rate that moved" in note for note in steady.notes)
+    words = "not steady: the throughput drifts by -22% over the load"
+    fast["certificate"] = {"figures": {"steady_state": words, "throughput_change_ratio": -0.22}}
+    moved = choose([fast, slow], "throughput_samples_per_s", [])
+    assert moved.top[0]["beats_next_probability"] == pytest.approx(0.666, abs=0.02)
+    (note,) = [note for note in moved.notes if "rate that moved" in note]
+    assert words in note and "an error of 22%" in note
 
 
 def test_lower_is_better_for_latency() -> None:

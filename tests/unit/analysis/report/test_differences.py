@@ -11,7 +11,9 @@ from inferbench_tasks.analysis.report.differences import NONE_SHOWN, Comparison,
 from inferbench_tasks.analysis.report.replay import agreement
 from inferbench_tasks.analysis.report.terminal import views_of
 from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import Energy, LoadInfo, ModelInfo, ResultDocument
+from inferbench_tasks.provider.ui.render import page
 from tests.unit.perfdb.builders import result
 
 
@@ -109,6 +111,68 @@ def test_a_run_that_does_not_count_is_never_better_or_worse() -> None:
         drawn = _twice_as_slow(verdict=Verdict.read(text))
         assert set(verdicts(drawn)) == {None}
         assert any("does not count" in note for note in drawn.notes)
+
+
+def test_a_warning_of_a_valid_run_is_not_called_a_disturbance() -> None:
+    """0.6 ms of the 1.0 ms that would be too much were noted; 2.0 of 1.0 ms did disturb the run."""
+    finding = {
+        "kind": "foreign_wait",
+        "value": 0.6,
+        "bound": 0.5,
+        "quarantine": False,
+        "text": "waited 0.6 ms",
+    }
+
+    def notes(**changes: Any) -> list[str]:
+        first, other = run("a", np.random.default_rng(1), 0.0), run("b", np.random.default_rng(2), 0.0)
+        ledger = {"findings": [{**finding, **changes}]}
+        summary = type(other.summary).model_validate(other.summary.model_dump() | {"interference": ledger})
+        drawn = compare_runs(views_of([first, other.model_copy(update={"summary": summary})]))
+        return [note for note in drawn.notes if "waited" in note]
+
+    (light,) = notes()
+    assert "too little to call the run disturbed" in light and "was disturbed" not in light
+    (grave,) = notes(quarantine=True, text="waited 2.0 ms")
+    assert grave == "b was disturbed, which may be all of a difference: waited 2.0 ms."
+
+
+def test_a_verdict_is_nothing_that_was_asked() -> None:
+    """It stands with each run, and not among what was asked differently."""
+    drawn = _twice_as_slow(verdict=Verdict.read("invalid: the client stalled"))
+    assert "verdict" not in [row["field"] for row in drawn.settings]
+    assert drawn.verdicts == {"a": "valid", "b": "invalid: the client stalled"}
+
+
+def test_a_figure_that_one_run_lacks_says_why() -> None:
+    """As its certificate does, in the row and in the sentence."""
+    rng = np.random.default_rng(1)
+    first, other = run("a", rng, 0.0), run("b", rng, 0.0)
+    latency = other.summary.e2e_latency_ms.model_dump() | {"p99": None, "withheld": {"p99": "not steady: x"}}
+    summary = type(other.summary).model_validate(other.summary.model_dump() | {"e2e_latency_ms": latency})
+    drawn = compare_runs(views_of([first, other.model_copy(update={"summary": summary})]))
+    (row,) = [row for row in drawn.figures if row["figure"] == "p99_ms"]
+    assert row["differences"][0]["reason"] == "this run has no p99 (withheld: not steady: x)"
+    assert "none of it; this run has no p99 (withheld: not steady: x)" in drawn.words[0]
+
+
+def test_the_page_shows_figures_as_other_pages_do_and_no_sureness_beside_no_difference() -> None:
+    """Memory in MiB with its unit: 2e8 bytes are 190.7 MiB; and "(over 99%)" stands behind a verdict alone."""
+    rng = np.random.default_rng(1)
+    comparison = compare_runs(views_of([run("a", rng, 0.0), run("b", rng, 0.0, 1.3)]))
+    shown: dict[str, Any] = {
+        "slots": [],
+        "problem": None,
+        "comparison": comparison,
+        "asked": "",
+        "figures": FIGURES,
+    }
+    body = bytes(page("compare.html", here="compare", **shown).body).decode()
+    assert 'rss_bytes, MiB</th><td class="n">191</td>' in body
+    assert "p50_ms, ms</th>" in body and "e+0" not in body
+    assert any(
+        d["verdict"] == NONE_SHOWN and d["probability"] for r in comparison.figures for d in r["differences"]
+    )
+    assert f"{NONE_SHOWN} (" not in body
 
 
 def test_runs_under_different_loads_are_judged_by_what_no_load_changes() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from html import unescape
 from typing import Any
 
+from inferbench_tasks.analysis.lacking import Lack, lack_of
 from inferbench_tasks.analysis.report.advice import advise
-from inferbench_tasks.analysis.report.missing import missing
+from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.analysis.report.missing import missing, withheld_notes
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.objective import judge
 from inferbench_tasks.loadgen.window import Window
@@ -34,6 +38,25 @@ def test_a_withheld_percentile_is_named_with_its_reason() -> None:
     texts = missing(_view())
     assert f"its p99 is withheld: {REASON}." in texts
     assert not any("too few for p99" in text for text in texts)
+
+
+def test_the_note_under_the_table_of_runs_has_the_true_reason() -> None:
+    """A reader of rows of dashes is not told of too few samples alone where the certificate is why."""
+    assert withheld_notes([_view()]) == [f"Withheld of run.000: p99: {REASON}."]
+    text = unescape(html([_view()], {"name": "x"}))
+    assert f"support is left out. Withheld of run.000: p99: {REASON}." in " ".join(text.split())
+
+
+def test_one_function_says_why_a_figure_is_not_there() -> None:
+    """Withheld, too few, not known; nothing of one that is there, or of which nobody says anything."""
+    p99 = FIGURES["p99_ms"]
+    assert lack_of(p99, _view().summary) == Lack(f"withheld: {REASON}")
+    few = {"e2e_latency_ms": {"count": 661, "p99": None}}
+    assert lack_of(p99, few) == Lack("661 good answers are too few: it takes 662", longer=True)
+    assert lack_of(p99, {"e2e_latency_ms": {"count": 662, "p99": None}}) is None
+    assert lack_of(p99, {"e2e_latency_ms": {"p99": 3.0}}) is None
+    energy = {"energy": {"reason": "no meter, and no data sheet"}}
+    assert lack_of(FIGURES["joule_per_request"], energy) == Lack("not known: no meter, and no data sheet")
 
 
 def test_advice_can_not_tell_an_objective_on_a_withheld_percentile() -> None:

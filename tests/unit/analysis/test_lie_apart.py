@@ -1,0 +1,111 @@
+"""Where a run can't bound a percentile: what the requests themselves say of a difference, and what stays open."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.recommend.leaderboard import ranked
+from inferbench_tasks.analysis.recommend.recommender import choose
+from inferbench_tasks.analysis.report.differences import NONE_SHOWN, difference
+from inferbench_tasks.analysis.report.in_words import in_words
+from inferbench_tasks.analysis.report.paired import NOT_DECIDED
+from inferbench_tasks.analysis.stated import Stated, needed, no_interval, stated
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.documents import ResultDocument, SubmissionInfo
+from tests.unit.perfdb.builders import result
+
+P50 = FIGURES["p50_ms"]
+WHY = "a few episodes make most of it, and their luck is not bounded by them"
+#: Figures that one comparison looks at.
+MANY = 28
+
+
+def run(name: str, low: float, p50: float, p99: float, ci95: list[float] | None = None) -> ResultDocument:
+    """A run whose requests lie between these; its p50 has that interval, or none and the reason."""
+    latency = {
+        "count": 4219, "min": low, "p50": p50, "p99": p99, "ci95": {"p50": ci95, "p99": None},
+        "ci95_reasons": {"p50": WHY} if ci95 is None else {},
+    }  # fmt: skip
+    return result(name, summary={"e2e_latency_ms": latency})
+
+
+FAST, SLOW = run("fast", 0.2, 0.325, 0.737), run("slow", 1.299, 1.38, 4.0)
+
+
+def test_what_a_run_states_of_a_percentile_that_it_can_not_bound() -> None:
+    """A quarter of it, and between its fastest request and its p99; of the p99 itself nothing lies beyond."""
+    error = stated(P50, FAST.model_dump())
+    assert error.within == pytest.approx(0.25 * 0.325) and error.extremes == (0.2, 0.737)
+    assert no_interval(P50, FAST.model_dump()["summary"]) == WHY
+    assert stated(FIGURES["p99_ms"], FAST.model_dump()).extremes is None
+    bounded = run("bounded", 0.2, 0.325, 0.737, [0.31, 0.34]).model_dump()
+    assert stated(P50, bounded) == Stated((0.34 - 0.31) / 2 / 1.959964)
+    assert no_interval(P50, bounded["summary"]) is None
+
+
+def test_requests_that_lie_apart_bound_the_ratio_by_hand() -> None:
+    """The fastest of the one is 1.299 / 0.737 = 1.7626 times the p99 of the other: ln = 0.56677. 5% from run to run of
+    each are hypot(0.05, 0.05) = 0.070711, with (2 x 0.5^2 / 3)^-1 = 6 degrees of freedom: at 28 figures t = 5.3255 for
+    1 - 0.025 / 28, so the ratio is at least exp(0.56677 - 0.37657) = 1.2095. A quarter each alone would be
+    hypot(0.25, 0.25) = 0.35355 about ln 4.246 = 1.44602, from exp(-0.43683) = 0.646 on.
+    """
+    pair = [
+        of_one_run(r.summary.e2e_latency_ms.p50 or 0.0, stated=stated(P50, r.model_dump()))
+        for r in (FAST, SLOW)
+    ]
+    change = Change.between(*pair)
+    assert math.exp(change.interval(MANY)[0]) == pytest.approx(1.2095, abs=1e-3)
+    guessed = Change(change.size, change.error, change.freedom)
+    assert math.exp(guessed.interval(MANY)[0]) == pytest.approx(0.646, abs=1e-3)
+    assert not guessed.excludes_none(MANY) and change.excludes_none(MANY)
+    back = Change.between(*reversed(pair)).interval(MANY)
+    assert back == pytest.approx([-end for end in reversed(change.interval(MANY))])
+
+
+def test_two_runs_whose_requests_lie_apart_differ() -> None:
+    """Every request of the one was slower than 99% of the other's: four times the median is worse, not open."""
+    assert difference(FAST, SLOW, "p50_ms", {}, MANY).verdict == "worse"
+    assert difference(SLOW, FAST, "p50_ms", {}, MANY).verdict == "better"
+
+
+def test_everybody_who_judges_the_two_runs_says_the_same() -> None:
+    """1.05 against 0.7 ms, a quarter each: ln 1.5 = 0.405 of 0.3536 is P = 0.85 by t with 6 degrees of freedom, which
+    settles nothing. But the nearest requests are 1.0 and 0.737: ln = 0.3052 of 0.070711 is z = 4.316, P = 0.9975: a
+    comparison of one figure claims it, and leaderboard and recommender rank by it.
+    """
+    fast, slow = run("a", 0.6, 0.7, 0.737), run("b", 1.0, 1.05, 1.3)
+    pair = [of_one_run(p50, stated=stated(P50, of.model_dump())) for of, p50 in ((fast, 0.7), (slow, 1.05))]
+    change = Change.between(*pair)
+    assert Change(change.size, change.error, change.freedom).probability == pytest.approx(0.85, abs=0.01)
+    assert change.probability == pytest.approx(0.9975, abs=1e-3) and change.settled
+    assert difference(fast, slow, "p50_ms", {}).verdict == "worse"
+    documents = [of.model_copy(update={"submission": SubmissionInfo(name="x", digest=of.run_id * 8)}).model_dump()
+                 for of in (fast, slow)]  # fmt: skip
+    assert [row["rank"] for row in ranked(documents, P50, ())] == [1, 2]
+    assert choose(documents, "p50_ms", []).top[0]["beats_next_probability"] == pytest.approx(
+        change.probability
+    )
+    paths = {f"summary.e2e_latency_ms.{name}" for name in ("ci95", "min", "p99")}
+    assert paths <= {*needed(P50)}, "whoever reads parts of results reads these"
+
+
+def test_what_an_interval_that_is_missing_leaves_open_is_said_with_the_reason() -> None:
+    """Overlapping requests: not decided, never "no difference shown"; of two with intervals none is shown."""
+    near = run("near", 0.3, 0.5, 1.2)
+    found = difference(FAST, near, "p50_ms", {}, MANY)
+    assert found.verdict == NOT_DECIDED
+    assert (
+        found.reason
+        == f"run 1 has no interval of its p50 ({WHY}); this run has no interval of its p50 ({WHY})"
+    )
+    row: dict[str, Any] = {"figure": "p50_ms", "fast": 0.325, "differences": [vars(found)]}
+    assert in_words(["fast", "near"], [row]) == [f"Run 2: not decided: {found.reason}."]
+    known = run("known", 0.2, 0.33, 0.8, [0.31, 0.35])
+    shown = difference(run("bounded", 0.2, 0.325, 0.737, [0.31, 0.34]), known, "p50_ms", {}, MANY)
+    assert (shown.verdict, shown.reason) == (NONE_SHOWN, None)
+    one = difference(known, FAST, "p50_ms", {}, MANY)
+    assert one.verdict == NOT_DECIDED and one.reason == f"this run has no interval of its p50 ({WHY})"
