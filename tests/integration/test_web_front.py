@@ -51,6 +51,40 @@ def test_the_recommend_form_offers_what_there_is(perfdb: PerfDB, http: TestClien
     assert ">rss_bytes</option>" in shown and ">cpu_cores</option>" not in shown
 
 
+def test_pages_say_why_a_rank_is_shared_and_which_interval_stands_there(
+    perfdb: PerfDB, http: TestClient
+) -> None:
+    """0.643 and 1.04 ms that no run could bound: the leaderboard's and the model's row, REST, and the table of systems,
+    in which the ports that five starts of one server drew make no rows.
+    """
+    alone = {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "batch_size": 1}
+    for name, kind, p99, port in (
+        ("a", "onnxruntime", 0.643, None), *((f"b{at}", "triton", 1.04, 40000 + at) for at in range(5)),
+    ):  # fmt: skip
+        settings_of = {"threads": 1} | ({"metrics_port": port} if port else {})
+        perfdb.save_result(
+            result(
+                name,
+                submission={"name": "quick", "digest": kind.ljust(64, "0")},
+                backend={"kind": kind, "version": "1", "settings": settings_of},
+                load=alone,
+                summary={"e2e_latency_ms": {"p99": p99, "ci95": {"p99": None}}},
+            )
+        )
+    unknown = "not known which is better"
+    for path in ("leaderboard?by=p99_ms", "model?name=resnet50"):
+        page = http.get(f"/inferbench/{path}").text
+        assert page.count(f">{unknown}</span>") == 1 and "95% interval of the run" in page, path
+    rows = http.get("/inferbench/api/leaderboard?by=p99_ms").json()["items"]
+    assert [row["rank"] for row in rows] == [1, 1] and rows[1]["tie"].startswith(unknown)
+    systems = http.get("/inferbench/systems").text
+    assert systems.count("<tr><th scope") - 1 == 2 and systems.count(">?</span>") == 1
+    assert "metrics_port" not in systems
+    assert "widened for the choice of the best" in http.get("/inferbench/devices").text
+    recommended = http.get("/inferbench/recommend?by=p99_ms&ask=1").text
+    assert "with the spread from run to run" in recommended
+
+
 def test_the_table_leaves_out_what_the_picture_does(perfdb: PerfDB, http: TestClient) -> None:
     """The line judges a configuration by its newest run: an older one within it gets no row. Colours that are off go
     as well; a bound that is no number is told.
