@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from inferbench_tasks.contracts.verdict import DISTURBED
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 
-_DISTURBED = {"verdict": re.compile(f"^{DISTURBED}: ")}
-
 
 def left_out_note(db: PerfDB, query: str | Iterable[str] = "") -> str | None:
     """How many disturbed results match, which never rank; None if there is none."""
-    count = db.count_results({"$and": [parse(query).filter, _DISTURBED]})
+    count = db.count_results({"$and": [parse(query).filter, parse(f"verdict={DISTURBED}").filter]})
     return (
         f"{count} disturbed result(s) are left out: their figures are bounds (`verdict={DISTURBED}` lists them)."
         if count

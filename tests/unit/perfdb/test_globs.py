@@ -3,12 +3,14 @@ from __future__ import annotations
 import fnmatch
 import re
 
+import bson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.globs import MAX_PATTERN_CHARACTERS, compile_glob, is_glob
+from inferbench_tasks.perfdb.queries import parse
 
 
 @settings(derandomize=True, max_examples=300, deadline=None)
@@ -36,3 +38,12 @@ def test_a_long_pattern_is_refused() -> None:
 def test_only_wildcards_make_a_pattern(text: str, expected: bool) -> None:
     """A text without * and ? is a value."""
     assert is_glob(text) is expected
+
+
+@pytest.mark.parametrize("query", ["model=resnet1*", "verdict=invalid", "verdict=disturbed"])
+def test_a_pattern_with_a_beginning_is_found_in_an_index(query: str) -> None:
+    """MongoDB looks a pattern's beginning up only without the flag ``u``, which BSON has of Python's Unicode rules."""
+    ((_, condition),) = parse(query).filter.items()
+    (pattern,) = condition["$in"]
+    sent = bson.decode(bson.encode({"is": pattern}))["is"]
+    assert sent.pattern.startswith("^") and not sent.flags & re.UNICODE
