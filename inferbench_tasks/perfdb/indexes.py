@@ -26,6 +26,8 @@ _ELSEWHERE = {
 }  # fmt: skip
 _SETTINGS = [*(f.path for f in SETTINGS if f.path not in _ELSEWHERE), "verdict"]
 _IDENTITY = ("run_id", "attempt")
+#: The index of what is held of valid results; it begins with the verdict.
+HELD = "held"
 #: The settings that are held of every valid result beside the figures.
 _HELD_SETTINGS = (
     "created_at", *_IDENTITY, "submission.digest", "submission.name", "submission.user", "model.name", "model.task",
@@ -62,7 +64,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
     figures = figures[: len(figures) - len(seldom)]
     first, second = figures[:room], figures[room:]
     fields_by_index = {
-        "held": (*_HELD_SETTINGS, *(figure.field_path for figure in first)),
+        HELD: (*_HELD_SETTINGS, *(figure.field_path for figure in first)),
         f"held_to_{figures[-1].held}": (
             *_IDENTITY,
             "device.cores",
