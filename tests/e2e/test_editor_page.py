@@ -175,6 +175,10 @@ def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
     drawn_labels = "of => [...graphOf(of).querySelectorAll('text')].map(text => text.textContent)"
     labels = page.evaluate(drawn_labels, {**plan, "jobs": 2, **seconds})
     assert {"batch_size 1: 20 s", "batch_size 4: 30 s"} <= set(labels), "what differs, and the time"
+    model = {"kind": "canonical", "family": "mlp", "framework": "torch"}
+    seconds["points"] = [{"model": {**model, "layers": 1, "neurons": size}} for size in (64, 256)]
+    labels = page.evaluate(drawn_labels, {**plan, "jobs": 2, **seconds})
+    assert {"neurons 64: 20 s", "neurons 256: 30 s"} <= set(labels), "of a swept mapping its parts"
     said = "four is served at its batch of 4, batching off"
     more = {
         "places": [],

@@ -14,8 +14,12 @@ function part(name, attributes, text) {
 }
 
 const pointText = (point) => Object.entries(point).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
+// A point with the parts of its mappings by their own paths.
+const flat = (point, before = "") => Object.assign({}, ...Object.entries(point).map(([key, value]) => (value && typeof value === "object" && !Array.isArray(value) ? flat(value, `${before}${key}.`) : { [before + key]: value })));
+
 // Of several points only what differs between them: it tells them apart, and leaves room for their time.
-function pointLabels(points) {
+function pointLabels(nested) {
+  const points = nested.map((point) => flat(point));
   const names = [...new Set(points.flatMap((point) => Object.keys(point)))];
   const differs = (name) => new Set(points.map((point) => JSON.stringify(point[name]))).size > 1;
   const last = (name) => name.slice(name.lastIndexOf(".") + 1), unique = (name) => names.filter((other) => last(other) === last(name)).length === 1;
@@ -54,7 +58,7 @@ function graphOf(of) {
     picture.append(part("text", { class: "soft", x: left + 4, y: 14 }, held));
     said.forEach((text, index) => picture.append(part("text", { class: "soft", x: left - 6, y: 14 + 14 * index, "text-anchor": "end" }, text)));
   }
-  const labels = pointLabels(of.points);
+  const labels = pointLabels(of.points.slice(0, lines)); // those that are drawn
   for (let index = 0; index < lines; index++) {
     const y = top + index * step, center = y + high / 2;
     if (from >= 0) picture.append(part("text", { class: "soft", x: xs[from], y: y - 6 }, cut(of.jobs === 1 ? "" : `${labels[index] || `job ${index + 1}`}: ${duration(of.points_s[index])}`, Math.max(12, Math.floor((xs[to] + wide(own[to]) - xs[from]) / 6.2)))));
