@@ -13,12 +13,12 @@ import numpy as np
 import onnx
 import pyarrow.parquet as pq
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
 from inferbench_tasks.clients.kserve_grpc import decode_answer, encode_request
-from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, TensorSpec
 from inferbench_tasks.protocols.traceparent import TraceContext
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
@@ -27,7 +27,7 @@ from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
-from tests.serving_cases import Case, dense_as, dense_case, running_server, serve_input, server_config
+from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
 
 pytestmark = pytest.mark.integration
 REQUESTS = 5
@@ -158,9 +158,35 @@ def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
     assert output.document["layers"] is None
 
 
+def busy(folder: Path) -> Case:
+    """``scores = x @ W`` of a million multiplications, for OpenVINO: its counters are of whole microseconds, and less
+    than one is no layer.
+    """
+    import openvino
+
+    rng, value = np.random.default_rng(3), helper.make_tensor_value_info
+    x, weights = (rng.normal(size=size).astype(np.float32) for size in ((16, 1024), (1024, 1024)))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["scores"])],
+        "busy",
+        [value("x", TensorProto.FLOAT, ["batch", 1024])],
+        [value("scores", TensorProto.FLOAT, ["batch", 1024])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path, made = folder / "busy.onnx", folder / "busy.xml"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    openvino.save_model(openvino.convert_model(path), str(made), compress_to_fp16=False)
+    inputs, outputs = ((TensorSpec(name=name, dtype="float32", shape=(1024,)),) for name in ("x", "scores"))
+    model = ModelArtifact(
+        name="busy", framework="onnx", format="openvino", path=str(made), digest="1" * 64, inputs=inputs,
+        outputs=outputs,
+    )  # fmt: skip
+    return Case(model, {"x": x}, {"scores": x @ weights})
+
+
 def test_kernels_are_seen_where_they_are_asked_for(tmp_path: Path) -> None:
     """Requests of both levels are kept and say which; layers' times are of those without deeper instruments. 10 s."""
-    inp = order(dense_as("openvino", tmp_path), tmp_path, deepest="library")
+    inp = order(busy(tmp_path), tmp_path, deepest="library")
     output = trace.run(inp, Context(data_dir=tmp_path / "data"))
     assert "problem" not in output.document, output.document
     assert output.spans_path is not None
