@@ -104,9 +104,9 @@ def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> State
     if method == OF_THE_SERVER and (of_a_sample := cpu.stored(summary)):
         within = max(within, _within(cpu, of_a_sample, summary) / of_a_sample * abs(value))
     machine = [value_at(result, path) for path in _MACHINE]
-    # Each board has its own counter, so that of a GPU has to be known too.
-    known = method in FACTORS and all(machine if FACTORS[method] == "gpu" else machine[:2])
-    source = (method, *(str(part) for part in machine)) if known else None
+    # Each board has its own counter, so that of a GPU has to be known too; of a processor's method it tells nothing.
+    parts = machine if FACTORS.get(method) == "gpu" else machine[:2]
+    source = (method, *map(str, parts)) if method in FACTORS and all(parts) else None
     return Stated(within, (ratio or 0.0) * abs(value) / Z95, source=source)
 
 

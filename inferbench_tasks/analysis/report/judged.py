@@ -9,6 +9,7 @@ from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.report.objective import checks_of
+from inferbench_tasks.analysis.stated import part_of
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -40,5 +41,5 @@ class JudgedRuns:
 
 def _candidate(view: RunView) -> Candidate:
     figures = {name: [view.value(figure)] for name, figure in FIGURES.items()}
-    certificate = view.result.certificate if view.result else {}
-    return Candidate(view.run_id, [{"summary": view.summary, "certificate": certificate}], figures)
+    document = part_of(view.result) if view.result else {}
+    return Candidate(view.run_id, [document | {"summary": view.summary}], figures)

@@ -10,6 +10,8 @@ import pytest
 from inferbench_tasks.analysis.certainty import Change, of_result
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.report.differences import difference
+from inferbench_tasks.analysis.report.judged import JudgedRuns
+from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stated import part_of, stated
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.metrics.energy import UNCERTAINTY_RATIO
@@ -107,3 +109,17 @@ def test_two_energies_of_one_machine_are_ranked_as_far_apart_as_they_are() -> No
     figure = FIGURES["joule_per_sample"]
     assert [row["rank"] for row in ranked([one.model_dump(), two.model_dump()], figure, ())] == [1, 2]
     assert [row["rank"] for row in ranked([one.model_dump(), elsewhere.model_dump()], figure, ())] == [1, 1]
+
+
+def test_a_report_and_the_papers_page_are_as_sure() -> None:
+    """Whoever judges runs at hand knows their machines, too: 1 and 1.4 J differ beyond the 0.0707 of two runs, which is
+    less than ln 1.4 = 0.336; with the method's own error of 0.4387 they would not.
+    """
+    views = [RunView(each.run_id, {}, None, each, None) for each in (run("a", 1.0), run("b", 1.4))]
+    assert JudgedRuns(views).differ(*views, "joule_per_sample", surely=0.99)
+
+
+def test_a_gpu_that_was_looked_up_once_is_no_other_processor() -> None:
+    """The board's number is in one result alone: of an estimate by CPU time that is the same machine."""
+    first, other = run("a", 1.0), run("b", 1.127, gpu="GPU-1")
+    assert change(first, other).error == pytest.approx(math.hypot(0.05, 0.05))
