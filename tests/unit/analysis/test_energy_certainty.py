@@ -115,8 +115,8 @@ def test_a_report_and_the_papers_page_are_as_sure() -> None:
     """Whoever judges runs at hand knows their machines, too: 1 and 1.4 J differ beyond the 0.0707 of two runs, which is
     less than ln 1.4 = 0.336; with the method's own error of 0.4387 they would not.
     """
-    views = [RunView(each.run_id, {}, None, each, None) for each in (run("a", 1.0), run("b", 1.4))]
-    assert JudgedRuns(views).differ(*views, "joule_per_sample", surely=0.99)
+    one, two = (RunView(each.run_id, {}, None, each, None) for each in (run("a", 1.0), run("b", 1.4)))
+    assert JudgedRuns([one, two]).differ(one, two, "joule_per_sample", surely=0.99)
 
 
 def test_a_gpu_that_was_looked_up_once_is_no_other_processor() -> None:
