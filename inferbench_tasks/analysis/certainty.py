@@ -162,7 +162,12 @@ class Change:
         z, v = gain / self.error, self.freedom
         log_density = math.lgamma((v + 1) / 2) - math.lgamma(v / 2) - 0.5 * math.log(v * math.pi)
         density = math.exp(log_density - (v + 1) / 2 * math.log1p(z * z / v))
-        return max(0.0, self.error * (density * (v + z * z) / (v - 1) - z * float(stdtr(v, -z))))
+        loss = max(0.0, self.error * (density * (v + z * z) / (v - 1) - z * float(stdtr(v, -z))))
+        if self.apart is None or gain <= 0:
+            return loss
+        # Of two that lie apart the nearest ends bound it, as they do the probability.
+        nearest = self.apart[0 if self.size > 0 else 1].expected_loss(higher=higher)
+        return loss if nearest is None else min(loss, nearest)
 
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
         """Of its size, by Student's t: one of so many that hold together with ``JOINT`` (Bonferroni's correction)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.certainty import Change, Estimate, of_one_run
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.analysis.report.differences import NONE_SHOWN, difference
@@ -109,3 +109,16 @@ def test_what_an_interval_that_is_missing_leaves_open_is_said_with_the_reason() 
     assert (shown.verdict, shown.reason) == (NONE_SHOWN, None)
     one = difference(known, FAST, "p50_ms", {}, MANY)
     assert one.verdict == NOT_DECIDED and one.reason == f"this run has no interval of its p50 ({WHY})"
+
+
+def test_what_the_wrong_choice_costs_goes_by_the_nearest_ends_too() -> None:
+    """8 to 12 and 15 to 30: from 12 to 15 it is ln(15 / 12) = 0.2231 with an error of sqrt(2) x 5% at 6 degrees, so
+    that the quicker one is the slower with 1% and costs 0.00062 on average; by the guessed errors it was 0.0133.
+    """
+    quick, slow = (
+        Estimate(mean, mean / 20, 1, 3, Stated(mean / 4, bounded=False, extremes=ends))
+        for mean, ends in ((10.0, (8.0, 12.0)), (20.0, (15.0, 30.0)))
+    )
+    assert Change.between(slow, quick).expected_loss(higher=False) == pytest.approx(0.00062, abs=1e-5)
+    assert Change.between(quick, slow).expected_loss(higher=True) == pytest.approx(0.00062, abs=1e-5)
+    assert Change.between(slow, quick).expected_loss(higher=True) == pytest.approx(0.706, abs=1e-3)
