@@ -25,6 +25,8 @@ from inferbench_tasks.perfdb.values import to_stored
 ROUNDS = 10
 DATABASE = "inferbench_benchmark"
 MODELS = [f"{family}{size}" for family in ("resnet", "bert", "mobilenet", "lstm") for size in range(25)]
+#: Columns of the course of a load, second by second.
+_COUNTED, _LATENCIES = ("requests", "ok", "errors", "in_flight"), ("p50_ms", "p99_ms", "max_ms")
 BACKENDS = ["onnxruntime", "triton", "torchscript", "openvino", "tfs_protocol"]
 
 
@@ -35,13 +37,17 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
         p50 = rng.lognormvariate(2, 1)
         run_id = f"run-{number:07d}"
         stats = {
+            "count": 4800,
+            "min": p50 * 0.6,
             "mean": p50 * 1.2,
             "p50": p50,
             "p90": p50 * 2,
             "p95": p50 * 2.5,
             "p99": p50 * 4,
             "p999": None,
+            "max": p50 * 6,
         }
+        batch_size, throughput_rps = rng.choice([1, 2, 4, 8, 16]), rng.uniform(1, 1000)
         yield {
             "run_id": run_id,
             "attempt": 1,
@@ -64,16 +70,19 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
             "device": {"kind": rng.choice(["cpu", "gpu"]), "name": "Example"},
             "load": {
                 "arrivals": {"kind": "poisson", "rate_rps": rng.choice([20, 40, 80])},
-                "batch_size": rng.choice([1, 2, 4, 8, 16]),
+                "batch_size": batch_size,
                 "duration_s": 60.0,
             },
             "summary": {
-                "e2e_latency_ms": {**stats, "ci95": {"p50": [p50 * 0.9, p50 * 1.1]}},
+                "e2e_latency_ms": {**stats, "ci95": {"p50": [p50 * 0.9, p50 * 1.1], "p99": [p50 * 3, p50 * 6]}},
                 "send_latency_ms": stats,
-                "throughput_rps": rng.uniform(1, 1000),
+                "throughput_rps": throughput_rps,
+                "throughput_samples_per_s": throughput_rps * batch_size,
                 "errors": {"timeout": number % 3},
                 "timeseries": {
-                    name: [rng.random() for _ in range(120)] for name in ("t_s", "rps", "p50", "p99")
+                    "t_s": list(range(-5, 60)),
+                    **{name: [rng.randint(0, 99) for _ in range(65)] for name in _COUNTED},
+                    **{name: [rng.lognormvariate(2, 1) for _ in range(65)] for name in _LATENCIES},
                 },
             },
             "certificate": {"valid": True, "lateness_us": [rng.random() for _ in range(20)]},

@@ -53,7 +53,8 @@ def painted_ms(browser: Any, url: str) -> float:
     for time_ in range(TIMES + 1):
         context = browser.new_context()
         page = context.new_page()
-        page.goto(url, wait_until="load")
+        answer = page.goto(url, wait_until="load")
+        assert answer.ok, (url, answer.status)
         until(page, f"({_PAINTED})() !== null")
         if time_:  # the first one warms the server
             found.append(float(page.evaluate(_PAINTED)))
