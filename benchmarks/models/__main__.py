@@ -113,7 +113,7 @@ def _stored(run_id: str, data_dir: Path) -> dict[str, Any]:
         return {}
     return {
         "difference_ratio": result.extensions.get("differences", {}).get("serve_ratio"),
-        "inferbench": result.provenance.get("git_sha"),
+        "inferbench": result.provenance.git_sha,
     }
 
 
