@@ -178,6 +178,7 @@ def judge(
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
     """
+    from inferbench_tasks.quality.answers_digest import answers_digest
     from inferbench_tasks.quality.base import Answered, decisions, ties
     from inferbench_tasks.quality.confusion import confusion
     from inferbench_tasks.quality.judge import judge as measured
@@ -197,6 +198,7 @@ def judge(
         if asked.unanswered:
             part["withheld"] = f"{asked.unanswered} of {len(ids)} samples got no answer"
             continue
+        part["answers_digest"] = answers_digest(asked.outputs)
         answered = Answered(asked.outputs, source, labels, meaning, unlabelled, targets or {}, untargeted)
         judged = measured(answered, measures)
         if meaning == "classes":

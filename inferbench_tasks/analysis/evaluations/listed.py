@@ -18,7 +18,10 @@ from inferbench_tasks.perfdb.values import to_plain
 #: The figures of speed that stand beside the measures.
 SPEED = ("p50_ms", "p99_ms", "throughput_samples_per_s", "joule_per_sample", "cost_usd_per_1k_samples")
 _HERE = "extensions.evaluation"
-_PARTS = ("scenario", "answers_are", "differing", "under_load", "tolerance_ratio", "data.generated")
+_PARTS = (
+    "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
+    "data.generated",
+)  # fmt: skip
 _PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "device.kind",
     "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
@@ -46,7 +49,8 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
     have. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
-    time), by more than the bound.
+    time), by more than the bound. ``answers_digest``: of all answers to single samples, see ``quality.answers_digest``;
+    None of results from before it was stored, and where a sample got no answer.
     """
     evaluation = value_at(document, _HERE) or {}
     under_load = evaluation.get("under_load") or {}
@@ -74,6 +78,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "measures": measures,
         "withheld": under_load.get("withheld"),
         "otherwise": (evaluation.get("differing") or {}).get("beyond_tolerance"),
+        "answers_digest": (evaluation.get("one_by_one") or {}).get("answers_digest"),
         **speed,
         "verdict": document.get("verdict"),
     }
@@ -101,3 +106,9 @@ def evaluation_of(result: ResultDocument) -> dict[str, Any]:
             f"{result.run_id} was not evaluated; its submission has no block `evaluate: {{}}`", field="RUN"
         )
     return evaluation
+
+
+def answered_alike(first: dict[str, Any], second: dict[str, Any]) -> bool | None:
+    """Whether two evaluations have the same answer to each single sample, to the last bit; None where one can't tell."""
+    digests = [(each.get("one_by_one") or {}).get("answers_digest") for each in (first, second)]
+    return None if None in digests else digests[0] == digests[1]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.evaluations.differing import PARTS, beyond_rounding, differing
-from inferbench_tasks.analysis.evaluations.listed import evaluation_of
+from inferbench_tasks.analysis.evaluations.listed import answered_alike, evaluation_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
@@ -44,9 +44,10 @@ def compare(
     limit: int = 50,
     offset: int = 0,
 ) -> dict[str, Any]:
-    """{runs, verdicts, judged_on, samples, differ, measures, sentences, differing, next_offset}.
+    """{runs, verdicts, judged_on, samples, bit_equal, differ, measures, sentences, differing, next_offset}.
 
-    ``tables``: what was answered to each sample (``stages.evaluate.table_of``). ``differ``: samples to which the two
+    ``tables``: what was answered to each sample (``stages.evaluate.table_of``). ``bit_equal``: whether both answered
+    every single sample alike to the last bit; None where a result does not tell. ``differ``: samples to which the two
     answered another class, or whose parts of a measure differ; None where neither is kept. ``measures``: a row for
     each that both have. ``differing``: those samples, ``limit`` of them from ``offset`` on.
     InputError where one was not evaluated, or not the very same samples were asked.
@@ -63,6 +64,9 @@ def compare(
     differs, told = found or (None, "")
     places = np.flatnonzero(differs) if differs is not None else np.empty(0, dtype=np.int64)
     values = [((each.get("under_load") or {}).get("measures") or {}) for each in evaluations]
+    bit_equal = answered_alike(*evaluations)
+    if bit_equal:
+        told = "They answer all {1} samples alike, to the last bit."
     measures = [
         _measure(name, values[0][name], values[1][name], one, two) for name in values[0] if name in values[1]
     ]
@@ -72,6 +76,7 @@ def compare(
         "verdicts": [str(first.verdict), str(second.verdict)],
         "judged_on": judged_on.of_result(first),
         "samples": one.num_rows,
+        "bit_equal": bit_equal,
         "differ": None if differs is None else len(places),
         "measures": measures,
         "sentences": _sentences(first, second, told.format(len(places), one.num_rows), measures),

@@ -43,6 +43,17 @@ def test_nine_samples_lost_and_none_gained() -> None:
     assert any("the second is 0.45 worse (p 0.0039" in text for text in found["sentences"])
 
 
+def test_equal_to_the_last_bit() -> None:
+    """Said where both digests are there and the same; without one of them nothing is said of it."""
+    for digests, told in ((("a", "a"), True), (("a", "b"), False), (("a", None), None), ((None, None), None)):
+        runs = [evaluated(name, FEW) for name in ("one", "two")]
+        for run, digest in zip(runs, digests, strict=True):
+            run.extensions["evaluation"]["one_by_one"] = {"answers_digest": digest}
+        found = compare(runs[0], runs[1], (answers(FEW), answers(FEW)))
+        assert found["bit_equal"] is told
+        assert any("to the last bit" in text for text in found["sentences"]) is (told is True)
+
+
 def test_what_is_drawn_anew_and_what_is_not_kept() -> None:
     """Macro F1 by draws of both together, with an interval around its difference; AUC has none, and says why."""
     measures = {each["measure"]: each for each in pairs()["measures"]}
