@@ -74,7 +74,10 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
                 "duration_s": 60.0,
             },
             "summary": {
-                "e2e_latency_ms": {**stats, "ci95": {"p50": [p50 * 0.9, p50 * 1.1], "p99": [p50 * 3, p50 * 6]}},
+                "e2e_latency_ms": {
+                    **stats,
+                    "ci95": {"p50": [p50 * 0.9, p50 * 1.1], "p99": [p50 * 3, p50 * 6]},
+                },
                 "send_latency_ms": stats,
                 "throughput_rps": throughput_rps,
                 "throughput_samples_per_s": throughput_rps * batch_size,

@@ -115,7 +115,9 @@ def pages(db: PerfDB) -> dict[str, Callable[[], int]]:
     def get(path: str) -> int:
         answer = client.get(f"/inferbench{path}")
         assert answer.status_code == 200, (path, answer.status_code, answer.text[:300])
-        assert not path.startswith("/api/points") or answer.json()["rows"], f"{path}: a picture without points"
+        assert not path.startswith("/api/points") or answer.json()["rows"], (
+            f"{path}: a picture without points"
+        )
         total = weight(answer) + sum(map(static, set(_STATIC.findall(answer.text))))
         assert total <= MOST_BYTES, f"{path} weighs {total:,} bytes, at most {MOST_BYTES:,} may be"
         return total

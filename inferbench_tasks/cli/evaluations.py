@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,13 +31,20 @@ def list_(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Evaluated runs, the newest first: each measure with its 95% interval, beside latency and throughput."""
-    from inferbench_tasks.analysis.evaluations.listed import evaluations, flat
+    from inferbench_tasks.analysis.evaluations.listed import evaluations
     from inferbench_tasks.perfdb.queries import parse
 
     parse(query or [])  # a wrong query is refused before anything is started
     with _open() as db:
         rows = evaluations(db, query or [], dataset, limit, offset)
-    emit(flat(rows) if output is OutputFormat.table else rows, output)
+    emit(_narrow(rows) if output is OutputFormat.table else rows, output)
+
+
+def _narrow(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For a terminal: of the answers' digest its beginning, which is enough to see whether two are the same."""
+    from inferbench_tasks.analysis.evaluations.listed import flat
+
+    return flat(row | {"answers_digest": (row["answers_digest"] or "")[:8] or None} for row in rows)
 
 
 @app.command()
@@ -53,7 +60,7 @@ def show(
 ) -> None:
     """One evaluation with what changes of the pre-processing do, and a part of its samples: label, answer, score, the
     answer alone, the source model's."""
-    from inferbench_tasks.analysis.evaluations.listed import evaluation_of, flat, row
+    from inferbench_tasks.analysis.evaluations.listed import evaluation_of, row
     from inferbench_tasks.analysis.evaluations.samples import ONLY, picked, rows
     from inferbench_tasks.analysis.evaluations.stored import answers_of
     from inferbench_tasks.analysis.evaluations.varied import rows as varied_rows
@@ -70,7 +77,7 @@ def show(
         body = {"evaluation": summary, "varied": varied, "count": chosen.num_rows, "samples": samples}
         emit(body, output)
         return
-    emit(flat([summary])[0], output)
+    emit(_narrow([summary])[0], output)
     if varied:
         say("What each change of the pre-processing does; p is corrected for the number of variants")
         emit(varied, output)

@@ -109,6 +109,6 @@ def evaluation_of(result: ResultDocument) -> dict[str, Any]:
 
 
 def answered_alike(first: dict[str, Any], second: dict[str, Any]) -> bool | None:
-    """Whether two evaluations have the same answer to each single sample, to the last bit; None where one can't tell."""
+    """Whether two evaluations have the same answer to each single sample, to the last bit; None where one is silent."""
     digests = [(each.get("one_by_one") or {}).get("answers_digest") for each in (first, second)]
     return None if None in digests else digests[0] == digests[1]
