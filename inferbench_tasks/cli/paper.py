@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.backends.base import BACKENDS
-from inferbench_tasks.cli.paper_runs import Child, Done, not_here
+from inferbench_tasks.cli import paper_models
+from inferbench_tasks.cli.paper_runs import Done
+from inferbench_tasks.cli.paper_work import run_all, work_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
-from inferbench_tasks.pipelines.base import pipeline_of
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import JobSpec
-from inferbench_tasks.submission.sweep import expand
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.devices.speedup import Speedups
@@ -31,18 +25,13 @@ PAGE = "paper.html"
 AROUND_A_JOB_S = 5.0
 
 
-@dataclass(frozen=True)
-class _Work:
-    file: Path
-    expected_s: float
-    #: Why it can't be run here: a server that is not installed.
-    unavailable: str | None = None
-
-
 @app.command()
 def paper(
     figures: list[str] = typer.Argument(
-        None, metavar="[FIGURE]", help="Only these, for instance fig11; all by default.", show_default=False
+        None,
+        metavar="[FIGURE...]",
+        help="Only these, for instance fig11; all by default. Or mlmodelscope, with models after it: that paper's.",
+        show_default=False,
     ),
     folder: Path = typer.Option(FOLDER, "--folder", help="Where the submissions lie."),
     again: bool = typer.Option(False, "--again", help="Measure them again, what is done too."),
@@ -53,15 +42,18 @@ def paper(
     An ended call goes on where it was: a submission all of whose runs were valid within the last day is not run
     again. They are sized for a small machine without a GPU; each file says what a GPU would change. Exit code 1 if
     one of any failed or is not valid; one that the machine disturbed is listed as such, and fails where CI is set.
+
+    `paper mlmodelscope [MODEL...]` measures the 37 models of MLModelScope's paper, by architecture, on four stacks, and
+    writes one table and one page; hours, resumed in the same way (configs/mlmodelscope.yaml).
     """
-    works = [
-        _Work(file, _expected_s(file), _unavailable(file)) for file in _files(folder, figures)
-    ]  # all are checked before the first runs
+    if figures and figures[0] == paper_models.NAME:
+        return paper_models.measured(figures[1:], again=again, output=output)
+    works = [work_of(file) for file in _files(folder, figures)]  # all are checked before the first runs
     data_dir = settings.writable(settings.data_dir())
     done = Done(data_dir / "paper" / "done.json")
     if again:
         done.forget(work.file for work in works)
-    rows = _run_all(works, done)
+    rows = run_all(works, done)
     words, page = _page(
         data_dir, rows, {work.file.stem: work.unavailable for work in works if work.unavailable}
     )
@@ -83,56 +75,6 @@ def _files(folder: Path, figures: Sequence[str] | None) -> list[Path]:
             f"{folder} has no submission{' that matches ' + ', '.join(figures) if figures else ''}."
         )
     return files
-
-
-def _expected_s(file: Path) -> float:
-    submission = read_submission(file, INSTALLED)
-    pipeline = pipeline_of(submission)
-    return sum(pipeline.length_s(job.spec) + AROUND_A_JOB_S for job in expand(submission))
-
-
-def _unavailable(file: Path) -> str | None:
-    """Why a server of any of its jobs can't run here; None if all can."""
-    for job in expand(read_submission(file, INSTALLED)):
-        if isinstance(job.spec, JobSpec):
-            serve = job.spec.serve
-            if why := BACKENDS.load(serve.backend).unavailable(serve.launcher, serve.device.kind):
-                return f"{serve.backend} does not run here: {why}"
-    return None
-
-
-def _run_all(works: Sequence[_Work], done: Done) -> list[dict[str, Any]]:
-    """A row for each; what is done stays as it is."""
-    version = _version()
-    kept = {work.file: row for work in works if (row := done.row(work.file, version)) is not None}
-    done_before = len(kept)
-    for work in works:
-        if work.unavailable:
-            kept[work.file] = not_here(work.file, work.unavailable)
-    left = [work for work in works if work.file not in kept]
-    child, took_s, foreseen_s = Child(), 0.0, 0.0
-    with child.signals():
-        for position, work in enumerate(left):
-            pace = took_s / foreseen_s if foreseen_s else 1.0
-            rest_s = pace * sum(one.expected_s for one in left[position:])
-            say(f"[{len(kept) + 1}/{len(works)}] {work.file.stem}: about {_minutes(rest_s)} left for all")
-            began = time.monotonic()
-            row = child.run(work.file)
-            took_s, foreseen_s = took_s + time.monotonic() - began, foreseen_s + work.expected_s
-            done.keep(work.file, version, row)
-            kept[work.file] = row
-    if done_before:
-        say(f"{done_before} of {len(works)} were done within the last day; --again measures them anew")
-    return [kept[work.file] for work in works]
-
-
-def _version() -> str:
-    """Of InferBench's code: what another version measured is not shown as this one's."""
-    from importlib.metadata import version
-
-    from inferbench_tasks.monitors.environment import git_state
-
-    return git_state()[0] or version("inferbench")
 
 
 def _page(data_dir: Path, rows: Sequence[dict[str, Any]], unavailable: Mapping[str, str]) -> tuple[str, Path]:
@@ -171,8 +113,3 @@ def _speedups(documents: Sequence[dict[str, Any]]) -> Speedups:
         return speedups(documents)
     except InputError as error:
         return Speedups([], [str(error)])
-
-
-def _minutes(seconds: float) -> str:
-    minutes = max(1, round(seconds / 60))
-    return f"{minutes} minute{'' if minutes == 1 else 's'}"

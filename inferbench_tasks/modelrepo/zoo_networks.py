@@ -48,8 +48,8 @@ def _classifier(architecture: str, classes: int = 1000, **arguments: Any) -> Net
     return Network("image-classification", _IMAGE, _scores(classes), None, given, architecture)
 
 
-def _keras(application: str, side: int = 224) -> Network:
-    arguments = {"application": application, "side": side}
+def _keras(application: str, side: int = 224, **own: Any) -> Network:
+    arguments = {"application": application, "side": side, **own}
     shape = (side, side, 3)
     return Network("image-classification", None, _scores(), shape, arguments, "keras-applications")
 
@@ -95,6 +95,8 @@ _CLASSIFIERS = {
     "inception-v1-subitizing": _classifier("inception", 5),
     "inception-v1-places365": _classifier("inception", 365),
     "bn-inception": _classifier("inception", normalised=True),
+    "inception-v4": Network("image-classification", (3, 299, 299), _scores()),
+    "alexnet": Network("image-classification", (3, 227, 227), _scores()),
     "squeezenet1.0": _classifier("squeezenet", version="1.0"),
     "squeezenet1.1": _classifier("squeezenet", version="1.1"),
     "vit-tiny": _classifier("vit", hidden=192, layers=12, heads=3),
@@ -111,7 +113,13 @@ _CLASSIFIERS = {
     ),
 }  # fmt: skip
 _KERAS = {
+    # The first publication's: the stride is on the first 1 x 1 convolution, and not on the 3 x 3 one as in `resnet50`.
+    "resnet50-v1": _keras("ResNet50"),
+    "resnet101-v1": _keras("ResNet101"),
+    "resnet152-v1": _keras("ResNet152"),
     "resnet50v2": _keras("ResNet50V2"),
+    "resnet101v2": _keras("ResNet101V2"),
+    "resnet152v2": _keras("ResNet152V2"),
     "inception-v3": _keras("InceptionV3", 299),
     "inceptionresnetv2": _keras("InceptionResNetV2", 299),
     "xception": _keras("Xception", 299),
@@ -124,6 +132,13 @@ _KERAS = {
     "efficientnetb0": _keras("EfficientNetB0"),
     "efficientnetb2": _keras("EfficientNetB2", 260),
     "efficientnetv2b0": _keras("EfficientNetV2B0"),
+}
+#: MobileNet's published sizes: width multipliers and sides of the image; `mobilenet` is the largest.
+_MOBILENETS = {
+    f"mobilenet-{alpha:g}-{side}": _keras("MobileNet", side, alpha=alpha)
+    for alpha in (0.25, 0.5, 0.75, 1.0)
+    for side in (128, 160, 192, 224)
+    if (alpha, side) != (1.0, 224)
 }
 _BERTS = {
     name: _bert(hidden, layers)
@@ -172,6 +187,7 @@ NETWORKS = {
     "detector": Network("object-detection", (3, 320, 320), _floats("detections", 2100, 24)),
     **_CLASSIFIERS,
     **_KERAS,
+    **_MOBILENETS,
     **_BERTS,
     **_OTHERS,
 }

@@ -26,7 +26,8 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     return _normalised(classes) if arguments.get("normalised") else _first(classes)
 
 
-def _branches() -> Any:
+def side_by_side() -> Any:
+    """The class of modules that show one value to several branches."""
     import torch
     from torch import Tensor, nn
 
@@ -44,9 +45,11 @@ def _branches() -> Any:
 
 
 def _first(classes: int) -> Any:
-    from torch import Tensor, nn
+    from torch import nn
 
-    branches = _branches()
+    from inferbench_tasks.modelrepo.networks.response_norm import response_norm
+
+    branches = side_by_side()
 
     def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
         return [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2), nn.ReLU()]
@@ -54,22 +57,13 @@ def _first(classes: int) -> Any:
     def pool() -> Any:
         return nn.MaxPool2d(3, 2, ceil_mode=True)
 
-    class ResponseNorm(nn.Module):
-        """Each channel over what its five neighbours show; spelled out, since PyTorch's own asks for sizes."""
-
-        def forward(self, value: Tensor) -> Any:
-            squares = nn.functional.avg_pool3d(value.square().unsqueeze(1), (5, 1, 1), 1, (2, 0, 0)).squeeze(
-                1
-            )
-            return value / (squares * 1e-4 + 1.0) ** 0.75
-
     layers = [
         *conv(3, 64, 7, 2),
         pool(),
-        ResponseNorm(),
+        response_norm(),
         *conv(64, 64, 1),
         *conv(64, 192, 3),
-        ResponseNorm(),
+        response_norm(),
         pool(),
     ]
     inputs = 192
@@ -95,7 +89,7 @@ def _first(classes: int) -> Any:
 def _normalised(classes: int) -> Any:
     from torch import nn
 
-    branches = _branches()
+    branches = side_by_side()
 
     def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
         return [

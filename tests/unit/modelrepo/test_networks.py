@@ -18,7 +18,7 @@ PARAMETERS = {
     "resnet18": 11_689_512, "resnet34": 21_797_672, "resnet101": 44_549_160, "resnet152": 60_192_808,
     "wide-resnet50-2": 68_883_240, "resnext50-32x4d": 25_028_904, "resnext101-32x8d": 88_791_336,
     "se-resnet50": 28_088_024, "senet154": 115_088_984, "vgg16": 138_357_544, "vgg19": 143_667_240,
-    "bn-inception": 11_295_240, "squeezenet1.0": 1_248_424, "squeezenet1.1": 1_235_496,
+    "inception-v4": 42_679_816, "alexnet": 60_965_224, "bn-inception": 11_295_240, "squeezenet1.0": 1_248_424, "squeezenet1.1": 1_235_496,
     "vit-tiny": 5_717_416, "vit-small": 22_050_664, "vit-base": 86_567_656, "vit-base-32": 88_224_232,
     "deit-small-distilled": 22_436_432, "mixer-base": 59_880_472, "ssd300-voc": 26_285_486,
     "convnext-tiny": 28_589_128, "bert-tiny": 4_385_920, "bert-medium": 41_373_184,
