@@ -94,10 +94,7 @@ def in_words(rows: Sequence[Row], entries: Sequence[Entry]) -> str:
     for pair in ratios(rows):
         if pair.low is None or pair.high is None:
             continue
-        how = (
-            "as soon as" if pair.low <= 1 <= pair.high else "later than" if pair.ratio > 1 else "sooner than"
-        )
-        verdict = "not told apart from" if how == "as soon as" else how
+        verdict = "sooner than" if pair.high < 1 else "later than" if pair.low > 1 else "not told apart from"
         texts.append(
             f"{pair.first} is {verdict} {pair.second}: {pair.ratio:.2f} times its latency "
             f"({pair.low:.2f} to {pair.high:.2f}, over {pair.models} models)."

@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.quality.answers_digest import answers_digest
 
 SCORES = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
@@ -22,7 +23,7 @@ def test_the_last_bit_counts() -> None:
     nearly = SCORES.copy()
     nearly[1, 1] = np.nextafter(np.float32(4), np.float32(5))
     negative = np.zeros(2, dtype=np.float32) * -1
-    told = [
+    told: list[Arrays] = [
         {"scores": SCORES},
         {"scores": nearly},
         {"other": SCORES},

@@ -21,7 +21,9 @@ from inferbench_tasks.submission.sweep import expand
 STUDY = {
     "batch_sizes": [1, 4], "threads": 1, "duration_s": 2, "warmup_s": 1,
     "stacks": {"torch": [{"format": "onnx", "backend": "onnxruntime"}, {"format": "pt2", "backend": "triton"}]},
-    "models": [{"model": "vgg16", "framework": "torch", "paper": ["VGG16"]}, {"model": "resnet18", "framework": "torch"}],
+    "models": [
+        {"model": "vgg16", "framework": "torch", "paper": ["VGG16"]}, {"model": "resnet18", "framework": "torch"},
+    ],
 }  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def test_a_stack_that_cannot_serve_a_model_is_left_out_with_the_reason(
 
 
 def test_a_study_that_is_wrong_is_refused(tmp_path: Path) -> None:
-    """With the place in the file: an unknown key, a model twice, no stacks for a framework, a model that is not there."""
+    """With the place: an unknown key, a model twice, no stacks for a framework, a model that is not there."""
     for changes, told in (
         ({"batchsizes": [1]}, "batchsizes"),
         ({"models": [*STUDY["models"], STUDY["models"][0]]}, "twice: vgg16"),  # type: ignore[misc, index]
@@ -108,9 +110,8 @@ def test_one_stack_by_another_by_hand() -> None:
     half = math.log(2) / math.sqrt(3) * 4.302652729911275
     assert (pair.first, pair.second, pair.models) == ("a", "b", 3)
     assert pair.ratio == pytest.approx(0.25)
-    assert (pair.low, pair.high) == (
-        pytest.approx(0.25 * math.exp(-half)),
-        pytest.approx(0.25 * math.exp(half)),
+    assert pair.low == pytest.approx(0.25 * math.exp(-half)) and pair.high == pytest.approx(
+        0.25 * math.exp(half)
     )
     entries = [Entry(model=name, framework="torch") for name in "xyz"]
     assert "a is not told apart from b: 0.25 times its latency" in in_words(rows, entries)
@@ -124,7 +125,7 @@ def test_only_like_rows_make_pairs() -> None:
         row("v", "a", None), row("v", "b", 3.0),
     ]  # fmt: skip
     (pair,) = ratios(rows)
-    assert (pair.models, pair.ratio, pair.low) == (2, pytest.approx(0.5), None)
+    assert (pair.models, pair.low) == (2, None) and pair.ratio == pytest.approx(0.5)
     assert "times its latency" not in in_words(rows, [])
 
 
@@ -134,6 +135,6 @@ def test_the_page_has_each_model_and_what_is_missing(tmp_path: Path) -> None:
     entries = [Entry(model="x", framework="torch", paper=("VGG16",))]
     make_page(tmp_path / "p.html", rows, entries, [("x on <c>", "not here")], {"x": "r.html", "y": None})
     text = (tmp_path / "p.html").read_text()
-    assert "<b>1.23</b> ms" in text and "2.00 ms" in text.replace("<b>", "") and "VGG16" in text
+    assert "<b>1.23</b> ms" in text and ">2 ms<br>" in text and "VGG16" in text
     assert "x on &lt;c&gt;" in text and "not here" in text and "r.html" in text and "not steady" in text
     assert stacks_of(rows) == [("cpu0", "a"), ("cpu0", "b")]
