@@ -35,6 +35,8 @@ WORKER = "INFERBENCH_WORKER"
 DEVICES = "INFERBENCH_DEVICES"
 #: The cluster that this machine is of: its trainings are kept with it.
 CLUSTER = "INFERBENCH_CLUSTER"
+#: "perfdb": how a run goes is told there too, by workers whose data directory the web server does not see.
+PROGRESS, IN_PERFDB = "INFERBENCH_PROGRESS", "perfdb"
 
 
 def data_dir() -> Path:

@@ -144,6 +144,8 @@ def indexes() -> dict[str, list[IndexModel]]:
             ),
         ],
         "traces": [IndexModel([LATEST], name="created")],
+        # Nobody watches what has been silent for so long.
+        "progress": [IndexModel([("at", ASCENDING)], name="silent", expireAfterSeconds=3600)],
         "runs": [
             IndexModel([("started_at", DESCENDING)], name="started"),
             IndexModel([("invocation_id", 1), ("_id", 1)], name="invocation"),

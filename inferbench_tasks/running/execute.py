@@ -19,6 +19,7 @@ from inferbench_tasks.running.fence import Fence, Holding, require_chosen
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform
+from inferbench_tasks.running.telling import Telling
 from inferbench_tasks.stages.base import ENDS_JOB, Context
 
 if TYPE_CHECKING:
@@ -63,15 +64,16 @@ def execute_node(
     stage, job_index = node.stage, node.job_index
     data_dir = data_dir or settings.data_dir()
     db = PerfDB.connect(settings.perfdb_uri(), data_dir)
+    run_id = None if job_index is None else invocation.run_id(job_index)
+    telling = Telling(invocation, db, run_id)
     context = Context(
         data_dir=data_dir,
         perfdb_uri=db.uri,
         base_dir=base_dir,
-        progress=_teller(invocation, stage, job_index),
+        progress=_teller(telling, stage, job_index),
         cancelled=never if node.concludes else (lambda: cancelled() or invocation.cancelled()),
         login=login,
     )
-    run_id = None if job_index is None else invocation.run_id(job_index)
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()
     ended = False
@@ -81,7 +83,7 @@ def execute_node(
             if run_id is not None:
                 db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"], login=login)
                 db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
-            invocation.tell(event="start", stage=stage, job=job_index)
+            telling(event="start", stage=stage, job=job_index)
         if context.cancelled():
             raise CancelledError("The run was cancelled.")
         if lease and run_id is not None:
@@ -130,9 +132,8 @@ def execute_node(
         else:
             log.exception("stage failed stage=%s job=%s", stage, job_index)
         refused = isinstance(error, InputError)
-        invocation.tell(
-            event="end", stage=stage, job=job_index, state=state, error=str(error), refused=refused
-        )
+        telling(event="end", stage=stage, job=job_index, state=state, error=str(error), refused=refused)
+        telling.close()
         if run_id is not None:
             db.stage_failed(run_id, stage, attempt, state=state, error=str(error))
         if isinstance(raised, Exception):
@@ -141,7 +142,8 @@ def execute_node(
     finally:
         if lease and run_id is not None and ended:
             lease.release(run_id)
-    invocation.tell(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
+    telling(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
+    telling.close()
     return result
 
 
@@ -174,7 +176,7 @@ def _as_error(raised: BaseException, stage: str) -> InferBenchError:
 
 
 def _teller(
-    invocation: Invocation, stage: str, job_index: int | None
+    telling: Telling, stage: str, job_index: int | None
 ) -> Callable[[float, float | None, str], None]:
     last = 0.0
 
@@ -183,6 +185,6 @@ def _teller(
         now = time.monotonic()
         if now - last >= TELL_INTERVAL_S or (total is not None and amount >= total):
             last = now
-            invocation.tell(event="progress", stage=stage, job=job_index, done=amount, total=total, text=text)
+            telling(event="progress", stage=stage, job=job_index, done=amount, total=total, text=text)
 
     return tell

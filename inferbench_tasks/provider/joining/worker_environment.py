@@ -67,6 +67,7 @@ def environment(leader: Leader, data_dir: Path) -> dict[str, str]:
         settings.PERFDB_URI: f"mongodb://{login}:{leader.port + PERFDB_OFFSET}/{leader.database}?{mongo}",
         PUBLIC: leader.workloads_key,
         settings.DATA_DIR: str(data_dir),
+        settings.PROGRESS: settings.IN_PERFDB,
         settings.SUBMISSIONS_DIR: str(folder / files.SUBMISSIONS),
         **({"INFERBENCH_ARTIFACTS": leader.artifacts} if leader.artifacts else {}),
     }

@@ -20,6 +20,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import StreamingResponse
 
 from inferbench_tasks import settings
+from inferbench_tasks.perfdb import progress
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import SeesLogs, Store, User
@@ -57,6 +58,8 @@ async def _events(watch: Watch) -> AsyncIterator[str]:
     while time.monotonic() < until and not server_ends():
         if watch.must_ask:
             await asyncio.to_thread(watch.ask)
+        elif watch.away:
+            await asyncio.to_thread(watch.look_away)
         ended = False
         for name, data in watch.news():
             ended = ended or name == "end"
@@ -89,7 +92,11 @@ class Watch:
         self._at: int | None = None
         self._rest = b""
         self._course = Course()
-        self._asked = time.monotonic()
+        self._asked = -ASK_S
+        self._told: list[dict[str, Any]] = []
+        self._seen: set[str] = set()
+        #: Whether another host tells of it, in PerfDB.
+        self.away = False
         self._shown: dict[str, Any] = {}
         self._stage_changed = False
 
@@ -102,10 +109,19 @@ class Watch:
         """Read the run's record again; it stays as it is where it was deleted meanwhile."""
         self._stage_changed, self._asked = False, time.monotonic()
         self._record = next(iter(self._db.find_runs({"_id": self._record.run_id})), self._record)
+        self.look_away()
+
+    def look_away(self) -> None:
+        """Read what another host has told since."""
+        events = progress.told(self._db, self._record.run_id)
+        self.away = bool(events)
+        self._told += [event for event in events if event["id"] not in self._seen]
+        self._seen = {event["id"] for event in events}
 
     def news(self) -> Iterator[tuple[str, Any]]:
         """Pairs of an event's name and what it says; only what differs from what was said before."""
-        for event in self._new_events():
+        told, self._told = self._told, []
+        for event in [*self._new_events(), *told]:
             if event.get("job") == self._job:
                 self._course.add(event)
                 self._stage_changed |= event.get("event") in ("start", "end")

@@ -47,7 +47,8 @@ def home_part(db: PerfDB) -> dict[str, Any]:
     """What changes while the home is open."""
     cluster = cluster_now(db)
     left_s = {of["run_id"]: of["expected_left_s"] for of in cluster["devices"] if of["run_id"]}
-    live = {record.run_id: live_of(record) for record in db.find_runs({"status": "running"}, limit=FOLLOWED)}
+    followed = db.find_runs({"status": "running"}, limit=FOLLOWED)
+    live = {record.run_id: live_of(db, record) for record in followed}
     nights = regression_now(db)
     return {
         "running": [

@@ -1,6 +1,7 @@
 """A run while it runs, from what its stages tell of their progress: nothing is asked of the device or its load.
 
-The events lie in the invocation's folder, so that it is seen where the web server shares it with the worker.
+The events lie in the invocation's folder, where the web server shares it with the worker; a worker of another host
+tells them to PerfDB.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import orjson
 from inferbench_tasks import settings
 from inferbench_tasks.loadgen.live import Told, told
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.perfdb import progress
 from inferbench_tasks.perfdb.documents import RunDocument
+from inferbench_tasks.perfdb.store import PerfDB
 
 #: The end of the events that is read: some minutes of a load.
 TAIL_BYTES = 256 * 1024
@@ -66,13 +69,25 @@ class Live:
         return min(100.0, 100 * self.done / self.total) if self.total else None
 
 
-def live_of(record: RunDocument) -> Live | None:
-    """None of a run that does not run, or whose events are not here."""
+def live_of(db: PerfDB, record: RunDocument) -> Live | None:
+    """None of a run that does not run, or that has told nothing yet."""
     index = record.run_id.rpartition(".")[2]
     if record.status != "running" or not index.isdecimal():
         return None
     path = settings.data_dir() / "invocations" / record.invocation_id / "events.jsonl"
-    return of_events([event for event in read(path) if event.get("job") == int(index)])
+    events = [event for event in read(path) if event.get("job") == int(index)]
+    # What the host of the web server did itself (generate, convert) is followed by what another host tells.
+    return of_events(in_order([*events, *progress.told(db, record.run_id)]))
+
+
+def in_order(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By the moments that they tell, whoever told them; what tells none is left out."""
+    return sorted((event for event in events if is_moment(event.get("t"))), key=lambda event: event["t"])
+
+
+def is_moment(value: object) -> bool:
+    """Whether it is seconds since 1970, of this millennium."""
+    return isinstance(value, int | float) and 0 <= value < MOST
 
 
 def read(path: Path) -> list[dict[str, Any]]:

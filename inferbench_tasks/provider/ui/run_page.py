@@ -56,7 +56,7 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         verdict=view.said_with_load,
         valid=view.valid,
         running=running,
-        live=live_of(record) if record and running else None,
+        live=live_of(db, record) if record and running else None,
         live_size=(WIDTH, HEIGHT),
         may_end=running and record is not None and _may_end(record, user, may_change),
         result=result,

@@ -40,6 +40,10 @@ class Runs:
         self.asked += 1
         return [self.document]
 
+    def collection(self, name: str) -> SimpleNamespace:
+        """Of what other hosts tell: nothing."""
+        return SimpleNamespace(find_one=lambda query: None)
+
 
 def told(folder: Path, **event: Any) -> None:
     with (folder / "events.jsonl").open("a") as file:
