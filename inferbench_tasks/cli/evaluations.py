@@ -120,5 +120,29 @@ def compare(
         emit(document["differing"], output)
 
 
+@app.command()
+def together(
+    runs: list[str] = typer.Argument(
+        ..., metavar="RUN...", help="All parts; or one of them, whose invocation has the others. Or 'latest'."
+    ),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """The parts of one evaluation (`evaluate.part: 1/2`) as one: each measure anew, over all samples."""
+    from inferbench_tasks.analysis.evaluations.stored import together_stored
+
+    with _open() as db:
+        document = together_stored(db, runs)
+    if output is not OutputFormat.table:
+        emit(document, output)
+        return
+    say(f"{document['samples']:,} samples of {len(document['runs'])} runs: {', '.join(document['runs'])}")
+    for run, verdict in zip(document["runs"], document["verdicts"], strict=True):
+        if verdict != "valid":
+            say(f"{run} does not count: {verdict}")
+    emit([{"measure": name, **found} for name, found in document["measures"].items()], output)
+    for name, why in document["left_out"].items():
+        say(f"{name} is left out: {why}")
+
+
 def _open() -> PerfDB:
     return PerfDB.connect(settings.perfdb_uri(), settings.data_dir())

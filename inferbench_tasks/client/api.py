@@ -140,6 +140,10 @@ class InferBench:
         """Two evaluations of the very same samples in pairs: differences with p, and the samples that differ."""
         return self._get("/evaluations/compare", run=[first, second], limit=limit, offset=offset)
 
+    def evaluation_together(self, *runs: str) -> Answer:
+        """The parts of one evaluation (``evaluate.part``) as one; one of them stands for all of its invocation."""
+        return self._get("/evaluations/together", run=list(runs))
+
     def systems(self, *models: str) -> list[Answer]:
         """The model x system table: measures, latency, throughput, memory, energy, cost, each with its rank."""
         rows: list[Answer] = self._get("/systems", model=list(models))["items"]

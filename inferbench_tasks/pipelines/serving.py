@@ -17,6 +17,7 @@ from inferbench_tasks.pipelines.watched import Watched
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.schema import JobSpec, Submission
 
@@ -208,7 +209,9 @@ def _load_s(spec: JobSpec) -> float:
 def _evaluation_s(spec: JobSpec) -> float:
     if spec.evaluate is None:
         return 0.0
-    samples = spec.evaluate.samples or USUAL_SAMPLES
+    samples = (spec.evaluate.samples or USUAL_SAMPLES) / (
+        Part.read(spec.evaluate.part).of if spec.evaluate.part else 1
+    )
     rate_rps = spec.traffic.arrivals.mean_rate_rps(spec.traffic.duration_s) or 1 / ALONE_S
     times = 1 + (len(spec.evaluate.vary.changes) if spec.evaluate.vary else 0)
     return times * samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S

@@ -51,7 +51,10 @@ class TargetMeasure(Measure):
         return self.unfit(answered, targets)
 
     def of(self, answered: Answered) -> Quality:
-        parts = self.parts(answered)
+        return self.of_parts(self.parts(answered))
+
+    def of_parts(self, parts: Parts) -> Quality:
+        """The figure over these samples, with its interval."""
         if len({len(part) for part in parts}) == 1:
             table = np.stack(parts)
             return of_samples(len(table), lambda rows: self.figure(table[rows]), self.draws)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.calls import by_calls, joined
 from inferbench_tasks.requests.ragged import is_ragged, objects, packed, rows_of, sample_shape, unpacked
 from inferbench_tasks.requests.sized import sized_noise
+from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,10 @@ def sample(
 
 
 def every(
-    dataset: Dataset, count: int | None, seed: int
+    dataset: Dataset, count: int | None, seed: int, part: Part | None = None
 ) -> tuple[Arrays, NDArray[np.int64] | None, NDArray[np.int64]]:
-    """All held-out samples in their order, or ``count`` of them by chance: inputs, labels, and which they are.
+    """All held-out samples in their order, or ``count`` of them by chance, or a ``part`` of these: inputs, labels, and
+    which they are.
 
     Samples that equal each other stay: a data set's accuracy is over all of it. InputError for more than there are.
     """
@@ -76,6 +78,12 @@ def every(
         )
     rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
     which = np.sort(rng.permutation(len(dataset))[:count]) if count else np.arange(len(dataset))
+    if part is not None:
+        if part.of > len(which):
+            raise InputError(
+                f"{part.of} parts of {len(which)} samples: some would have none", field="evaluate.part"
+            )
+        which = part.of_rows(which)
     indices = which.astype(np.int64)
     refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples")
     labels = dataset.labels()

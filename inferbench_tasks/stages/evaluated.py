@@ -26,6 +26,7 @@ from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
 from inferbench_tasks.stages import varied_samples
 from inferbench_tasks.stages.base import StageInput
+from inferbench_tasks.submission.part import Part
 
 #: Which samples of the data set they are, and what is known of it, beside the requests' files.
 IDS_FILE = "ids.npy"
@@ -59,7 +60,8 @@ def make(
             f"{', '.join(DATASETS)}), or leave evaluate out",
             field="evaluate",
         )
-    arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.traffic.seed)
+    part = Part.read(spec.part) if spec.part else None
+    arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.traffic.seed, part)
     labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)

@@ -184,9 +184,10 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}
     vary = {"vary": spec.vary.changes} if spec.vary else {}
+    part = {"part": spec.part} if spec.part else {}
     return {
         "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, **vary,
-        "recipe": 4,
+        **part, "recipe": 4,
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from inferbench_tasks.contracts.spec import (
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
 from inferbench_tasks.submission.model import ModelSpec
+from inferbench_tasks.submission.part import PartText
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.sizes import SizeSpec
@@ -273,6 +274,9 @@ class EvaluateSpec(Spec):
     """Of ``folder``, ``table`` and ``arrays``: yours, relative to the submission."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
+    part: PartText | None = None
+    """Only a part of these samples, ``1/2`` or ``2/2``: what other workers ask meanwhile, each part a job of a sweep
+    (``evaluate.part: [1/2, 2/2]``). ``inferbench evaluations together`` makes one evaluation of them."""
     measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
     vary: VarySpec | None = None
@@ -313,6 +317,7 @@ class JobSpec(JobBase):
         "evaluate": None,
         "evaluate.dataset": None,
         "evaluate.path": None,
+        "evaluate.part": None,
         "evaluate.measures": None,
         "evaluate.vary": None,
         "trace": None,

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of, evaluations, flat, row
 from inferbench_tasks.analysis.evaluations.samples import Only, picked, rows
-from inferbench_tasks.analysis.evaluations.stored import answers_of, compare_stored
+from inferbench_tasks.analysis.evaluations.stored import answers_of, compare_stored, together_stored
 from inferbench_tasks.analysis.evaluations.varied import rows as varied_rows
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame, not_found
 from inferbench_tasks.provider.api.runs import Limit, Offset, Q
+from inferbench_tasks.submission.part import MOST_PARTS
 
 router = APIRouter(tags=["evaluations"])
 #: Samples further in are asked for by their kind: whole files of answers are no page.
@@ -57,6 +58,23 @@ def compare(
     with blame("run"):
         document = compare_stored(db, run, limit, offset)
     return table(request, format, document["measures"], plain(document), name="pairs")
+
+
+@router.get("/evaluations/together", summary="The parts of one evaluation as one")
+def in_one(
+    request: Request,
+    db: Store,
+    run: Annotated[list[str], Query(min_length=1, max_length=MOST_PARTS)],
+    format: Format = None,
+) -> Response:
+    """``measures`` over the samples of all parts, each made anew. One run stands for all parts of its invocation.
+
+    CSV has the measures.
+    """
+    with blame("run"):
+        document = together_stored(db, run)
+    found = [{"measure": name, **each} for name, each in document["measures"].items()]
+    return table(request, format, found, plain(document), name="together")
 
 
 @router.get("/evaluations/{run}", summary="One evaluation, with a part of its samples")

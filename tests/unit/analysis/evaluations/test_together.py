@@ -1,0 +1,92 @@
+"""The parts of one evaluation as one: the same as if one run had asked all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from inferbench_tasks.analysis.evaluations.together import together
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.quality.intervals import share
+from inferbench_tasks.submission.part import Part
+from tests.unit.analysis.evaluations.builders import SAMPLES, answers, evaluated, macro_f1
+
+WRONG = {3, 4, 5, 12}
+Asked = tuple[ResultDocument, pa.Table]
+
+
+def part(number: int, of: int = 2, *, seed: int = 1, wrong: set[int] = WRONG, **more: Any) -> Asked:
+    """Every so many-th sample of the twenty."""
+    rows = list(range(SAMPLES))[number - 1 :: of]
+    job = {"evaluate": {"part": f"{number}/{of}", "samples": None}, "load": {"seed": seed}}
+    result = evaluated(f"part-{number}", wrong & set(rows), provenance={"job": job}, **more)
+    return result, answers(wrong).take(rows)
+
+
+def test_two_parts_are_the_whole() -> None:
+    """16 of 20 right with Wilson's interval over twenty, and the macro F1 of the whole, not the mean of the halves."""
+    found = together([part(2), part(1)])
+    assert found["samples"] == SAMPLES and found["valid"] and found["runs"] == ["part-2", "part-1"]
+    assert found["measures"]["top1_ratio"] == share(16, 20).as_dict()
+    assert found["measures"]["agreement_ratio"]["value"] == 0.8
+    assert found["measures"]["macro_f1"]["value"] == pytest.approx(macro_f1(WRONG))
+    assert found["left_out"] == {"auc": "what it needs of each sample is not kept"}
+
+
+def test_parts_of_samples_of_other_measures() -> None:
+    """Word errors of (errors, words) for each sample: of all words, not the mean of two rates."""
+    both = []
+    for number in (1, 2):
+        result, table = part(number)
+        words = [[1.0, 2.0 if number == 1 else 8.0]] * table.num_rows
+        table = table.append_column("parts_word_error_ratio", pa.array(words))
+        measures = {"word_error_ratio": {"value": 0.5, "ci95": None}}
+        result.extensions["evaluation"]["under_load"]["measures"] = measures
+        both.append((result, table))
+    found = together(both)
+    assert found["measures"]["word_error_ratio"]["value"] == pytest.approx(20 / (10 * 2 + 10 * 8))
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ([part(1)], "these are 1/2: of 2 parts each has to be there once"),
+        ([part(1), part(1)], "these are 1/2, 1/2"),
+        ([part(1, 2), part(2, 3)], "these are 1/2, 2/3"),
+        ([part(1), part(2, seed=2)], "asked otherwise: load.seed"),
+        ([part(1), part(2, format="openvino")], "format is openvino"),
+        ([part(1), part(2, evaluation={"under_load": {"unanswered": 2}})], "2 samples of part-2 have no answer"),
+        ([part(1), (evaluated("all", set()), answers(set()))], "asked all of its samples|asked otherwise"),
+    ],
+)  # fmt: skip
+def test_what_is_no_whole_is_refused(parts: list[Asked], why: str) -> None:
+    """A part that is missing, there twice, of other parts, samples or stacks, without answers, or no part at all."""
+    with pytest.raises(InputError, match=why):
+        together(parts)
+
+
+def test_a_part_that_does_not_count_is_said() -> None:
+    """Then nothing of the whole does."""
+    found = together([part(1), part(2, verdict="invalid: lateness")])
+    assert not found["valid"] and found["verdicts"][1].startswith("invalid")
+
+
+def test_parts_are_disjoint_and_all() -> None:
+    """Of any number of samples, by rows in turns."""
+    import numpy as np
+
+    for count in (7, 20, 101):
+        for of in (2, 3, 7):
+            rows = [Part(number, of).of_rows(np.arange(count)) for number in range(1, of + 1)]
+            assert sorted(np.concatenate(rows)) == list(range(count))
+            assert max(map(len, rows)) - min(map(len, rows)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1/1", "1/1001", "a", "1", "-1/2", "1/2/3", "1 / 2"])
+def test_what_is_no_part(text: str) -> None:
+    """The message says what one is."""
+    with pytest.raises(ValueError, match="a part is a number of so many"):
+        Part.read(text)
