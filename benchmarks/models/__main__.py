@@ -6,7 +6,8 @@ Each shipped submission of `configs/submissions/models` (its model, requests and
 runtime. Where a runtime is refused, the reason stands in the table; the others are run by `inferbench run --inline`,
 each with a load of so many seconds. What only making or converting the model tells (`CANNOT`) is named there with its
 words: any other end of such a run, or another reason, is a failure. Before it each server's answer is compared with the
-source model's: how far it is off, of the largest value, is in the table. `--mlserver` adds MLServer, whose environment takes minutes to make.
+source model's: how far it is off, of the largest value, is in the table. `--mlserver` adds MLServer, whose environment
+takes minutes to make.
 Exit code 0 where all that ran is valid, 1 where something failed or is invalid, 2 where the machine disturbed a run.
 """
 

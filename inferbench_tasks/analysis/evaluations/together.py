@@ -36,8 +36,9 @@ _ALIKE = (
 def together(parts: Sequence[tuple[ResultDocument, pa.Table]]) -> dict[str, Any]:
     """{runs, verdicts, valid, samples, measures, left_out}: of all parts of one evaluation, each once.
 
-    ``valid``: whether each part counts; else nothing of this does. ``measures``: name -> {value, ci95, method}, over the samples of all parts. ``left_out``: name -> why.
-    InputError where the runs are not all parts, of the same, or one of them has samples without an answer.
+    ``valid``: whether each part counts; else nothing of this does. ``measures``: name -> {value, ci95, method}, over
+    the samples of all parts. ``left_out``: name -> why. InputError where the runs are not all parts, of the same, or
+    one of them has samples without an answer.
     """
     results = [result for result, _ in parts]
     _require_whole(results)
