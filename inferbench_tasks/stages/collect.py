@@ -155,6 +155,8 @@ def of_load(inp: Input, loaded: Loaded, ctx: Context, db: PerfDB) -> dict[str, A
         extensions["quiet"] = loaded.quiet
     if inp.job.share:
         extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(loaded.neighbours)}
+    if loaded.accuracy:
+        extensions["accuracy"] = loaded.accuracy.model_dump(include={"samples_digest", "right"})
     if loaded.tokens:
         extensions["streams"] = {name: put(loaded.tokens[path]) for path, name in STREAM_FILES.items()}
     if loaded.monitors_path:
@@ -190,6 +192,8 @@ def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
     summary["accuracy_ratio"] = loaded.accuracy_ratio
+    if loaded.accuracy:
+        summary["accuracy"] = loaded.accuracy.summary()
     if loaded.tokens:
         tokens = {name: value for name, value in loaded.tokens.items() if name not in STREAM_FILES}
         counters = BACKENDS.load(inp.job.serve.backend).token_counters

@@ -15,6 +15,7 @@ from inferbench_tasks.sandbox import Watch, watched
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
+from inferbench_tasks.stages.served_accuracy import ServedAccuracy
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.certificate import Certificate
@@ -41,6 +42,8 @@ class Output(Handle):
     requests: int
     certificate: dict[str, Any]
     accuracy_ratio: float | None
+    #: To how many of how many samples, and to which; None in outputs of before it was kept.
+    accuracy: ServedAccuracy | None = None
     stopped_early: str | None = None
     #: What the other models of a share did in the same window, see ``sharing.neighbours``.
     neighbours: tuple[dict[str, Any], ...] = ()
