@@ -46,6 +46,9 @@ class Figure:
     counted: str | None = None
     #: It is a share of requests: where their number stands below the summary. One of 100 is hardly less than 2 of 100.
     share_of: str | None = None
+    #: It is the share of labelled samples that were answered right: where what is known of these stands below the
+    #: summary, with ``samples`` and ``right``. No machine is quicker or slower at being right.
+    right_of: str | None = None
     #: What it is never below; None where it may be below 0.
     least: float | None = 0.0
     #: It can be compared between runs at different rates: it is of a sample or of the server, or the rate itself. By
@@ -75,6 +78,8 @@ class Figure:
     after: str | None = None
     #: How it follows from a summary that lacks it: that of a result from before it was stored.
     otherwise: Callable[[Mapping[str, Any]], float | None] | None = None
+    #: Where below the summary stands what ``otherwise`` reads: whoever reads parts of results reads these, too.
+    follows_from: tuple[str, ...] = ()
 
     @property
     def higher(self) -> bool:
@@ -85,6 +90,11 @@ class Figure:
     def share(self) -> bool:
         """Whether it is a part of a whole, 0 to 1, which people read in per cent."""
         return self.display_unit == "%"
+
+    @property
+    def drifts(self) -> bool:
+        """Whether a machine makes it differ from run to run; of how right answers are the choice of samples does."""
+        return not (self.evaluated or self.right_of)
 
     @property
     def word(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -41,9 +41,13 @@ def mean_size(samples: float | None, requests: float | None) -> float | None:
     return float(round(mean)) if math.isclose(mean, round(mean), rel_tol=1e-6) else mean
 
 
+#: What tells how many samples a request had.
+_OF_A_SIZE = ("throughput_samples_per_s", "throughput_rps")
+
+
 def samples_per_request(summary: Mapping[str, Any]) -> float | None:
     """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
-    samples, requests = summary.get("throughput_samples_per_s"), summary.get("throughput_rps")
+    samples, requests = map(summary.get, _OF_A_SIZE)
     return mean_size(samples, requests)
 
 
@@ -65,12 +69,14 @@ def _quiet(name: str) -> Figure:
     )  # fmt: skip
 
 
-def _of_a_sample(path: str) -> Callable[[Mapping[str, Any]], float | None]:
+def _of_a_sample(path: str) -> dict[str, Any]:
+    """How a figure of a sample follows from that of a request, and what of the summary that reads."""
+
     def follows(summary: Mapping[str, Any]) -> float | None:
         value, samples = value_at(summary, path), samples_per_request(summary)
         return float(value) / samples if value is not None and samples else None
 
-    return follows
+    return {"otherwise": follows, "follows_from": (path, *_OF_A_SIZE)}
 
 
 SHIPPED: tuple[Figure, ...] = (
@@ -134,6 +140,7 @@ SHIPPED: tuple[Figure, ...] = (
         "accuracy_ratio", "accuracy_ratio", "1", "Share of right answers through the server", "higher",
         "labelled samples whose answer, through the server, was right / labelled samples", noun="accuracy",
         display_unit="%", display_factor=100, held=9, worsens=False, rate_free=True, aliases=("accuracy",),
+        right_of="accuracy", interval="accuracy.ci95",
         views=("report", "terminal", "board", "replay"),
     ),
     *QUALITY_FIGURES,
@@ -148,7 +155,7 @@ SHIPPED: tuple[Figure, ...] = (
         "energy drawn in the window / samples of the good answers that arrived in it", noun="energy",
         energy_based=True, held=17, aliases=("energy_j_per_sample",), views=("board", "sweep", "pareto"),
         rate_free=True,
-        otherwise=_of_a_sample("energy.joule_per_request"),
+        **_of_a_sample("energy.joule_per_request"),
     ),
     Figure(
         "co2_g_per_1k", "co2_g_per_1k", "g/1,000 requests", "CO₂ of 1,000 requests", "lower",
@@ -159,7 +166,7 @@ SHIPPED: tuple[Figure, ...] = (
         "co2_g_per_1k_samples", "co2_g_per_1k_samples", "g/1,000 samples", "CO₂", "lower",
         "J/sample x 1,000 / 3.6e6 J/kWh x g/kWh of the region's electricity", energy_based=True, held=18,
         rate_free=True,
-        views=("sweep",), otherwise=_of_a_sample("co2_g_per_1k"),
+        views=("sweep",), **_of_a_sample("co2_g_per_1k"),
     ),
     Figure(
         "cost_usd_per_1k", "cost_usd_per_1k", "USD/1,000 requests", "Cost of 1,000 requests", "lower",
@@ -172,7 +179,7 @@ SHIPPED: tuple[Figure, ...] = (
         "cost_usd_per_1k_samples", "cost_usd_per_1k_samples", "USD/1,000 samples", "Cost", "lower",
         "USD/h of the cheapest instance with the device / 3,600 s/h / samples per second x 1,000", noun="cost",
         price_based=True, counted="ok", held=19, rate_free=True, views=("board", "sweep", "pareto"),
-        otherwise=_of_a_sample("cost_usd_per_1k"),
+        **_of_a_sample("cost_usd_per_1k"),
     ),
     Figure(
         "cold_start_ms", "cold_start_ms.total_ms", "ms", "Cold start", "lower",

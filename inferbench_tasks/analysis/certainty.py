@@ -2,15 +2,16 @@
 
 The spread between runs of one configuration is estimated as for many small samples (Smyth, "Linear models and
 empirical Bayes methods", 2004): a configuration's own runs count, and so do those of all others, and what a quiet
-machine usually shows (``DRIFT_RATIO``) counts like ``PRIOR_RUNS`` runs more. What a run says of its own error is the
-floor of that spread. The ratio of two means is then judged by Student's t with Welch's degrees of freedom: spreads are
-shares of the mean, and ln(a / b) has the variance of both together (the delta method). What a method is wrong by drops
-out where both have it by the same method on the same machine. Two results differ if the sign of their difference is
-real with a probability of ``SETTLED``; otherwise they are the same within noise.
+machine usually shows (``DRIFT_RATIO``) counts like ``PRIOR_RUNS`` runs more (``spread``). What a run says of its own
+error is the floor of that spread. The ratio of two means is then judged by Student's t with Welch's degrees of freedom:
+spreads are shares of the mean, and ln(a / b) has the variance of both together (the delta method). What a method is
+wrong by drops out where both have it by the same method on the same machine. Two results differ if the sign of their
+difference is real with a probability of ``SETTLED``; otherwise they are the same within noise.
 
 Where a run's data can't bound a percentile, its error is a guess from other queues. But where the requests of two runs
 lie apart altogether (``Stated.extremes``), no episode's luck made the difference: the nearest and the furthest ends,
-with the spread between runs alone, bound it then.
+with the spread between runs alone, bound it then. So do the ends of one by itself: its interval, and a bound that all
+of it is on one side of.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
+from inferbench_tasks.analysis.same_samples import paired_error
+from inferbench_tasks.analysis.spread import DRIFT_RATIO as DRIFT_RATIO
+from inferbench_tasks.analysis.spread import PRIOR_RUNS, scale_of
+from inferbench_tasks.analysis.spread import pooled_ratio as pooled_ratio
 from inferbench_tasks.analysis.stated import NOTHING, Stated
 from inferbench_tasks.figure import Figure
 
-#: Standard deviation between two runs of the same thing, as a share of the figure: what a quiet machine shows.
-DRIFT_RATIO = 0.05
-#: So many runs' worth that guess counts, and so many the other configurations' spread counts for one of them.
-PRIOR_RUNS = 3
 #: Below this probability the order of two results, or that one keeps a bound, is not settled. One in ten may be wrong:
 #: a wrong choice between two that are so close costs little, and to be surer of it would cost runs. Of single runs on a
 #: quiet machine it takes a difference of a tenth.
@@ -80,16 +80,32 @@ class Estimate:
         return self.stated.extremes or (self.mean, self.mean)
 
     def at(self, end: float) -> Estimate:
-        """As if the figure were that end of its own, with what differs from run to run alone."""
+        """As if the figure were that end of its own, with what differs from run to run, and what those of its runs
+        state that know their own error.
+        """
         if self.stated.extremes is None:
             return self
-        known = replace(self.stated, within=0.0, extremes=None)
+        known = replace(self.stated, within=self.stated.beside, extremes=None)
         return replace(self, mean=end, between=abs(self.between * end / self.mean), stated=known)
 
     def interval95(self, comparisons: int = 1) -> list[float]:
         """The 95% interval of the mean, by Student's t; of one of so many that hold together (Bonferroni)."""
         half = _quantile(1 - 0.025 / comparisons, self.freedom) * self.error
-        return [self.mean - half, self.mean + half]
+        low, high = self.mean - half, self.mean + half
+        if self.stated.extremes is None:
+            return [low, high]
+        least, most = (self.at(end).interval95(comparisons) for end in self.ends)
+        return [max(low, least[0]), min(high, most[1])]
+
+    def below(self, bound: float) -> float:
+        """The probability that it is really at most that."""
+        own = above(bound - self.mean, self.error, self.freedom)
+        low, high = self.ends
+        if self.stated.extremes is None or low <= bound <= high:
+            return own
+        if bound > high:
+            return max(own, self.at(high).below(bound))
+        return min(own, self.at(low).below(bound))
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,9 @@ class Change:
         """The change of the second estimate against the first."""
         plain = first.stated.plain or second.stated.plain
         shares = first.mean > 0 and second.mean > 0 and not plain
+        paired = paired_error(first.stated.answers, second.stated.answers)
+        if shares and paired is not None:
+            return cls(math.log(second.mean) - math.log(first.mean), paired, KNOWN_FREEDOM)
         scales = (first.mean, second.mean) if shares else (1.0, 1.0)
         # One method on one machine is wrong by the same factor in both.
         alike = shares and first.stated.source is not None and first.stated.source == second.stated.source
@@ -194,29 +213,14 @@ def _apart(first: Estimate, second: Estimate) -> tuple[Change, Change] | None:
     return least, Change.between(first.at(low), second.at(other_high))
 
 
-def pooled_ratio(samples: Sequence[Sequence[float]]) -> float:
-    """The spread that all configurations' runs and the prior show together."""
-    import numpy as np
-
-    squares, freedom = PRIOR_RUNS * DRIFT_RATIO**2, float(PRIOR_RUNS)
-    several = [values for values in samples if len(values) > 1]
-    if several:
-        runs = np.array([len(values) for values in several])
-        values = np.fromiter(chain.from_iterable(several), float, count=int(runs.sum()))
-        means = np.add.reduceat(values, np.concatenate(([0], np.cumsum(runs)[:-1]))) / runs
-        counts = means != 0
-        values, of_each = values[np.repeat(counts, runs)], np.repeat(means[counts], runs[counts])
-        squares += float(((values / of_each - 1) ** 2).sum())
-        freedom += float((runs[counts] - 1).sum())
-    return math.sqrt(squares / freedom)
-
-
-def estimate(values: Sequence[float], pooled: float = DRIFT_RATIO, stated: Stated = NOTHING) -> Estimate:
-    """Of a configuration by its runs; ``pooled``: see above."""
+def estimate(
+    values: Sequence[float], pooled: float = DRIFT_RATIO, stated: Stated = NOTHING, *, share: bool = False
+) -> Estimate:
+    """Of a configuration by its runs; ``pooled``, ``share``: see ``spread``."""
     mean = sum(values) / len(values)
     own = sum((value - mean) ** 2 for value in values)
     freedom = PRIOR_RUNS + len(values) - 1
-    sd = math.sqrt((PRIOR_RUNS * (pooled * mean) ** 2 + own) / freedom)
+    sd = math.sqrt((PRIOR_RUNS * (pooled * scale_of(mean, share=share)) ** 2 + own) / freedom)
     return Estimate(mean, sd, len(values), freedom, stated)
 
 
@@ -225,11 +229,14 @@ def of_one_run(
     same: Sequence[float] = (),
     pooled: float = DRIFT_RATIO,
     stated: Stated = NOTHING,
+    *,
+    share: bool = False,
 ) -> Estimate:
     """Of one run alone; ``same``: the runs of its configuration, by which its spread is known better."""
-    own = estimate(same or (value,), pooled)
-    share = own.between / own.mean if own.mean else 0.0
-    return Estimate(value, abs(share * value), 1, own.freedom, stated)
+    own = estimate(same or (value,), pooled, share=share)
+    scale = scale_of(own.mean, share=share)
+    ratio = own.between / scale if scale else 0.0
+    return Estimate(value, ratio * scale_of(value, share=share), 1, own.freedom, stated)
 
 
 def of_answers(values: Sequence[float], stated: Stated = NOTHING) -> Estimate:
@@ -241,7 +248,7 @@ def of_answers(values: Sequence[float], stated: Stated = NOTHING) -> Estimate:
     mean = sum(values) / len(values)
     squares = sum((value - mean) ** 2 for value in values)
     between = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else 0.0
-    whole = Stated(systematic=math.hypot(stated.within, stated.systematic), bounded=stated.bounded)
+    whole = replace(stated, within=0.0, systematic=math.hypot(stated.within, stated.systematic))
     return Estimate(mean, between, len(values), KNOWN_FREEDOM, whole)
 
 
@@ -252,8 +259,10 @@ def of_result(
     pooled: float = DRIFT_RATIO,
     stated: Stated = NOTHING,
 ) -> Estimate:
-    """``of_one_run`` of any figure, ``of_answers`` of a measure of answers."""
-    return of_answers((value,), stated) if figure.evaluated else of_one_run(value, same, pooled, stated)
+    """``of_one_run`` of any figure, ``of_answers`` of how right answers are."""
+    if not figure.drifts:
+        return of_answers((value,), stated)
+    return of_one_run(value, same, pooled, stated, share=figure.share)
 
 
 def why_equal(figure: Figure | None, leader: Estimate, own: Estimate) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferbench_tasks.analysis import steadiness
+from inferbench_tasks.analysis import same_samples, steadiness
+from inferbench_tasks.analysis.same_samples import Answers, answers_of
 from inferbench_tasks.dotted import last, value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -27,6 +28,10 @@ _METHOD = "energy.method"
 #: Which machine it was: the host, its device, and of a GPU which board.
 _MACHINE = ("environment.system.host", "device.name", "environment.hardware.gpu.uuid")
 _CPU = "cpu_ms_per_sample"
+#: How many samples the requests carry: where any has a label, all of them have (``stages.generate``).
+_ASKED = "extensions.requests.samples"
+#: Why an accuracy has no error of its own.
+NOT_COUNTED = "of how many samples it is was not stored"
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,10 @@ class Stated:
     where its logarithm says nothing.
 
     ``extremes``: of a percentile that the data can't bound, the fastest request and the p99: whatever chance made of
-    the episodes that it rests on, it lies between them. ``moved``: how far the rate went in the run, of what follows
-    from it: neither a longer run nor a second one makes it steady, and it drops out of no ratio.
+    the episodes that it rests on, it lies between them. ``beside``: of several runs together, what is left of
+    ``within`` at these ends, of those that could bound their own. ``moved``: how far the rate went in the run, of what
+    follows from it: neither a longer run nor a second one makes it steady, and it drops out of no ratio. ``answers``:
+    to which samples the answer was right, so that two shares of right ones can be compared in pairs.
     """
 
     within: float = 0.0
@@ -50,11 +57,14 @@ class Stated:
     bounded: bool = True
     source: tuple[str, ...] | None = None
     extremes: tuple[float, float] | None = None
+    beside: float = 0.0
     moved: float = 0.0
+    answers: Answers | None = None
 
     def after(self, times: float) -> Stated:
         """That of a run that is so many times as long."""
-        return replace(self, within=self.within / math.sqrt(times))
+        shorter = math.sqrt(times)
+        return replace(self, within=self.within / shorter, beside=self.beside / shorter)
 
 
 NOTHING = Stated()
@@ -62,7 +72,9 @@ NOTHING = Stated()
 
 def needed(figure: Figure) -> tuple[str, ...]:
     """Where in a result stands what ``stated`` reads."""
-    paths = [figure.field_path]
+    paths = [figure.field_path, *(f"summary.{path}" for path in figure.follows_from)]
+    if figure.otherwise and not figure.follows_from:
+        paths.append("summary")  # of a package, which did not say what it reads
     if figure.interval:
         paths.append(f"summary.{_group(figure.interval)}")
         paths += [f"summary.{path}" for path in _ends(figure)]
@@ -71,12 +83,15 @@ def needed(figure: Figure) -> tuple[str, ...]:
         paths += [f"summary.{_UNCERTAINTY}", f"summary.{_METHOD}", *_MACHINE, *needed(FIGURES[_CPU])]
     if steadiness.of_the_rate(figure):
         paths += steadiness.PATHS
+    if figure.right_of:
+        paths += [f"summary.{figure.right_of}", _ASKED, same_samples.PATH]
     return tuple(paths)
 
 
 def part_of(result: ResultDocument) -> dict[str, Any]:
     """Of a result as it is read, what ``stated`` needs of it."""
-    return result.model_dump(include={"summary", "device", "environment", "certificate"})
+    whole = dict.fromkeys(("summary", "device", "environment", "certificate"), True)
+    return result.model_dump(include={**whole, "extensions": {"requests": True, "accuracy": True}})
 
 
 def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
@@ -85,13 +100,63 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
     value = figure.value(summary)
     if value is None:
         return NOTHING
+    if figure.right_of:
+        return _of_samples(figure.right_of, value, result)
     if figure.share_of and (requests := value_at(summary, figure.share_of)):
         return Stated(share_error(value, requests), plain=True)
     moved = steadiness.change_ratio(result) * abs(value) if steadiness.of_the_rate(figure) else 0.0
     if figure.energy_based:
         return replace(_of_energy(figure, value, result), moved=moved)
     within, bounded = _within(figure, value, summary), no_interval(figure, summary) is None
-    return Stated(within, bounded=bounded, extremes=_extremes(figure, value, summary), moved=moved)
+    return Stated(within, bounded=bounded, extremes=extremes(figure, summary), moved=moved)
+
+
+def together(each: Sequence[tuple[float, Stated]]) -> Stated:
+    """Of the mean of several runs' values, by what each of them states of its own.
+
+    Errors of chance are each run's own: of one of n runs the root mean square s, as of n alike, whose mean has s /
+    sqrt(n). What a method is wrong by, and how far a rate moved, may go the same way in all of them: at worst the mean
+    is wrong by the mean of these (JCGM 100:2008, 5.2.2, correlated input quantities), so that one run of five that
+    moved by a fifth counts a twenty-fifth. The mean lies between the means of the ends of the runs' own.
+    """
+    if len(each) == 1:
+        return each[0][1]
+    alike = each[0][1]
+    several = [one for _, one in each]
+    ends = [one.extremes or ((value, value) if one.bounded else None) for value, one in each]
+    between = [end for end in ends if end is not None]
+    known = len(between) == len(each) and any(one.extremes for one in several)
+    return Stated(
+        _root_mean_square([one.within for one in several]),
+        _mean([one.systematic for one in several]),
+        plain=any(one.plain for one in several),
+        bounded=all(one.bounded for one in several),
+        source=alike.source if all(one.source == alike.source for one in several) else None,
+        extremes=(_mean([low for low, _ in between]), _mean([high for _, high in between]))
+        if known
+        else None,
+        beside=_root_mean_square([one.beside if one.extremes else one.within for one in several])
+        if known
+        else 0.0,
+        moved=_mean([one.moved for one in several]),
+        answers=alike.answers if all(one.answers == alike.answers for one in several) else None,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _root_mean_square(values: Sequence[float]) -> float:
+    return math.sqrt(_mean([value**2 for value in values]))
+
+
+def _of_samples(block: str, value: float, result: Mapping[str, Any]) -> Stated:
+    """Of a share of right answers to labelled samples, the binomial's for the choice of the samples."""
+    samples = value_at(result, f"summary.{block}.samples") or value_at(result, _ASKED)
+    if not samples:
+        return Stated(UNBOUNDED_RATIO * value, bounded=False)
+    return Stated(share_error(value, samples), answers=answers_of(result, samples))
 
 
 def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> Stated:
@@ -141,10 +206,12 @@ def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def _extremes(figure: Figure, value: float, summary: Mapping[str, Any]) -> tuple[float, float] | None:
-    """See ``Stated``; None of a p99, beyond which a run may not have seen what there is."""
-    ends = _ends(figure)
-    if not ends or no_interval(figure, summary) is None:
+def extremes(figure: Figure, summary: Mapping[str, Any]) -> tuple[float, float] | None:
+    """See ``Stated``; None of a percentile with an interval, and of a p99, beyond which a run may not have seen what
+    there is.
+    """
+    ends, value = _ends(figure), figure.value(summary)
+    if not ends or value is None or no_interval(figure, summary) is None:
         return None
     low, high = (value_at(summary, path) for path in ends)
     return (low, high) if low is not None and high is not None and 0 < low <= value <= high else None

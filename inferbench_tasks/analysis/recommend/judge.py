@@ -10,13 +10,12 @@ from inferbench_tasks.analysis.certainty import (
     SETTLED,
     Change,
     Estimate,
-    above,
     estimate,
     of_answers,
     pooled_ratio,
 )
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
-from inferbench_tasks.analysis.stated import Stated, stated
+from inferbench_tasks.analysis.stated import Stated, stated, together
 from inferbench_tasks.figures import FIGURES
 
 
@@ -29,19 +28,20 @@ class Judge:
 
     def estimate(self, candidate: Candidate, figure: str) -> Estimate:
         """A figure with its spread; the candidate has its documents."""
-        if FIGURES.named(figure).evaluated:
-            return of_answers(candidate.values(figure), _error_stated(candidate, figure))
+        of, error = FIGURES.named(figure), _error_stated(candidate, figure)
+        if not of.drifts:
+            return of_answers(candidate.values(figure), error)
         if figure not in self._pooled:
             samples = [values for c in self.candidates if (values := c.values(figure))]
-            self._pooled[figure] = pooled_ratio(samples)
-        return estimate(candidate.values(figure), self._pooled[figure], _error_stated(candidate, figure))
+            self._pooled[figure] = pooled_ratio(samples, share=of.share)
+        return estimate(candidate.values(figure), self._pooled[figure], error, share=of.share)
 
     def interval95(self, candidate: Candidate, figure: str, comparisons: int = 1) -> list[float]:
         """Of the estimate, by so many comparisons; never below what a figure can be, and a share's never above 1. One
         run's measure of answers has the interval that it states.
         """
         of = FIGURES.named(figure)
-        if of.evaluated and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
+        if not of.drifts and candidate.runs == 1 and (own := of.interval_in(_summary(candidate))):
             return list(own)
         found = self.estimate(candidate, figure)
         low, high = found.interval95(comparisons)
@@ -73,7 +73,8 @@ class Judge:
             # failure in any run, where none is allowed.
             edge = 0.0 if bound.at_most else 1.0
             exact = room == 0 and (own.error == 0 or (own.stated.plain and bound.value == edge))
-            probabilities.append(1.0 if exact else above(room, own.error, own.freedom))
+            below = own.below(bound.value)
+            probabilities.append(1.0 if exact else below if bound.at_most else 1 - below)
         return min(probabilities) if probabilities else None
 
 
@@ -82,17 +83,10 @@ def _summary(candidate: Candidate) -> dict[str, Any]:
 
 
 def _error_stated(candidate: Candidate, figure: str) -> Stated:
-    """The largest that any of its runs states of itself."""
-    each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
-    within, systematic, moved = (
-        max(getattr(one, name) for one in each) for name in ("within", "systematic", "moved")
-    )
-    return Stated(
-        within,
-        systematic,
-        plain=any(one.plain for one in each),
-        bounded=all(one.bounded for one in each),
-        source=each[0].source if all(one.source == each[0].source for one in each) else None,
-        extremes=each[0].extremes if len(each) == 1 else None,
-        moved=moved,
-    )
+    """What its runs state of themselves, together."""
+    of = FIGURES.named(figure)
+    each = [
+        (of.value(document.get("summary") or {}), stated(of, document)) for document in candidate.documents
+    ]
+    having = [(value, error) for value, error in each if value is not None]
+    return together(having) if having else each[0][1]

@@ -362,7 +362,7 @@ class _Words:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
                 reruns += [candidate.key, following.key]
         once = all(candidate.runs == 1 for candidate in self.judge.candidates)
-        if fitting and once and not FIGURES.named(self.objective).evaluated:
+        if fitting and once and FIGURES.named(self.objective).drifts:
             notes.append(
                 f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
                 "repeat some to measure it."

@@ -23,7 +23,7 @@ from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import NOT_DECIDED, Blocks
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.analysis.stated import no_interval, part_of, stated
+from inferbench_tasks.analysis.stated import NOT_COUNTED, no_interval, part_of, stated
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -171,7 +171,7 @@ def difference(
     if min(a, b) <= 0 and not all(error.plain for error in errors):
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
-    pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
+    pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)], share=figure.share)
     change = Change.between(
         *(
             of_result(
@@ -193,6 +193,8 @@ def difference(
         verdict = None
     elif not change.excludes_none(comparisons):
         reason = _of_either(figure, summaries, "has no interval of its", no_interval)
+        if reason is None and not all(error.bounded for error in errors):
+            reason = f"a run has no interval of its {figure.word}: {NOT_COUNTED}"
         verdict = NOT_DECIDED if reason else NONE_SHOWN
     elif figure.better is None:
         verdict = None

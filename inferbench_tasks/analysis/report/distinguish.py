@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import MOST_RUNS, length_to_settle, runs_to_settle
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.stated import extremes
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -37,12 +38,19 @@ def interval(view: RunView, quantile: str) -> tuple[float, float] | None:
     return FIGURES.named(quantile).interval_in(view.summary)
 
 
-def surely_lower(a: RunView, b: RunView, quantile: str, judge: JudgedRuns) -> bool:
-    """Whether the first run's percentile is: both have an interval, these don't meet, and the judge says so too.
-
-    Without an interval nobody knows what a percentile is worth: one disturbed run may have it all.
+def reach(view: RunView, quantile: str) -> tuple[float, float] | None:
+    """Between what a run's percentile lies, ms: its interval; of one that the data can't bound the fastest request and
+    the p99 (``Stated.extremes``). None where nothing bounds it.
     """
-    first, second = interval(a, quantile), interval(b, quantile)
+    return interval(view, quantile) or extremes(FIGURES.named(quantile), view.summary)
+
+
+def surely_lower(a: RunView, b: RunView, quantile: str, judge: JudgedRuns) -> bool:
+    """Whether the first run's percentile is: something bounds both, these bounds don't meet, and the judge says so too.
+
+    Without any nobody knows what a percentile is worth: one disturbed run may have it all.
+    """
+    first, second = reach(a, quantile), reach(b, quantile)
     if first is None or second is None or first[1] >= second[0]:
         return False
     return judge.differ(a, b, figure_of(quantile))
@@ -88,11 +96,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def with_interval(view: RunView, quantile: str) -> str:
-    """``1.85 ms (1.7 to 2)``."""
-    bounds = interval(view, quantile)
-    return f"{number(value(view, quantile))} ms" + (
-        "" if bounds is None else f" ({number(bounds[0])} to {number(bounds[1])})"
-    )
+    """``1.85 ms (1.7 to 2)``; without an interval ``1.85 ms (no interval; 99% of its requests within 1.3 to 4)``, and
+    where nothing bounds it ``1.85 ms``.
+    """
+    bounds = reach(view, quantile)
+    text = f"{number(value(view, quantile))} ms"
+    if bounds is None:
+        return text
+    without = "" if interval(view, quantile) else "no interval; 99% of its requests within "
+    return f"{text} ({without}{number(bounds[0])} to {number(bounds[1])})"
 
 
 def settling(a: RunView, b: RunView, quantile: str, judge: JudgedRuns) -> str:

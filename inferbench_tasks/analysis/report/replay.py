@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.certainty import Change, Estimate, of_answers, of_one_run
 from inferbench_tasks.analysis.evaluations.differing import beyond_rounding
 from inferbench_tasks.analysis.stated import NOTHING, Stated, part_of, stated
 from inferbench_tasks.dotted import flatten
@@ -24,7 +24,7 @@ _FLEETING = ("environment.system.host",)
 class Judged:
     """A figure that a replay is judged by; ``value`` None where the run lacks it.
 
-    ``exact``: the same samples are asked again, so that only rounding may differ.
+    ``exact``: the same samples are asked again, so that only rounding may differ. ``drifts``: see ``Figure``.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Judged:
     value: float | None
     stated: Stated = NOTHING
     exact: bool = False
+    drifts: bool = True
 
 
 def environment_differences(
@@ -97,8 +98,9 @@ def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) 
             if first.exact:
                 agrees = not beyond_rounding(new - old, old, new)
             else:
-                pair = of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
-                agrees = not Change.between(*pair).excludes_none(compared)
+                agrees = not Change.between(_estimate(first, old), _estimate(second, new)).excludes_none(
+                    compared
+                )
         rows.append(
             {
                 "figure": name,
@@ -112,10 +114,22 @@ def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) 
     return rows
 
 
+def _estimate(judged: Judged, value: float) -> Estimate:
+    if not judged.drifts:
+        return of_answers((value,), judged.stated)
+    return of_one_run(value, stated=judged.stated)
+
+
 def _judged(result: ResultDocument) -> list[Judged]:
     stored = part_of(result)
     return [
-        Judged(figure.name, figure.unit, figure.stored(stored["summary"]), stated(figure, stored))
+        Judged(
+            figure.name,
+            figure.unit,
+            figure.stored(stored["summary"]),
+            stated(figure, stored),
+            drifts=figure.drifts,
+        )
         for figure in FIGURES.on("replay")
     ] + [
         Judged(figure.name, figure.unit, figure.stored(stored["summary"]), exact=True)

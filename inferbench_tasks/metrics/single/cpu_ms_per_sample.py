@@ -9,13 +9,12 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.metrics.base import Measured, Metric
 
+_CORES, _RATE = "resources.server.cpu_cores.mean", "throughput_samples_per_s"
+
 
 def cpu_ms_per_sample(summary: Mapping[str, Any]) -> float | None:
     """From a summary with the server's CPU, ms; None where its CPU was not watched or nothing was answered."""
-    cores, rate = (
-        value_at(summary, "resources.server.cpu_cores.mean"),
-        summary.get("throughput_samples_per_s"),
-    )
+    cores, rate = value_at(summary, _CORES), summary.get(_RATE)
     return float(cores) * 1e3 / rate if cores is not None and rate else None
 
 
@@ -35,6 +34,7 @@ class CpuMsPerSample(Metric):
         rate_free=True,
         interval="cpu_time.ci95.ms_per_sample",
         otherwise=cpu_ms_per_sample,
+        follows_from=(_CORES, _RATE),
     )
 
     def compute(self, measured: Measured) -> float | None:

@@ -145,8 +145,26 @@ def test_what_is_read_for_it_is_enough(figure: str) -> None:
     for path in needed(FIGURES[figure]):
         if (value := value_at(whole, path)) is not None:
             set_at(part, path, value)
-    if FIGURES[figure].stored(SUMMARY) is not None:
+    if FIGURES[figure].value(SUMMARY) is not None:
+        assert FIGURES[figure].value(part["summary"]) == FIGURES[figure].value(SUMMARY)
         assert stated(FIGURES[figure], part) == stated(FIGURES[figure], whole)
+
+
+def test_what_a_figure_follows_from_is_read_with_it() -> None:
+    """An energy of a sample from before it was stored is that of a request of four samples, 0.5 / 4 = 0.125 J, and its
+    method's error 0.6 x 0.125 / 1.96 = 0.0383: from the parts of the result that are read for it alone. Each figure
+    that follows from others names them.
+    """
+    figure = FIGURES["joule_per_sample"]
+    assert figure.stored(SUMMARY) is None
+    part: dict[str, Any] = {}
+    for path in needed(figure):
+        if (value := value_at({"summary": SUMMARY}, path)) is not None:
+            set_at(part, path, value)
+    assert figure.value(part["summary"]) == pytest.approx(0.125)
+    assert stated(figure, part).systematic == pytest.approx(0.0383, abs=1e-4)
+    assert all(each.follows_from for each in FIGURES.values() if each.otherwise)
+    assert "summary" in needed(replace(figure, follows_from=())), "whatever a package's own reads"
 
 
 def queue_ms(rng: np.random.Generator, busy: float, count: int) -> Any:

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.certainty import Change, Estimate, of_one_run
+from inferbench_tasks.analysis.charts.tradeoffs import fronts_by_load
+from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
+from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.analysis.report.differences import NONE_SHOWN, difference
+from inferbench_tasks.analysis.report.distinguish import surely_lower, with_interval
 from inferbench_tasks.analysis.report.in_words import in_words
+from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.paired import NOT_DECIDED
+from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stated import Stated, needed, no_interval, stated
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument, SubmissionInfo
@@ -122,3 +128,62 @@ def test_what_the_wrong_choice_costs_goes_by_the_nearest_ends_too() -> None:
     assert Change.between(slow, quick).expected_loss(higher=False) == pytest.approx(0.00062, abs=1e-5)
     assert Change.between(quick, slow).expected_loss(higher=True) == pytest.approx(0.00062, abs=1e-5)
     assert Change.between(slow, quick).expected_loss(higher=True) == pytest.approx(0.706, abs=1e-3)
+
+
+def alone(low: float, p50: float, p99: float) -> tuple[Judge, Candidate]:
+    """A configuration that ran once, and its judge."""
+    candidate = Candidate("c", [run("c", low, p50, p99).model_dump()])
+    return Judge([candidate]), candidate
+
+
+def test_a_bound_beyond_all_requests_is_kept_as_surely_as_the_nearest_of_them_by_hand() -> None:
+    """1.0 between 0.9 and 1.1, at most 1.3: by the guess of a quarter 0.3 / 0.25 = 1.2 is 84.2% by t with 3 degrees.
+    But even 1.1, which varies by 0.055 from run to run, is 0.2 / 0.055 = 3.636 of it below: 98.2%. At most 0.8, which
+    all are above: by the guess 0.2 / 0.25 = 0.8 leaves 24.1%, from 0.9 on 0.1 / 0.045 = 2.222 leaves 5.6%. Within the
+    requests nothing but the guess is known: at most 1.05 is kept with 57.3%.
+    """
+    judge, candidate = alone(0.9, 1.0, 1.1)
+    for bound, kept in ((1.3, 0.9821), (0.8, 0.0564), (1.05, 0.5728)):
+        assert judge.keeps(candidate, [Bound("p50_ms", True, bound)]) == pytest.approx(kept, abs=2e-4)
+    wide, other = alone(0.2, 1.0, 1.4)
+    assert wide.keeps(other, [Bound("p50_ms", True, 1.3)]) == pytest.approx(0.8419, abs=2e-4)
+
+
+def test_an_interval_ends_where_the_requests_do_by_hand() -> None:
+    """By the guess 1 -+ 3.18245 x 0.25 = 0.204 to 1.796; by the ends 0.9 - 3.18245 x 0.045 = 0.757 and
+    1.1 + 3.18245 x 0.055 = 1.275.
+    """
+    judge, candidate = alone(0.9, 1.0, 1.1)
+    assert judge.interval95(candidate, "p50_ms") == pytest.approx([0.7568, 1.2750], abs=1e-4)
+    wide, other = alone(0.1, 1.0, 4.0)
+    assert wide.interval95(other, "p50_ms") == pytest.approx([0.2044, 1.7956], abs=1e-4)
+
+
+def views(*results: ResultDocument) -> list[RunView]:
+    job = {"name": "x", "load": {"duration_s": 10.0}}
+    return [RunView(r.run_id, job, r.verdict, r, None, label=r.run_id) for r in results]
+
+
+def test_a_percentile_is_surely_lower_where_the_requests_lie_apart() -> None:
+    """The fastest of the slow run is slower than the p99 of the fast one, with or without an interval of either. The
+    p99 itself has nothing beyond it, and overlapping requests claim nothing.
+    """
+    near, bounded = run("near", 0.3, 0.5, 1.2), run("bounded", 0.2, 0.325, 0.737, [0.31, 0.34])
+    fast, slow, beside, known = views(FAST, SLOW, near, bounded)
+    judge = JudgedRuns([fast, slow, beside, known])
+    assert surely_lower(fast, slow, "p50", judge) and not surely_lower(slow, fast, "p50", judge)
+    assert surely_lower(known, slow, "p50", judge)
+    assert not surely_lower(fast, beside, "p50", judge)
+    assert not surely_lower(fast, slow, "p99", judge)
+    assert with_interval(fast, "p50") == "0.325 ms (no interval; 99% of its requests within 0.2 to 0.737)"
+    assert with_interval(known, "p50") == "0.325 ms (0.31 to 0.34)"
+    assert with_interval(fast, "p99") == "0.737 ms"
+
+
+def test_what_lies_apart_is_off_the_front() -> None:
+    """By p50 alone: the slow run is beaten, the one whose requests overlap is not."""
+    near = run("near", 0.3, 0.5, 1.2)
+    three = views(FAST, SLOW, near)
+    points = [(view.summary["e2e_latency_ms"]["p50"],) for view in three]
+    (front,) = fronts_by_load(three, points, (P50,)).values()
+    assert front == {0, 2}
