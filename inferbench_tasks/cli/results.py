@@ -120,7 +120,10 @@ def compare(
     runs: list[str] = RUNS,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Compare runs: the settings that differ, and each figure with its ratio to the first run's."""
+    """Compare runs: the settings that differ, and each figure with its ratio to the first run's.
+
+    A table has the units of reports and pages (MiB, %), JSON and YAML those that are stored.
+    """
     if len(runs) < 2:
         raise InputError("compare needs at least two runs; `inferbench results list` shows them.")
     with _open() as db:
@@ -131,7 +134,8 @@ def compare(
             say(f"Warning: {result.run_id} is {result.verdict}; its figures don't count.")
     for sentence in sentences:
         say(sentence)
-    emit(comparison.compare(results), output)
+    rows = comparison.compare(results)
+    emit(comparison.shown(rows) if output is OutputFormat.table else rows, output)
 
 
 def in_turns(db: PerfDB, run_ids: list[str]) -> list[str]:

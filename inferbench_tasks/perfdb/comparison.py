@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.dotted import flatten
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 
+#: What ends the name of a column of ratios.
+_RATIO = " ratio"
 #: Identify a result; they always differ and are shown apart.
 IDENTITY = ("attempt", "job", "invocation", "created")
 
@@ -36,12 +39,27 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
         values = [row.get(name) for row in rows]
         if any(value is not None for value in values):
             ratios = {
-                f"{column} ratio": None if figure.evaluated and of != data[0] else _ratio(values[0], value)
+                f"{column}{_RATIO}": None if figure.evaluated and of != data[0] else _ratio(values[0], value)
                 for column, value, of in zip(names, values, data, strict=True)
             }
-            ratios.pop(f"{names[0]} ratio")
+            ratios.pop(f"{names[0]}{_RATIO}")
             table.append({"field": name, **dict(zip(names, values, strict=True)), **ratios})
     return table
+
+
+def shown(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of ``compare`` as people read them: figures in the units of all lists and pages, with the ``unit``."""
+    return [_shown(row, FIGURES.get(row["field"])) for row in rows]
+
+
+def _shown(row: dict[str, Any], figure: Figure | None) -> dict[str, Any]:
+    if figure is None:
+        return {"field": row["field"], "unit": None, **row}
+    values = {
+        name: value if value is None or name == "field" or name.endswith(_RATIO) else figure.displayed(value)
+        for name, value in row.items()
+    }
+    return {"field": row["field"], "unit": figure.shown_unit or None, **values}
 
 
 def _column(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:

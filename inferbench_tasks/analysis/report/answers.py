@@ -255,10 +255,17 @@ def _answered(view: RunView) -> _Answered | None:
 def _mistakes(views: Sequence[RunView]) -> list[Table]:
     rows = []
     for view in views[:MAX_RUNS]:
-        table = view.answers() if view.answers else None
-        rows += [[view.label, *row] for row in _surest(table)] if table is not None else []
+        answers = view.answers() if view.answers else None
+        rows += [[view.label, *row] for row in _surest(answers)] if answers is not None else []
     head = ["run", "sample", "class", "answer", "score"]
-    return [{"title": "Surest mistakes", "head": head, "rows": rows, "numbers": [1, 4]}] if rows else []
+    note = (
+        f"Of each run at most {_MISTAKES}, those with the largest scores; all are in its evaluation "
+        "(inferbench evaluations show RUN --only wrong)."
+    )
+    if len(views) > MAX_RUNS:
+        note += f" The first {MAX_RUNS} of {len(views)} runs are looked at."
+    table = {"title": "Surest mistakes", "head": head, "rows": rows, "numbers": [1, 4], "note": note}
+    return [table] if rows else []
 
 
 def _surest(table: pa.Table) -> list[list[str]]:

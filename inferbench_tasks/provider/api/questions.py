@@ -14,6 +14,7 @@ from inferbench_tasks.analysis.recommend.leaderboard import (
     board_of,
     usual_figure,
 )
+from inferbench_tasks.analysis.recommend.not_ranked import not_ranked_note
 from inferbench_tasks.analysis.recommend.recommender import Bound, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.analysis.recommend.selection import Selection
@@ -52,11 +53,14 @@ def leaderboard(
     """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only, or
     where it is not known which is better: ``tie`` says which. ``ci95``: of the run alone.
 
-    What is no model (the stand-in, random weights) has a group of its own: its ``task`` says so in brackets.
+    What is no model (the stand-in, random weights) has a group of its own: its ``task`` says so in brackets. ``notes``:
+    which results are not ranked by the figure, and why, where there is no row or it follows from the rate.
     """
     with blame("q"):
         by = by or usual_figure(db, q)
     rows = board(db, by, q, limit).rows
+    note = not_ranked_note(db, by, q, listed=len(rows))
+    body = {"items": rows, "notes": [note] if note else []}
     columns = (
         "rank",
         "tie",
@@ -70,7 +74,7 @@ def leaderboard(
         "not_steady",
         "run",
     )
-    return table(request, format, rows, name="leaderboard", columns=columns)
+    return table(request, format, rows, body, name="leaderboard", columns=columns)
 
 
 def board(

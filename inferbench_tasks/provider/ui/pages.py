@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from inferbench_tasks.analysis import model_names
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.not_ranked import not_ranked_note
 from inferbench_tasks.contracts.verdict import DISTURBED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -48,6 +49,7 @@ def leaderboard(
     """
     problem: str | None = None
     left_out: str | None = None
+    not_ranked: str | None = None
     all_runs: str | None = None
     groups: list[dict[str, Any]] = []
     configurations = 0
@@ -70,6 +72,7 @@ def leaderboard(
             beside = [f.name for f in FIGURES.on("board")]
             standing = board(db, by, filters.terms(), rows, beside, picture.selection())
             groups, configurations = _groups(standing.rows), standing.configurations
+            not_ranked = not_ranked_note(db, by, filters.terms(), listed=len(standing.rows))
     except InputError as error:
         problem, figure = str(error), FIGURES["p99_ms"]
     listed = [row for group in groups for row in group["rows"]]
@@ -100,6 +103,7 @@ def leaderboard(
         known=suggestions(db),
         problem=problem,
         left_out=left_out,
+        not_ranked=not_ranked,
         disturbed="/inferbench/runs" + query(**{**filters.as_dict(), "verdict": DISTURBED}),
         q=filters.joined(),
         colours=colours(db),

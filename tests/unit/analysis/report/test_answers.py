@@ -118,6 +118,16 @@ def test_the_surest_mistakes_come_first() -> None:
     assert [row[1] for row in mistakes["rows"]] == ["31", "30", "20", "9", "5"]
 
 
+def test_mistakes_that_are_not_listed_are_said() -> None:
+    """Five of each run, of the first 16 runs: of 17 the last has none in the table, and its note says so."""
+    (several,) = [each for each in answers.tables([run("a", {1})]) if each["title"] == "Surest mistakes"]
+    assert "at most 5" in several["note"] and "runs are looked at" not in several["note"]
+    many = [run(f"r{at}", {1}) for at in range(17)]
+    table = answers.tables(many)[-1]
+    assert [row[0] for row in table["rows"]] == [f"r{at}" for at in range(16)]
+    assert table["note"].endswith("The first 16 of 17 runs are looked at.")
+
+
 def test_a_mistake_without_a_number_is_none_of_the_surest() -> None:
     """A NaN among the scores neither stands in the list nor breaks its order."""
     made = run("a", {1, 5, 9, 20, 30, 31})
