@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -168,6 +170,31 @@ def test_points_say_whether_their_colours_are_numbers(perfdb: PerfDB, http: Test
     perfdb.save_result(latency("auto", 5.0, backend=backend, submission=digest))
     mixed = http.get("/inferbench/api/points?y=throughput_rps&colour=settings.threads").json()
     assert mixed["colour"]["kind"] == "text"
+
+
+def test_an_empty_board_says_why_on_its_page_and_over_rest(perfdb: PerfDB, http: TestClient) -> None:
+    """Users who wait, by the server's cores: no row, and the reason beside it."""
+    summary = {"throughput_rps": 10.0, "resources": {"server": {"cpu_cores": {"mean": 0.5}}}}
+    load = {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "batch_size": 1, "duration_s": 10.0}
+    perfdb.save_result(result("users", summary=summary, load=load))
+    answer = http.get("/inferbench/api/leaderboard?by=cpu_cores").json()
+    why = "1 result(s) are not ranked by cpu_cores (closed_loop, 1 sample in flight)"
+    assert answer["items"] == [] and answer["notes"][0].startswith(why)
+    assert why in http.get("/inferbench/leaderboard?by=cpu_cores").text
+    assert http.get("/inferbench/api/leaderboard?by=throughput_rps").json()["notes"] == []
+    assert "not ranked by" not in http.get("/inferbench/leaderboard?by=throughput_rps").text
+
+
+def test_points_tell_whose_rate_was_not_steady(perfdb: PerfDB, http: TestClient) -> None:
+    """As JSON in a column, with whether it was looked for; in CSV under the same name."""
+    why = "not steady: the throughput drifts by -22% over the load"
+    moved = {"figures": {"steady_state": why, "throughput_change_ratio": -0.22}}
+    perfdb.save_result(latency("moved", 10.0, certificate=moved))
+    body = http.get("/inferbench/api/points?y=throughput_rps").json()
+    (row,) = (dict(zip(body["columns"], row, strict=True)) for row in body["rows"])
+    assert row["not_steady"] == why and body["looked_into"] is True
+    (line,) = csv.DictReader(io.StringIO(http.get("/inferbench/api/points?y=throughput_rps&format=csv").text))
+    assert line["not_steady"] == why
 
 
 def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: TestClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.charts import not_steady
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import (
     MAX_RUNS,
@@ -16,6 +17,7 @@ from inferbench_tasks.analysis.charts.style import (
 )
 from inferbench_tasks.analysis.charts.token_groups import by_cached, by_prompt_tokens
 from inferbench_tasks.analysis.charts.token_rates import ttft_against_rate
+from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -143,7 +145,8 @@ def pareto(views: Sequence[RunView]) -> Chart | None:
     mlperf = all(view.figure(path) is not None for view in valid)
     if not mlperf:
         path = "tokens.user_tokens_per_s.p50"
-    points = [(view.figure(path), view.figure("tokens.output_tokens_per_s"), view) for view in valid]
+    up = FIGURES["output_tokens_per_s"]
+    points = [(view.figure(path), view.value(up), view) for view in valid]
     known = [(x, y, view) for x, y, view in points if x is not None and y is not None]
     if len(known) < 2:
         return None
@@ -164,14 +167,20 @@ def pareto(views: Sequence[RunView]) -> Chart | None:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": name(view),
+                "name": not_steady.named(up, view),
                 "x": [x],
                 "y": [y],
                 "cliponaxis": False,
-                "marker": {"size": 10, "color": colour(list(views).index(view))},
-                "hovertemplate": f"{name(view)}: %{{x:.4g}} tokens/s each, %{{y:.4g}} in all<extra></extra>",
+                "marker": {
+                    "size": 10,
+                    "color": colour(list(views).index(view)),
+                    "symbol": not_steady.symbol(up, view),
+                },
+                "hovertemplate": f"{name(view)}: %{{x:.4g}} tokens/s each, %{{y:.4g}} in all"
+                f"{not_steady.hover(up, view)}<extra></extra>",
             }
         )
+    data += not_steady.legend(up, (view for _, _, view in known))
     what = "1000 / p90 of TPOT, as MLPerf Endpoints" if mlperf else "median"
     return chart(
         data,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.charts import not_steady
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
+from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.analysis.report.objective import LATENCY
+from inferbench_tasks.analysis.steadiness import MARK
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
         (float(view.figure("throughput_samples_per_s")), float(view.figure(f"e2e_latency_ms.{quantile}")))
         for view in valid
     ]
-    figures = (FIGURES[THROUGHPUT], FIGURES.named(quantile))
+    across = FIGURES[THROUGHPUT]
+    figures = (across, FIGURES.named(quantile))
     fronts = fronts_by_load(valid, [(-x, y) for x, y in points], figures)
     front = set().union(*fronts.values())
     data: list[dict[str, Any]] = []
@@ -51,7 +55,7 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": name(view),
+                "name": not_steady.named(across, view),
                 # Of many runs those that nothing beats are named.
                 "showlegend": len(valid) <= MAX_RUNS or (index in front and len(front) <= MAX_RUNS),
                 "x": [points[index][0]],
@@ -60,11 +64,13 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
                 "marker": {
                     "size": 11 if index in front else 8,
                     "color": colour(list(views).index(view)),
-                    "symbol": "circle" if index in front else "circle-open",
+                    "symbol": not_steady.symbol(across, view, filled=index in front),
                 },
-                "hovertemplate": f"{name(view)}: %{{x:.4g}} samples/s, %{{y:.3g}} ms<extra></extra>",
+                "hovertemplate": f"{name(view)}: %{{x:.4g}} samples/s, %{{y:.3g}} ms{not_steady.hover(across, view)}"
+                "<extra></extra>",
             }
         )
+    data += not_steady.legend(across, valid)
     under = " under its load" if len(fronts) > 1 else ""
     bounds = [
         bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in slo_ms.items() if q == quantile
@@ -96,7 +102,10 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         [
             valid[index].label,
             *([load] if len(fronts) > 1 else []),
-            *(f"{figure.displayed(v):.4g}" for v, figure in zip(values[index], present, strict=True)),
+            *(
+                f"{figure.displayed(v):.4g}{f' ({MARK})' if unsteady(figure, valid[index]) else ''}"
+                for v, figure in zip(values[index], present, strict=True)
+            ),
         ]
         for load, indexes in fronts.items()
         for index in sorted(indexes)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.recommend.comparable import newest_of
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -17,7 +18,7 @@ from inferbench_tasks.perfdb.values import to_plain
 
 #: The newest configurations that are drawn.
 MOST = 10_000
-#: Of no more points are the intervals read: they stand in the documents, which are not held.
+#: Of no more points is read what stands in the documents, which are not held: intervals, and whose rate moved.
 MOST_INTERVALS = 500
 
 Interval = tuple[float, float] | None
@@ -29,7 +30,8 @@ class Point:
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, and what a language
     model is asked, within which one is better than another; ``front``: no other of its group is at least as good in
-    both figures and better in one. Intervals are of 95%, None where there is none.
+    both figures and better in one. Intervals are of 95%, None where there is none. ``not_steady``: why one of the
+    figures is of a rate that moved, None where nothing says so.
     """
 
     run: str
@@ -43,12 +45,13 @@ class Point:
     front: bool
     x_interval: Interval = None
     y_interval: Interval = None
+    not_steady: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """``points``, the newest first; ``left_out``: older ones beyond ``MOST``; ``numbers``: whether every colour that is
-    known is a number.
+    known is a number; ``looked_into``: whether intervals and rates that moved were looked for, or there are too many.
     """
 
     x: Figure
@@ -56,6 +59,7 @@ class Scatter:
     points: Sequence[Point]
     left_out: int
     numbers: bool = False
+    looked_into: bool = True
 
 
 def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] = "") -> Scatter:
@@ -84,7 +88,8 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     best = front(
         [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
     )
-    intervals = _intervals(db, shown, across, up) if len(shown) <= MOST_INTERVALS else {}
+    looked_into = len(shown) <= MOST_INTERVALS
+    beside = _beside(db, shown, across, up) if looked_into else {}
     colours = [colour_of(row) for row in shown]
     points = [
         Point(
@@ -97,7 +102,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
             load_of(row),
             group,
             number in best,
-            *intervals.get(identity(row), (None, None)),
+            *beside.get(identity(row), (None, None, None)),
         )
         for number, (group, row) in enumerate(zip(groups, shown, strict=True))
     ]
@@ -105,7 +110,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     numbers = bool(known) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in known
     )
-    return Scatter(across, up, points, len(rows) - len(shown), numbers)
+    return Scatter(across, up, points, len(rows) - len(shown), numbers, looked_into)
 
 
 def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> set[int]:
@@ -129,16 +134,27 @@ def _group(task: Any, dataset: Any, prompts: Any) -> str:
     return f"{named}, {prompts}" if prompts else named
 
 
-def _intervals(
+def _beside(
     db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure
-) -> dict[tuple[str, int], tuple[Interval, Interval]]:
+) -> dict[tuple[str, int], tuple[Interval, Interval, str | None]]:
+    """Of each result both intervals, and why one of the figures is of a rate that moved."""
+    moving = [figure for figure in (x, y) if steadiness.of_the_rate(figure)]
     paths = [f"summary.{figure.interval}" for figure in (x, y) if figure.interval]
+    paths += steadiness.PATHS if moving else ()
     if not paths or not rows:
         return {}
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     found = db.find_raw(where, BY_RUN, fields=list(dict.fromkeys(["run_id", "attempt", *paths])))
-    summaries = {(d["run_id"], d["attempt"]): to_plain(d).get("summary") or {} for d in found}
-    return {key: (x.interval_in(summary), y.interval_in(summary)) for key, summary in summaries.items()}
+    beside = {}
+    for document in map(to_plain, found):
+        summary = document.get("summary") or {}
+        moved = next((why for figure in moving if (why := steadiness.unsteady(figure, document))), None)
+        beside[document["run_id"], document["attempt"]] = (
+            x.interval_in(summary),
+            y.interval_in(summary),
+            moved,
+        )
+    return beside
 
 
 def colour_text(value: Any) -> str:

@@ -16,7 +16,9 @@ from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.runs import Q
 
 router = APIRouter(tags=["questions"])
-COLUMNS = ("run", "x", "y", "colour", "device", "model", "load", "group", "front", "x_interval", "y_interval")
+COLUMNS = (
+    "run", "x", "y", "colour", "device", "model", "load", "group", "front", "x_interval", "y_interval", "not_steady",
+)  # fmt: skip
 Name = Annotated[str, Query(max_length=300)]
 
 
@@ -33,7 +35,8 @@ def points(
     """The newest valid run of each configuration, at most 10,000; ``front``: best within its task and data set.
 
     JSON has ``columns`` and ``rows`` in their order, and of ``colour`` whether all that is known are numbers; CSV names
-    the figures.
+    the figures. ``not_steady``: why a figure is of a rate that moved; like intervals it is looked for among 500 points
+    at most (``looked_into``).
     """
     with blame("q"):
         found = scatter(db, x, y, colour, q)
@@ -51,6 +54,7 @@ def points(
         "columns": COLUMNS,
         "rows": cells,
         "left_out": found.left_out,
+        "looked_into": found.looked_into,
     }
     rows = [dict(zip(columns, row, strict=True)) for row in cells] if format == "csv" else []
     return table(request, format, rows, body, name="points", columns=columns)

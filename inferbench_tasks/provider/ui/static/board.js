@@ -109,7 +109,7 @@ function legend() {
     inAddress({ off: [] }); // numbers are not hidden one by one
     const ramp = element("span", null, { class: "ramp", "aria-hidden": "true" });
     ramp.style.background = `linear-gradient(to right, ${SCALE.join(", ")})`;
-    place.replaceChildren(element("span", `${titled(see.colour)}: ${short(numbers.least)}`), ramp, element("span", `${short(numbers.most)} (in the middle ${short(numbers.middle)})${values.includes("–") ? "; grey: not known" : ""}`));
+    place.replaceChildren(element("span", `${titled(see.colour)}: ${short(numbers.least)}`), ramp, element("span", `${short(numbers.most)} (in the middle ${short(numbers.middle)})${values.includes("–") ? "; grey: not known" : ""}`), ...movedLegend());
     return;
   }
   see.numbers = null;
@@ -124,7 +124,13 @@ function legend() {
     box.addEventListener("change", () => { if (box.checked) see.hidden.delete(name); else see.hidden.add(name); inAddress({ off: [...see.hidden] }); filterBoard(); askRows(0); });
     label.append(box, dot, document.createTextNode(name));
     return label;
-  }), ...moreThan(MOST_NAMES, names, "span"));
+  }), ...moreThan(MOST_NAMES, names, "span"), ...movedLegend());
+}
+
+// What the rings mean, where there are any; and that nobody looked for them where there are too many points.
+function movedLegend() {
+  if (!see.looked_into) return [element("span", "of so many points it is not read whose rate was not steady, nor their intervals", { class: "soft" })];
+  return see.points.some((point) => point.not_steady) ? [element("span", NOT_STEADY, { class: "soft" })] : [];
 }
 
 async function loadBoard() {
@@ -136,8 +142,8 @@ async function loadBoard() {
     if (!answer.ok) throw new Error(Array.isArray(body.detail) ? body.detail.map((of) => of.msg).join("; ") : body.detail);
     see.points = body.rows.map((row) => Object.fromEntries(body.columns.map((name, i) => [name, row[i]])));
     const ends = withEnds(see.points, "x");
-    Object.assign(see, { x: body.x, y: body.y, colour: body.colour, left_out: body.left_out, groups: [...new Set(see.points.map((point) => point.group))], extent: ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1] });
-    document.getElementById("board-made").textContent = `Each point is the newest valid run of a configuration on a device, at the load that it was offered. Across: ${body.x.name}, ${body.x.formula}. Up: ${body.y.name}, ${body.y.formula}. Whiskers are 95% intervals within the run, where it has them. The line joins, within each task and data set, what no other configuration beats in one without being worse in the other; what an open loop carries is what it was offered.`;
+    Object.assign(see, { x: body.x, y: body.y, colour: body.colour, left_out: body.left_out, looked_into: body.looked_into, groups: [...new Set(see.points.map((point) => point.group))], extent: ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1] });
+    document.getElementById("board-made").textContent = `Each point is the newest valid run of a configuration on a device, at the load that it was offered. Across: ${body.x.name}, ${body.x.formula}. Up: ${body.y.name}, ${body.y.formula}. Whiskers are 95% intervals within the run, where it has them. The line joins, within each task and data set, what no other configuration beats in one without being worse in the other; what an open loop carries is what it was offered. A point of a rate that was not steady is hollow, in dashes, and so is the line beside it: the figure is what was served in the window on average.`;
     legend();
     const bound = Number(oneOfAddress("bound"));
     setBound(oneOfAddress("bound") && Number.isFinite(bound) ? bound : null);
@@ -176,7 +182,7 @@ if (board) {
     const { found, px } = nearest(event);
     if (dragging) { dragTo(px, true); return; }
     board.style.cursor = onLine(px) ? "ew-resize" : found ? "pointer" : "default";
-    if (found !== see.over) { see.over = found; document.getElementById("board-point").textContent = found ? `${found.model}, ${found.colour}, ${found.device}, ${found.load}: ${see.x.name} ${short(found.x)}, ${see.y.name} ${short(found.y)}${found.front ? "; nothing beats it in both" : ""}.` : "\u00a0"; drawBoard(); }
+    if (found !== see.over) { see.over = found; document.getElementById("board-point").textContent = found ? `${found.model}, ${found.colour}, ${found.device}, ${found.load}: ${see.x.name} ${short(found.x)}, ${see.y.name} ${short(found.y)}${found.front ? "; nothing beats it in both" : ""}${found.not_steady ? `; ${found.not_steady}` : ""}.` : "\u00a0"; drawBoard(); }
   });
   board.addEventListener("pointerup", (event) => { if (!dragging && see.sx) { const { found } = nearest(event); if (found) location.assign(`/inferbench/run/${encodeURIComponent(found.run)}`); } released(); });
   handle.addEventListener("pointerdown", (event) => { handle.focus(); begin(event, pixel(event)); event.preventDefault(); });

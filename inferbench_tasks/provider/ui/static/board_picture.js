@@ -18,6 +18,25 @@ function stroke(pen, places) {
   pen.stroke();
 }
 
+// Of a rate that was not steady: a ring, in dashes, and so is the front from it to its neighbours.
+const DASHES = [3, 2], NOT_STEADY = "hollow, in dashes: of a rate that was not steady";
+
+function dot(pen, x, y, radius, hollow) {
+  pen.beginPath(); pen.arc(x, y, radius, 0, 7);
+  if (!hollow) { pen.fill(); return; }
+  pen.save(); pen.lineWidth = 2; pen.setLineDash(DASHES); pen.stroke(); pen.restore();
+}
+
+function strokeFront(pen, points, place) {
+  for (let i = 1; i < points.length; i++) {
+    pen.setLineDash(points[i - 1].not_steady || points[i].not_steady ? [5, 4] : []);
+    stroke(pen, [place(points[i - 1]), place(points[i])]);
+  }
+  pen.setLineDash([]);
+}
+
+const anyMoved = (see) => see.points.some((point) => point.not_steady && !see.hidden.has(point.colour));
+
 // Both axes are logarithmic where every value is positive: latencies and rates are.
 function scale(values, low, high) {
   const least = Math.min(...values), most = Math.max(...values), log = least > 0;
@@ -64,14 +83,14 @@ function paint(pen, see, width, height, inks, { over = null, kept }) {
   for (const tick of sy.ticks) { const py = sy.to(tick); stroke(pen, [[EDGE.left, py], [width - EDGE.right, py]]); if (last - py > 18) { pen.fillText(short(tick), EDGE.left - 6, py); last = py; } }
   pen.save(); pen.translate(10, (EDGE.top + height - EDGE.bottom) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(titled(see.y), 0, 0); pen.restore();
   pen.lineWidth = 1.5; pen.strokeStyle = inks.ink;
-  for (const group of see.groups) stroke(pen, see.points.filter((point) => point.front && point.group === group && !see.hidden.has(point.colour)).sort((a, b) => a.x - b.x).map((point) => [sx.to(point.x), sy.to(point.y)]));
+  for (const group of see.groups) strokeFront(pen, see.points.filter((point) => point.front && point.group === group && !see.hidden.has(point.colour)).sort((a, b) => a.x - b.x), (point) => [sx.to(point.x), sy.to(point.y)]);
   for (const point of see.points) {
     if (see.hidden.has(point.colour)) continue;
     const px = sx.to(point.x), py = sy.to(point.y);
     pen.globalAlpha = kept(point) ? 1 : 0.2; pen.fillStyle = pen.strokeStyle = point.ink; pen.lineWidth = 1;
     if (point.x_interval) stroke(pen, point.x_interval.map((end) => [sx.to(end), py]));
     if (point.y_interval) stroke(pen, point.y_interval.map((end) => [px, sy.to(end)]));
-    pen.beginPath(); pen.arc(px, py, point === over ? 7 : point.front ? 5 : 3.5, 0, 7); pen.fill();
+    dot(pen, px, py, point === over ? 7 : point.front ? 5 : 3.5, point.not_steady);
     if (point === over) { pen.strokeStyle = inks.ink; pen.lineWidth = 2; pen.stroke(); }
   }
   pen.globalAlpha = 1;
@@ -97,7 +116,7 @@ function paintLegend(pen, see, left, top, width) {
     pen.fillStyle = ramp; pen.fillRect(left, top + 22, 240, 12);
     pen.fillStyle = PAPER.ink;
     [[see.numbers.least, 0, "left"], [see.numbers.middle, 120, "center"], [see.numbers.most, 240, "right"]].forEach(([value, at, align]) => { pen.textAlign = align; pen.fillText(short(value), left + at, top + 45); });
-    return 58;
+    return 58 + paintMoved(pen, see, left, top + 63);
   }
   let x = left, y = top + 28;
   const drawn = [...new Map(see.points.filter((point) => !see.hidden.has(point.colour)).map((point) => [point.colour, point.ink]))].sort(([a], [b]) => a < b ? -1 : 1);
@@ -110,7 +129,14 @@ function paintLegend(pen, see, left, top, width) {
     pen.fillStyle = PAPER.ink; pen.fillText(name, x + 14, y);
     x += wide;
   }
-  return y - top + 14;
+  return y - top + 14 + paintMoved(pen, see, left, y + 18);
+}
+
+function paintMoved(pen, see, left, y) {
+  if (!anyMoved(see)) return 0;
+  pen.textAlign = "left"; pen.fillStyle = pen.strokeStyle = PAPER.ink;
+  dot(pen, left + 5, y, 5, true); pen.fillText(NOT_STEADY, left + 14, y);
+  return 18;
 }
 
 // The picture for a document: white, with a title and the legend, twice as fine as the screen's pixels.

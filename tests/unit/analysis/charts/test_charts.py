@@ -141,6 +141,33 @@ def test_the_pareto_front_holds_what_nothing_beats_in_everything() -> None:
     assert pareto_table(grid()) and latency_throughput(grid(), {"p99": 20.0}) is not None
 
 
+def test_a_point_whose_rate_was_not_steady_is_a_diamond() -> None:
+    """With the reason in its hover text, in the legend what it means, and in the table beside the number; the others
+    stay circles.
+    """
+    why = "not steady: the throughput drifts by -22% over the load"
+    moved = {"figures": {"steady_state": why, "throughput_change_ratio": -0.22}}
+    runs = named(
+        view(records(4.0), "r.0", job={"serve": {"threads": 1}}, certificate=moved),
+        view(records(5.0), "r.1", job={"serve": {"threads": 2}}),
+        view(records(6.0), "r.2", job={"serve": {"threads": 4}}),
+    )
+    plot = latency_throughput(runs, {})
+    assert plot is not None
+    go.Figure(plot)
+    by_name = {trace["name"]: trace for trace in plot["data"]}
+    unsure, sure = by_name["threads 1 (not steady)"], by_name["threads 2"]
+    assert unsure["marker"]["symbol"].startswith("diamond") and sure["marker"]["symbol"].startswith("circle")
+    assert f"ms; {why}" in unsure["hovertemplate"] and "not steady" not in sure["hovertemplate"]
+    assert any(name.startswith("diamond: not steady") for name in by_name)
+    (table,) = pareto_table(runs)
+    (row,) = [row for row in table["rows"] if row[0] == "threads 1"]
+    marked = [head for head, cell in zip(table["head"], row, strict=True) if cell.endswith(" (not steady)")]
+    assert marked == ["throughput, samples/s"]
+    steady = latency_throughput(grid(), {})
+    assert steady is not None and not any("not steady" in trace["name"] for trace in steady["data"])
+
+
 def test_the_pareto_table_compares_per_sample() -> None:
     """At one hourly rate, 1,000 requests/s of one sample do less than 500 of eight, which nothing beats."""
     offline = {"load__arrivals": {"kind": "offline", "requests": 1000}}

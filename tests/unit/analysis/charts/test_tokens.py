@@ -158,6 +158,20 @@ def test_the_front_is_a_step_function() -> None:
     assert "median" in drawn["layout"]["xaxis"]["title"]["text"]
 
 
+def test_a_system_s_rate_that_was_not_steady_is_a_diamond() -> None:
+    """With its reason in the hover text and an entry in the legend."""
+    why = "not steady: the throughput drifts by -22% over the load"
+    views = [streaming("a", 1, 1.0, user=50, system=60), streaming("b", 2, 1.0, user=30, system=90)]
+    assert views[0].result is not None
+    views[0].result.certificate["figures"] = {"steady_state": why, "throughput_change_ratio": -0.22}
+    drawn = tokens.pareto(views)
+    assert drawn is not None
+    _, moved, steady, entry = drawn["data"]
+    assert (moved["marker"]["symbol"], steady["marker"]["symbol"]) == ("diamond", "circle")
+    assert moved["name"].endswith(" (not steady)") and why in moved["hovertemplate"]
+    assert entry["name"].startswith("diamond: not steady")
+
+
 def test_loads_of_a_fixed_number_in_flight_are_points_of_mlperf_endpoints() -> None:
     """With their regions, and on the axis that its rules give."""
     views = [
