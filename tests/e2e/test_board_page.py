@@ -265,3 +265,29 @@ def test_a_colour_that_is_off_stays_off_whatever_it_is_called(page: Page, site: 
     legend.get_by_label("a|b", exact=True).check()
     page.locator("tr[data-run=named-0]").wait_for()
     told.get_by_text("4 of 5 configurations.").wait_for()
+
+
+def test_a_rate_that_was_not_steady_is_hollow_and_said(page: Page, site: Site, perfdb: PerfDB) -> None:
+    """The legend says what a ring in dashes is, the text of the point why; the file of the picture has it, too."""
+    why = "not steady: the throughput drifts by -22% over the load"
+    moved = {"figures": {"steady_state": why, "throughput_change_ratio": -0.22}}
+    page.goto(f"{site.url}/inferbench/leaderboard?y=throughput_rps")
+    page.locator("#board-told").get_by_text("3 of 3 configurations.").wait_for()
+    legend = page.locator("#board-legend")
+    assert "steady" not in legend.inner_text()
+    summary = {"e2e_latency_ms": {"p99": 5.0}, "throughput_rps": 7.0}
+    digest = {"name": "moved", "user": "ann", "digest": "e" * 64}
+    perfdb.save_result(result("moved-run", summary=summary, submission=digest, certificate=moved))
+    page.reload()
+    page.locator("#board-told").get_by_text("4 of 4 configurations.").wait_for()
+    legend.get_by_text("hollow, in dashes: of a rate that was not steady").wait_for()
+    place = page.locator("#board").bounding_box()
+    assert place is not None
+    x, y = page.evaluate(
+        "() => { const p = see.points.find(of => of.run === 'moved-run'); return [see.sx.to(p.x), see.sy.to(p.y)]; }"
+    )
+    page.mouse.move(place["x"] + x, place["y"] + y)
+    page.locator("#board-point").get_by_text(why).wait_for()
+    page.screenshot(path=site.shots / "13-not-steady.png", full_page=True)
+    with page.expect_download():
+        page.locator("#board-png").click()
