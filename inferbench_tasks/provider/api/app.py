@@ -31,6 +31,7 @@ from inferbench_tasks.provider.api import (
 )
 from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.limits import PlainAddress
+from inferbench_tasks.provider.api.parameters import DECLARED
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import bricks as brick_pages
 from inferbench_tasks.provider.ui import (
@@ -58,7 +59,7 @@ app = FastAPI(
     title="InferBench",
     description="Submit benchmarks; read their results. Log in as with Airflow's own API: "
     "`POST /auth/token`, then `Authorization: Bearer <token>`.",
-    dependencies=[READER],
+    dependencies=[READER, DECLARED],
     servers=[{"url": "/inferbench"}],
     openapi_url=None,
     docs_url=None,

@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.evaluations.stored import compare_stored
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
 
@@ -21,7 +22,7 @@ PAGE_SIZE = 50
 SHOWN = 100
 
 
-@router.get("/evaluations", response_class=HTMLResponse)
+@router.get("/evaluations", response_class=HTMLResponse, dependencies=[TICKED])
 def list_evaluations(
     db: Store,
     filters: Filters,

@@ -28,6 +28,8 @@ _STATIC = (
     "board_picture.js",
     "chosen.js",
     "live.js",
+    "folds.js",
+    "paper.js",
     "sliders.js",
     "boxes.js",
     "spans.js",

@@ -6,16 +6,12 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
-from fastapi.dependencies.utils import get_flat_dependant
+from fastapi import Depends, Query
 
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.problem import did_you_mean
 from inferbench_tasks.provider.api.problems import FieldError
 from inferbench_tasks.provider.ui.short_lived import short_lived
 
-#: What pages keep in their own address by scripts (``chosen.js``).
-_OF_SCRIPTS = frozenset({"ticked"})
 Text = Annotated[str, Query(max_length=300)]
 
 
@@ -65,18 +61,7 @@ class Given:
         return dict(self.__dict__)
 
 
-def _refuse_unknown(request: Request) -> None:
-    """A parameter that the page does not have was meant to change what it shows; FieldError with those that it has."""
-    fields = get_flat_dependant(request.scope["route"].dependant).query_params
-    known = [field.alias for field in fields]
-    for name in request.query_params:
-        if name not in known and name not in _OF_SCRIPTS:
-            near = did_you_mean(name, known) or ";"
-            raise FieldError(name, f"there is no such parameter here{near} allowed: {', '.join(known)}")
-
-
 def _given(
-    request: Request,
     model: Text = "",
     backend: Text = "",
     device: Text = "",
@@ -86,7 +71,6 @@ def _given(
     verdict: Text = "",
     q: Annotated[str, Query(max_length=4000)] = "",
 ) -> Given:
-    _refuse_unknown(request)
     return Given(model, backend, device, user, since, until, verdict, q)
 
 

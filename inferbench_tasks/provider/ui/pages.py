@@ -16,6 +16,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.queries import VERDICTS
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.questions import board
 from inferbench_tasks.provider.api.regression import regression_now
@@ -33,7 +34,7 @@ MOST_CHARTS = 12
 MOST_ROWS = 500
 
 
-@router.get("/leaderboard", response_class=HTMLResponse)
+@router.get("/leaderboard", response_class=HTMLResponse, dependencies=[TICKED])
 def leaderboard(
     db: Store,
     filters: Filters,
@@ -122,7 +123,7 @@ def leaderboard(
     )
 
 
-@router.get("/runs", response_class=HTMLResponse)
+@router.get("/runs", response_class=HTMLResponse, dependencies=[TICKED])
 def runs(
     db: Store,
     filters: Filters,

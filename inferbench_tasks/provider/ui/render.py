@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -97,6 +98,11 @@ def query(**values: Any) -> str:
     return f"?{urlencode(filled, doseq=True)}" if filled else ""
 
 
+def anchor(kind: str, *of: str) -> str:
+    """The name of a part within its page: the same whenever the page is made, whatever else is on it."""
+    return f"{kind}-{sha256(chr(0).join(map(str, of)).encode()).hexdigest()[:8]}"
+
+
 def coded(text: str) -> Any:
     """A message with what stands in `backticks` as code, escaped."""
     from markupsafe import Markup, escape
@@ -136,5 +142,6 @@ def _environment() -> jinja2.Environment:
     }
     environment.filters |= filters
     environment.globals["query"] = query
+    environment.globals["anchor"] = anchor
     environment.tests["of_the_rate"] = of_the_rate
     return environment

@@ -24,6 +24,7 @@ from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument, RunDoc
 from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import MayChange, Store, User
+from inferbench_tasks.provider.api.parameters import ONE_REQUEST
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.ui.following import stages_of
@@ -37,7 +38,7 @@ router = APIRouter(include_in_schema=False)
 _OF_A_DAG = re.compile(r"(?P<dag_id>.+)-[0-9A-Za-z]{1,24}-[0-9a-f]{8}")
 
 
-@router.get("/run/{run}", response_class=HTMLResponse)
+@router.get("/run/{run}", response_class=HTMLResponse, dependencies=[ONE_REQUEST])
 def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResponse:
     """Summary, stages, certificate, provenance and links; a run that goes on is followed."""
     record, result = find(db, run)

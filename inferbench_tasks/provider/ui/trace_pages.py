@@ -15,6 +15,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.traces import ORIGINS, Origin, StoredTrace, find_trace, listed
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.parameters import OF_A_TRACE, TICKED
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.ui import perfetto
 from inferbench_tasks.provider.ui.render import page, query
@@ -28,7 +29,7 @@ router = APIRouter(include_in_schema=False)
 NOUNS: dict[Origin, str] = {"run": "request", "training": "step", "imported": "trace"}
 
 
-@router.get("/traces", response_class=HTMLResponse)
+@router.get("/traces", response_class=HTMLResponse, dependencies=[TICKED])
 def list_traces(
     db: Store,
     origin: Origin | Literal[""] = "",
@@ -79,7 +80,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
     )
 
 
-@router.get("/trace/{run}", response_class=HTMLResponse)
+@router.get("/trace/{run}", response_class=HTMLResponse, dependencies=[OF_A_TRACE])
 def trace_page(run: str, db: Store) -> HTMLResponse:
     """Timeline, flame graph, search; of a run without spans why it has none. 404 for what was never traced."""
     try:

@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.contracts.verdict import DISTURBED, split
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.api.questions import MOST_COMPARED
 from inferbench_tasks.provider.api.trainings import Filters, compare_runs, page_of
 from inferbench_tasks.provider.ui.render import page, query
@@ -39,7 +40,7 @@ _TIMINGS = {
 }
 
 
-@router.get("/trainings", response_class=HTMLResponse)
+@router.get("/trainings", response_class=HTMLResponse, dependencies=[TICKED])
 def trainings(
     db: Store,
     filters: Filters,
