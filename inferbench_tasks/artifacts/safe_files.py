@@ -16,6 +16,8 @@ MAX_BYTES = 8 << 30
 #: A model archive stores weights uncompressed; what unpacks to much more than its size is a bomb.
 MAX_RATIO = 20.0
 MAX_MEMBERS = 20_000
+#: What Git LFS leaves in place of a large file that was not fetched.
+_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def inside(base_dir: Path, path: str, field: str) -> Path:
@@ -36,11 +38,23 @@ def check_size(path: Path) -> None:
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if not file.resolve().is_relative_to(path):
             raise InputError(f"{file} is a link that leads out of the model's folder", field="model.path")
-        total += file.stat().st_size if file.is_file() else 0
+        if file.is_file():
+            require_no_pointer(file)
+            total += file.stat().st_size
     if total > MAX_BYTES:
         raise InputError(f"{path} has {total:,} bytes, allowed are {MAX_BYTES:,}", field="model.path")
     if total == 0:
         raise InputError(f"{path} is empty", field="model.path")
+
+
+def require_no_pointer(file: Path) -> None:
+    """InputError for what stands in a Git checkout for a large file that was not fetched."""
+    with file.open("rb") as opened:
+        if opened.read(len(_POINTER)) == _POINTER:
+            raise InputError(
+                f"{file} is a pointer of Git LFS and not the file itself; fetch it with `git lfs pull`",
+                field="model.path",
+            )
 
 
 def external_data(path: Path) -> list[Path]:
@@ -56,7 +70,10 @@ def external_data(path: Path) -> list[Path]:
             f"{path} is damaged or no ONNX model: {error}; export or copy it again", field="model.path"
         ) from error
     if not model.graph.node:
-        raise InputError(f"{path} is damaged or no ONNX model: its graph is empty", field="model.path")
+        raise InputError(
+            f"{path} is damaged or no ONNX model: its graph is empty; export or copy it again",
+            field="model.path",
+        )
     files: set[Path] = set()
     for tensor in _tensors(model):
         if uses_external_data(tensor):
@@ -65,6 +82,7 @@ def external_data(path: Path) -> list[Path]:
             file = inside(path.parent, location, field)
             if not file.is_file():
                 raise InputError(f"{location} is no file", field=field)
+            require_no_pointer(file)
             files.add(file)
     total = sum(file.stat().st_size for file in files)
     if total > MAX_BYTES:

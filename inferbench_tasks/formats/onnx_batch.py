@@ -50,9 +50,10 @@ class Freed:
 
     def run(self) -> None:
         """Change the graph; BatchStuckError, half changed, where that is not possible."""
+        batch = self._unused_axis()
         for value in self.graph.input:
             self.at[value.name] = 0
-            value.type.tensor_type.shape.dim[0].dim_param = "batch"
+            value.type.tensor_type.shape.dim[0].dim_param = batch
         del self.graph.value_info[:]
         nodes = []
         for node in self.graph.node:
@@ -68,9 +69,18 @@ class Freed:
                 raise BatchStuckError(f"the output {value.name} has no batch axis")
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 if axis == self.at[value.name]:
-                    dim.dim_param = "batch"
+                    dim.dim_param = batch
             if self.at[value.name] != 0 or self.outer.get(value.name, 1) != 1:
                 raise BatchStuckError(f"the batch axis of the output {value.name} is not its first")
+
+    def _unused_axis(self) -> str:
+        """The batch axis' name: axes of one name are of one size, and a runtime may share their memory."""
+        values = [*self.graph.input, *self.graph.output]
+        taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
+        name = "batch"
+        while name in taken:
+            name += "_"
+        return name
 
     def shape(self, name: str) -> tuple[int, ...]:
         """A value's shape in the run."""

@@ -15,8 +15,13 @@ _ADDED_OPSET, _ADDED_IR = 17, 8
 
 
 def tidy(model: Any) -> list[str]:
-    """Weights are no inputs, ZipMaps give their tensor, bfloat16 is carried as float32. InputError for others."""
-    notes = [*_weights_are_no_inputs(model), *_without_zip_maps(model), *_carried_as_float(model)]
+    """Weights are no inputs, sizes below 0 are free, ZipMaps give their tensor, bfloat16 is carried as float32, no
+    output is listed twice.
+
+    InputError for what no tensor carries.
+    """
+    notes = [*_weights_are_no_inputs(model), *_free_below_zero(model), *_outputs_once(model)]
+    notes += [*_without_zip_maps(model), *_carried_as_float(model)]
     _require_tensors(model)
     return notes
 
@@ -29,6 +34,26 @@ def _weights_are_no_inputs(model: Any) -> list[str]:
     if listed:
         model.ir_version = max(model.ir_version, 4)  # from which on weights need not be inputs too
     return [f"{len(listed)} weights that were listed as inputs are none"] if listed else []
+
+
+def _free_below_zero(model: Any) -> list[str]:
+    """Some exporters write -1 for a size that is free, which ONNX leaves open or names."""
+    values = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    below = [dim for value in values for dim in value.type.tensor_type.shape.dim if dim.dim_value < 0]
+    for dim in below:
+        dim.Clear()
+    return ["sizes that were written as -1 are free ones"] if below else []
+
+
+def _outputs_once(model: Any) -> list[str]:
+    """ONNX allows no two of a name, and ONNX Runtime does: they are one value."""
+    names = [value.name for value in model.graph.output]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        values = {value.name: value for value in model.graph.output}
+        del model.graph.output[:]
+        model.graph.output.extend(values.values())
+    return [f"the output {name}, listed several times, is one" for name in twice]
 
 
 def _without_zip_maps(model: Any) -> list[str]:
@@ -74,6 +99,8 @@ def _carried_as_float(model: Any) -> list[str]:
 
 
 def _require_tensors(model: Any) -> None:
+    from onnx import TensorProto
+
     for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
         for value in values:
             form = value.type.WhichOneof("value")
@@ -83,6 +110,34 @@ def _require_tensors(model: Any) -> None:
                     f"tensors; export the model with tensors alone",
                     field="model.path",
                 )
+            element = value.type.tensor_type.elem_type
+            if element not in (TensorProto.UNDEFINED, *_carried()):
+                raise InputError(
+                    f"the {kind} {value.name} is of {TensorProto.DataType.Name(element)} values, which no request "
+                    f"and no answer carries; cast them within the model, from or to int8 or float32",
+                    field="model.path",
+                )
+    for value in model.graph.input:
+        shape = value.type.tensor_type.shape if value.type.tensor_type.HasField("shape") else None
+        if shape is None:
+            raise InputError(
+                f"the input {value.name} doesn't say how many axes it has, so no request can be made for it; export "
+                f"the model with shapes, a name for each size that is free",
+                field="model.path",
+            )
+        if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in shape.dim):
+            raise InputError(
+                f"the input {value.name} has an axis of 0 values, so no request can carry anything; export the model "
+                f"with the real size, or a name for one that is free",
+                field="model.path",
+            )
+
+
+def _carried() -> tuple[int, ...]:
+    from onnx import TensorProto
+
+    names = "FLOAT DOUBLE FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL STRING"
+    return tuple(TensorProto.DataType.Value(name) for name in names.split())
 
 
 def frame(model: Any, shapes: dict[str, tuple[int | str | None, ...]], outputs: dict[str, bool]) -> list[str]:
@@ -111,7 +166,9 @@ def frame(model: Any, shapes: dict[str, tuple[int | str | None, ...]], outputs: 
                 elif size:
                     dim.dim_param = size
             value.type.tensor_type.shape.CopyFrom(shape)
-    framed = [name for name, wanted in outputs.items() if wanted]
+    # An input that is an output as it is has the axis already.
+    given = {value.name for value in model.graph.input}
+    framed = [name for name, wanted in outputs.items() if wanted and name not in given]
     for position, value in enumerate(model.graph.output):
         if value.name in framed:
             closing.append(node("Unsqueeze", _renamed(model, value.name, inputs=False), value.name))
@@ -154,14 +211,22 @@ def own_opset(model: Any) -> int:
 
 def _renamed(model: Any, name: str, *, inputs: bool) -> str:
     """Give the graph's own side of an input or output another name."""
+    taken = {each for node in all_nodes(model.graph) for each in (*node.input, *node.output)}
     inner = f"{name}/inside"
+    while inner in taken:
+        inner += "/"
     for node in all_nodes(model.graph):
         for names in (node.input, node.output) if not inputs else (node.input,):
             for at, each in enumerate(names):
                 if each == name:
                     names[at] = inner
-    if not any(inner in node.output for node in model.graph.node) and not inputs:
-        raise InputError(f"the output {name} is an input or a weight as it is", field="model.path")
+    weights = [] if inputs else [tensor for tensor in model.graph.initializer if tensor.name == name]
+    for tensor in weights:
+        tensor.name = inner
+    if not any(inner in node.output for node in model.graph.node) and not inputs and not weights:
+        raise InputError(
+            f"the output {name} is of no operator and no weight of the file; leave it out", field="model.path"
+        )
     return inner
 
 

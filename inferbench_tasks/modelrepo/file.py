@@ -109,18 +109,17 @@ class FileSource(ModelSource):
             "format": self.format,
             "name": self.name,
             **({"served": self.signature_name} if self.signature_name else {}),
-            # Earlier ones of weights with a module had lost their batch.
-            "recipe": 8 if self.module else 7,
+            # Earlier ones of weights with a module had lost their batch; of ONNX, what functions draw was overlooked.
+            "recipe": 8,
         }
 
     def _external(self) -> list[Path]:
         """The files beside it that are part of the model. InputError where one is missing."""
         if self.format == "openvino":
-            return [
-                safe_files.inside(
-                    self.path.parent, self.path.with_suffix(".bin").name, "model.path: its weights"
-                )
-            ]
+            name = self.path.with_suffix(".bin").name
+            weights = safe_files.inside(self.path.parent, name, "model.path: its weights")
+            safe_files.require_no_pointer(weights)
+            return [weights]
         return safe_files.external_data(self.path) if self.format == "onnx" else []
 
     def make(self, folder: Path, watch: Watch) -> Made:

@@ -26,6 +26,7 @@ from inferbench_tasks.formats.index_bounds import index_bounds
 from inferbench_tasks.formats.macs import all_nodes, operator
 from inferbench_tasks.formats.onnx import open_session, signature
 from inferbench_tasks.formats.onnx_batch import BatchStuckError, Freed
+from inferbench_tasks.modelrepo.onnx_drawing import drawing
 from inferbench_tasks.modelrepo.onnx_proof import (
     RefusedError,
     answers_differ,
@@ -38,14 +39,6 @@ from inferbench_tasks.modelrepo.proving import PROVED_AT, freed_note, proof
 
 #: The file as it came, where its batch was made free.
 ORIGINAL = "original.onnx"
-DRAWING = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-}
 
 
 @dataclass(frozen=True)
@@ -76,10 +69,10 @@ def adapt(path: Path, shown: str) -> Adapted:
             field="model.path",
         )
     model = onnx.load(path, load_external_data=False)
-    if drawn := sorted(DRAWING & {node.op_type for node in all_nodes(model.graph)}):
+    if drawn := drawing(model):
         raise InputError(
             f"{shown} draws random numbers ({', '.join(drawn)}): no answer of it could be checked; give it the numbers "
-            f"as an input, or export it without them",
+            f"as an input, or export it without them (in evaluation mode)",
             field="model.path",
         )
     bounds = index_bounds(model)
@@ -142,6 +135,8 @@ def remedy(cause: str) -> str:
             f"The operator is standard; this machine lacks its locale: make it (locale-gen {locale[1]}), or export "
             "with one that is here (`locale -a` lists them; an image brings its own)"
         )
+    if "tensor(complex" in cause:
+        return "No runtime here computes with such values; export real and imaginary parts as two numbers"
     if "NOT_IMPLEMENTED" in cause or "Could not find an implementation" in cause:
         return (
             "The operator may well be standard: ONNX Runtime has no CPU kernel of it for these data types, and a run's "

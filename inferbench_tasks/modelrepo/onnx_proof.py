@@ -81,9 +81,26 @@ def mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
         try:
             ask(session, noise(session, bounds, 1))
         except RefusedError:
-            return None  # it wants other inputs than these: the real ones will show
+            return _as_long(
+                session, bounds
+            )  # None: it wants other inputs than these, and the real ones will show
         return "the free first axis is no batch axis: the model refuses more than one row"
     return None
+
+
+def _as_long(session: Any, bounds: dict[str, int]) -> str | None:
+    """Whether it runs where the first axis of an input is as long as another one of the same name, and only then."""
+    alike = [value.name for value in session.get_inputs() if value.shape[0] in value.shape[1:]]
+    try:
+        if alike:
+            ask(session, noise(session, bounds, SIZE))
+    except RefusedError:
+        return None
+    if not alike:
+        return None
+    return (
+        f"the free first axis is no batch axis: that of {', '.join(alike)} has to be as long as another one"
+    )
 
 
 def tolerance_of(model: Any) -> float:

@@ -372,3 +372,18 @@ def test_a_language_model_that_is_none_is_refused_by_its_name(
     with pytest.raises(InputError, match=words):
         make(source(tmp_path, path.name), tmp_path)
     assert not list((tmp_path / "made").iterdir())
+
+
+def test_a_pointer_of_git_lfs_is_no_damaged_model(tmp_path: Path) -> None:
+    """What stands in a checkout for a file that was not fetched is named, with the remedy: of a model, and of weights
+    beside one.
+    """
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+    for name in ("m.onnx", "m.pt", "m.tflite", "m.gguf"):
+        (tmp_path / name).write_bytes(pointer)
+        with pytest.raises(InputError, match=r"is a pointer of Git LFS.*`git lfs pull`"):
+            FileSource(FileModel(kind="file", path=name), tmp_path)
+    (tmp_path / "net.xml").write_bytes(b"<net/>")
+    (tmp_path / "net.bin").write_bytes(pointer)
+    with pytest.raises(InputError, match=r"net\.bin is a pointer of Git LFS"):
+        FileSource(FileModel(kind="file", path="net.xml"), tmp_path).settings()
