@@ -19,6 +19,7 @@ F, I64, I32, U8, F16, BF16, TEXT = (
 )  # fmt: skip
 N = helper.make_node
 Info = tuple[str, int, Sequence[int | str] | None]
+Case = tuple[Callable[[], Any], int | str]
 
 
 def weights(*shape: int, seed: int = 0) -> Any:
@@ -252,7 +253,7 @@ def one(
 
 
 ANY = "free"
-CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
+CASES: dict[str, Case] = {
     "free already": (lambda: dense("n"), ANY),
     "a batch of 1": (lambda: dense(1), ANY),
     "a batch of 4": (lambda: dense(4), ANY),

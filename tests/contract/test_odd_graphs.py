@@ -19,11 +19,12 @@ from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.modelrepo.onnx_proof import TEXTS
 from inferbench_tasks.submission.model import FileModel
-from tests.contract.hostile_graphs import MORE
+from tests.contract.hostile_rows import ROWS
+from tests.contract.hostile_values import VALUES
 from tests.contract.odd_graphs import BF16, CASES
 
 SIZE = 16
-ALL = CASES | MORE
+ALL = CASES | ROWS | VALUES
 
 
 def built(folder: Path, name: str) -> Any:
