@@ -64,6 +64,24 @@ AXE = Axe().axe_script
 VIOLATIONS = "axe.run(document, {resultTypes: ['violations']}).then(of => of.violations)"
 
 
+#: What is wrong with a page on a wide screen: it leaves most of it empty, or has lines of prose that nobody can read.
+WIDE = """() => {
+  const main = document.querySelector("main"), problems = [];
+  const used = main.getBoundingClientRect().width / innerWidth;
+  if (used < 0.85) problems.push(`main has ${(100 * used).toFixed(0)}% of the width`);
+  for (const of of main.querySelectorAll("p, li, dd, .note, .problem")) {
+    if (of.querySelector("p, ul, ol, table, details, figure, article, svg")) continue;
+    if (of.closest("table, .legend, .tools, .editor")) continue;
+    const text = of.innerText.trim(), style = getComputedStyle(of);
+    const high = of.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
+    const lines = Math.max(1, Math.round(high / parseFloat(style.lineHeight)));
+    const mean = (text.length / lines).toFixed(0);
+    if (mean > 92) problems.push(`${mean} characters a line: ${text.slice(0, 60)}`);
+  }
+  return problems;
+}"""
+
+
 def seed_made(db: PerfDB, data_dir: Path) -> None:
     """A run that goes on, whose load tells of itself, and a report with charts, of two runs that were judged too."""
     db.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))

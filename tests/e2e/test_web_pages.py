@@ -22,7 +22,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.navigation import PAGES as NAVIGATION
 from tests import browser
 from tests.e2e import made_traces
-from tests.e2e.every_page import AXE, MADE, PAGES, VIOLATIONS, WIDTHS, file_name, make, seed_made
+from tests.e2e.every_page import AXE, MADE, PAGES, VIOLATIONS, WIDE, WIDTHS, file_name, make, seed_made
 from tests.e2e.page_site import NASTY, Site, of_devices, served
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
@@ -356,8 +356,8 @@ def test_pages_fit_every_screen(
     widths: tuple[int, ...],
 ) -> None:
     """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation, the
-    editor with a mistake, a run that goes on and a report among them; the system's theme is followed; nothing fails in
-    the console.
+    editor with a mistake, a run that goes on and a report among them; a wide one is used, with no line of prose that is
+    too long; the system's theme is followed; nothing fails in the console, and no page asks for what is refused.
     """
     assert {re.split("[/?]", path)[0] for path in PAGES} >= NAVIGATION.keys()
     assert context.browser is not None
@@ -375,6 +375,13 @@ def test_pages_fit_every_screen(
         lambda request: failures.extend([request.url] * (request.failure != "net::ERR_ABORTED")),
     )
     problems: list[Any] = []
+    # A submission with a mistake is answered so, which nobody's script does unasked.
+    page.on(
+        "response",
+        lambda answer: problems.extend(
+            [("refused", answer.url)] * (answer.status == 422 and answer.request.method == "GET")
+        ),
+    )
     try:
         for number, path in enumerate((*PAGES, *MADE)):
             page.set_viewport_size({"width": widths[0], "height": 800})
@@ -390,6 +397,8 @@ def test_pages_fit_every_screen(
                 seen = page.evaluate("document.documentElement.scrollWidth")
                 if seen > width:
                     problems.append((path, width, f"{seen} px wide"))
+                if width == max(WIDTHS):
+                    problems += [(path, width, of) for of in page.evaluate(WIDE)]
                 problems += [
                     (path, width, of["id"], [node["target"] for node in of["nodes"]])
                     for of in page.evaluate(VIOLATIONS)

@@ -79,12 +79,18 @@ function saved(url, name) {
   link.click();
 }
 
+function savedText(text, name) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  saved(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
 // The picture is the light one, whatever the theme: it goes into a document.
 function tools(place, chart, name, how) {
   const line = document.createElement("p"), file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "chart";
   line.className = "tools";
   const button = (title, what) => { const made = document.createElement("button"); made.type = "button"; made.textContent = title; made.setAttribute("aria-label", `${title} of ${name}`); made.addEventListener("click", what); line.append(made); };
-  button("CSV", () => { const url = URL.createObjectURL(new Blob([csvOf(chart)], { type: "text/csv" })); saved(url, `${file}.csv`); setTimeout(() => URL.revokeObjectURL(url), 1000); });
+  button("CSV", () => savedText(csvOf(chart), `${file}.csv`));
   button("PNG", async () => saved(await Plotly.toImage({ data: chart.data, layout: { ...chart.layout, title: { text: name.replaceAll("<", "&lt;") }, margin: { ...chart.layout.margin, t: 50 } } }, { format: "png", width: 1200, height: 700 }), `${file}.png`));
   const fold = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("p");
   summary.textContent = "How is this made?";

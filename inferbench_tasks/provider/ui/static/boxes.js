@@ -139,6 +139,26 @@ class Boxes {
     canvas.dataset.painted = "yes";
   }
 
+  // Light, whatever the page is: it goes into a document.
+  png() {
+    const { canvas } = this, root = document.documentElement, { theme } = root.dataset, made = document.createElement("canvas"), pen = made.getContext("2d");
+    root.dataset.theme = "light";
+    this.paint();
+    Object.assign(made, { width: canvas.width, height: canvas.height });
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, made.width, made.height);
+    pen.drawImage(canvas, 0, 0);
+    root.dataset.theme = theme;
+    this.paint();
+    return made.toDataURL("image/png");
+  }
+
+  // Those that are shown, by their own place.
+  csv() {
+    const { from, to, row, label } = this.data, shown = [...row.keys()].filter((at) => row[at] >= 0);
+    return csvOf({ data: [{ name: this.canvas.id, x: shown.map((at) => from[at]), y: shown.map((at) => to[at]), text: shown.map((at) => label(at)) }] });
+  }
+
   scale(pen, width, line, soft) {
     const [a, b] = this.view, origin = this.data.origin, rough = (b - a) / Math.max(2, width / 110), power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((of) => of * power >= rough) * power;
     pen.strokeStyle = line; pen.fillStyle = soft; pen.lineWidth = 1;

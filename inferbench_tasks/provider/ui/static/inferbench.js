@@ -10,7 +10,9 @@ function openInAirflow(event) {
   outer.click();
 }
 
+const drawn = new Map(); // element -> its chart as it came, light
 function draw(element, chart) {
+  drawn.set(element, chart);
   if (document.documentElement.dataset.theme === "dark") chart = inTheDark(chart);
   const layout = { ...chart.layout, autosize: true }, data = chart.data.map((trace) => ({ ...trace }));
   if (element.clientWidth && element.clientWidth < 460) fit(data, layout, element.clientWidth);
@@ -23,6 +25,16 @@ function draw(element, chart) {
   if (layout.meta === "links") element.on("plotly_click", ({ points }) => { if (points[0].customdata) location.href = points[0].customdata; });
   if (layout.meta === "runs") element.on("plotly_click", ({ points }) => { location.href = `/inferbench/run/${encodeURIComponent(points[0].customdata)}`; });
 }
+
+// What is folded has no width: its chart is drawn when it is opened.
+const unseen = new Map(), isFolded = (place) => place.closest("details:not([open])") !== null;
+function whenSeen(place, act) {
+  if (isFolded(place)) unseen.set(place, act); else act();
+}
+function showSeen() {
+  for (const [place, act] of unseen) if (!isFolded(place)) { unseen.delete(place); act(); }
+}
+document.addEventListener("toggle", showSeen, true);
 
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
@@ -143,6 +155,26 @@ function suggestSign(event) {
   if (event.target.name === "bounded" && sign) event.target.parentElement.querySelector("[name=sign]").value = sign;
 }
 
+// A drawing of the page's own as a picture, light as all that go into a document.
+async function savePicture(event) {
+  const button = event.target.closest("button[data-svg]");
+  if (!button) return;
+  const drawing = document.getElementById(button.dataset.svg), copy = drawing.cloneNode(true), made = document.createElement("canvas"), image = new Image();
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  for (const text of copy.querySelectorAll("text")) text.setAttribute("style", "font: 11px system-ui, sans-serif; fill: #1c1c1c");
+  for (const rect of copy.querySelectorAll("rect")) rect.style.fill = "#0b5ea8";
+  image.src = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+  await image.decode();
+  Object.assign(made, { width: 2 * drawing.clientWidth, height: 2 * drawing.clientHeight });
+  const pen = made.getContext("2d");
+  pen.fillStyle = "#fff";
+  pen.fillRect(0, 0, made.width, made.height);
+  pen.drawImage(image, 0, 0, made.width, made.height);
+  URL.revokeObjectURL(image.src);
+  saved(made.toDataURL("image/png"), `${button.dataset.svg}.png`);
+}
+
+document.addEventListener("click", savePicture);
 document.addEventListener("change", suggestSign);
 document.addEventListener("click", openInAirflow);
 document.addEventListener("click", cancelSubmission);
@@ -151,7 +183,7 @@ if (matchMedia("(max-width: 640px)").matches) for (const fold of document.queryS
 for (const place of document.querySelectorAll("[data-charts]")) loadCharts(place);
 for (const place of document.querySelectorAll("script[data-draw]")) {
   const target = document.getElementById(place.dataset.draw), chart = JSON.parse(place.textContent);
-  draw(target, chart);
+  whenSeen(target, () => draw(target, chart));
   tools(target, chart, target.parentElement.querySelector("figcaption")?.textContent ?? document.title, place.dataset.how ?? "It is made of what PerfDB has stored whenever this page is opened.");
 }
 // What changes on a page is told by the server; where it can't, the page asks again now and then.

@@ -140,6 +140,6 @@ function flameBoxes(body, spans) {
 
 // The buttons around a picture: what they do is its.
 function buttons(picture) {
-  const acts = { in: () => picture.zoom(0.5), out: () => picture.zoom(2), whole: () => picture.look(...picture.whole) };
+  const acts = { in: () => picture.zoom(0.5), out: () => picture.zoom(2), whole: () => picture.look(...picture.whole), png: () => picture.data && saved(picture.png(), `${file}.png`), csv: () => picture.data && savedText(picture.csv(), `${file}.csv`) }, file = `${document.title} ${picture.canvas.id}`.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 80);
   for (const button of document.querySelectorAll(`button[data-of="${picture.canvas.id}"]`)) button.addEventListener("click", () => acts[button.dataset.act]());
 }
