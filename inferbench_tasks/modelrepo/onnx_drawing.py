@@ -43,7 +43,8 @@ def _known_to_be_off(model: Any, nodes: list[Any]) -> set[str]:
         for node in nodes
         if node.op_type == "Constant" and (value := attribute(node, "value", None)) is not None
     ]
-    off, on = set(), set()
+    off: set[str] = set()
+    on: set[str] = set()
     for name, tensor in tensors:
         is_off = tensor.data_type == TensorProto.BOOL and not tensor.external_data
         (off if is_off and not numpy_helper.to_array(tensor).any() else on).add(name)

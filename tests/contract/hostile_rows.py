@@ -68,7 +68,7 @@ def nameless() -> Any:
     return made
 
 
-def our_names(batch: int) -> Any:
+def our_names(batch: int | str) -> Any:
     """Values that are called as those that adapting a file adds."""
     nodes = [N("Relu", ["x"], ["x/inside"]), N("ReduceMax", ["x/inside"], ["m"], keepdims=0),
              N("Sub", ["x/inside", "m"], ["y/inside"]), N("Exp", ["y/inside"], ["y"])]  # fmt: skip
@@ -270,7 +270,7 @@ ROWS: dict[str, Case] = {
     "-1 as a size": (negative, ANY),
     "a free axis without a name": (nameless, ANY),
     "values named as ours": (lambda: our_names(1), 1),
-    "values named as ours, free": (lambda: our_names("n"), 1),  # type: ignore[arg-type]
+    "values named as ours, free": (lambda: our_names("n"), 1),
     "steps first, both free": (steps_first, 1),
     "two rows for each sample": (repeated, 1),
     "rows that count": (rows_that_count, 1),
