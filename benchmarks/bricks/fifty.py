@@ -245,12 +245,15 @@ def _savings(
 def calibrating(operators: Sequence[str]) -> set[int]:
     """The places of the models that calibrate any prediction, of each model's operators in the list's order.
 
-    By the rule of ``brick_jobs.predictions``: each model's are the first three others that have not its operators.
+    By the rule of ``brick_jobs.predictions``: each model's are the first three others that have not its operators, nor
+    one another's.
     """
-    paid: set[int] = set()
+    first: dict[str, int] = {}
     for at, own in enumerate(operators):
-        others = [other for other, theirs in enumerate(operators) if other != at and theirs != own]
-        paid.update(others[:CALIBRATING])
+        first.setdefault(own, at)
+    paid: set[int] = set()
+    for own in operators:
+        paid.update([at for theirs, at in first.items() if theirs != own][:CALIBRATING])
     return paid
 
 

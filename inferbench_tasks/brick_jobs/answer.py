@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from inferbench_tasks.bricks.results import Result
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
 
-#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks.
-_SPARE = 3
+#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks; and so many
+#: documents at most, where versions of few models are the newest.
+_SPARE, _MOST_CUTS = 3, 100
 #: Of so many of the newest models the bricks teach estimates.
 _MODELS = 200
 #: With less of its time measured a prediction begins with saying so.
@@ -76,7 +77,7 @@ def answer(
         "precision": of_precision(cut.precision),
     }
     measured = [name for name in results.whole_names() if name != cut.whole]
-    others = results.cuts_of(measured, of, calibrate_on + _SPARE)
+    others = _others(results, measured, of, calibrate_on + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}
     all_known = {**results.get_many((wanted | {cut.whole}) - set(known)), **known}
     unmeasured: dict[str, StandIns] = {}
@@ -121,6 +122,30 @@ def answer(
         "by_operators": one.by_operators,
     }
     return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
+
+
+def _others(
+    results: PerfDBResults, measured: Sequence[str], of: Mapping[str, Any], wanted: int
+) -> list[dict[str, Any]]:
+    """How models that were measured as a whole are cut, the newest first; of those with the same layers the newest
+    alone, for one of them calibrates (``predictions``)."""
+    limit = wanted
+    while True:
+        found = results.cuts_of(measured, of, limit)
+        distinct: dict[Any, dict[str, Any]] = {}
+        for one in found:
+            distinct.setdefault(_layers(one), one)
+        if len(distinct) >= wanted or len(found) < limit or limit >= _MOST_CUTS:
+            return list(distinct.values())[:wanted]
+        limit = min(4 * limit, _MOST_CUTS)
+
+
+def _layers(cut: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The operators of its bricks in order; the model itself where their work was not counted."""
+    operators = {one["identity"]: tuple(one["operators"]) for one in cut.get("work") or ()}
+    if not all(part in operators for part in cut["parts"]):
+        return (cut["whole"],)
+    return tuple(operator for part in cut["parts"] for operator in operators[part])
 
 
 def device_ms(cut: CutModel, known: Mapping[str, Result]) -> float | None:

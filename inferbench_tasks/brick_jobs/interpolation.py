@@ -176,9 +176,9 @@ def _complete(results: PerfDBResults, documents: Sequence[Mapping[str, Any]]) ->
 
 def judged(models: Iterable[Sizes], line: Line) -> list[float]:
     """Of each model that was measured at a size between too, the logarithm of interpolated over measured sums of its
-    bricks; the worst, if at several."""
+    bricks; the worst, if at several, and of those with the same operators: versions of one model are off alike."""
     low, high = line.sizes
-    found: list[float] = []
+    worst: dict[tuple[str, ...], float] = {}
     for sizes, times in models:
         own = Line(sizes[low], sizes[high], times)
         logs = [
@@ -186,8 +186,10 @@ def judged(models: Iterable[Sizes], line: Line) -> list[float]:
             for size in sizes
             if low < size < high and same_layers(own.lower, own.upper) and same_layers(own.lower, sizes[size])
         ]
-        found += [max(logs, key=abs)] if logs else []
-    return found
+        if logs:
+            of = own.lower.operators
+            worst[of] = max([*logs, worst.get(of, 0.0)], key=abs)
+    return list(worst.values())
 
 
 def calibrating(models: Iterable[Sizes], line: Line, batch: int) -> list[tuple[CutModel, dict[str, Result]]]:

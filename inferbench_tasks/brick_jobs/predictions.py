@@ -30,21 +30,27 @@ def predictions(
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
-    were measured as a whole; never by one of the same operators in the same order, which is the same model.
+    were measured as a whole; never by one of the same operators in the same order, which is the same model. Of others
+    with the same operators the first counts: two versions of one model are off alike, so that both would tell of
+    themselves how well a model is predicted that is like neither.
     ``unmeasured``: place -> which of its bricks' times were not measured.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     ratios = {_id(cut): _log_ratio(cut, known, constructor) for cut in complete if cut.whole in known}
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
-        by = [
+        others = [
             other
             for other in complete
             if _id(other) in ratios
             and other.at != cut.at
             and other.operators != cut.operators
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
-        ][:calibrate_on]
+        ]
+        distinct: dict[tuple[str, ...], CutModel] = {}
+        for other in others:
+            distinct.setdefault(other.operators, other)
+        by = list(distinct.values())[:calibrate_on]
         made.setdefault(cut.at, []).append(
             _predicted(
                 cut,
@@ -92,17 +98,15 @@ class _Calibrating:
         return prediction.calibration_by([self._ratios[_id(cut)] for cut in self._cuts])
 
     def classes(self) -> ClassFactors | None:
-        """Of sums only: what else is constructed is not made of parts. Of models with the same operators one counts:
-        they would tell of each other how well they are predicted."""
+        """Of sums only: what else is constructed is not made of parts."""
         if self._constructor != "sequential":
             return None
-        distinct = {cut.operators: cut for cut in reversed(self._cuts)}.values()
         wholes = [
             Whole(prediction.measured(self._known[cut.whole]).ns, by_class)
-            for cut in reversed(list(distinct))
+            for cut in self._cuts
             if (by_class := class_ns(cut, self._known)) is not None
         ]
-        return class_factors(wholes) if len(wholes) == len(distinct) else None
+        return class_factors(wholes) if len(wholes) == len(self._cuts) else None
 
 
 def class_ns(cut: CutModel, known: Mapping[str, Result]) -> dict[str, float] | None:
