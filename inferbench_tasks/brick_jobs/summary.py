@@ -24,7 +24,8 @@ def summary(
     bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
     ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
     same of predictions calibrated by one factor under ``calibrated``, of the models that have one, and by a factor for
-    each class of bricks under ``calibrated_by_class``.
+    each class of bricks under ``calibrated_by_class``; ``predicted``: of what is predicted of the models that are
+    calibrated, by whichever rule that is.
     """
     points = dict.fromkeys((cut.batch_size, cut.granularity) for cut in cuts)
     return [_row(batch, granularity, cuts, known, made) for batch, granularity in points]
@@ -64,6 +65,9 @@ def _row(
         "parallel": errors([(one.parallel, one.measured) for one in _of(judged, predicted)]),
         "calibrated": errors(
             [(one.calibrated, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]
+        ),
+        "predicted": errors(
+            [(one.best, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]
         ),
         "calibrated_by_class": errors(
             [

@@ -182,15 +182,16 @@ def words(results: Sequence[BricksResult]) -> list[str]:
     for row in of_granularity(results):
         if row["plain"] is None:
             continue
-        kind = "calibrated" if row["calibrated"] else "plain"
-        of = row[kind]
+        # Of results of before it was kept the one factor's, which most are predicted by.
+        calibrated = row.get("predicted") or row["calibrated"]
+        of = calibrated or row["plain"]
         text = (
             f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}: "
             f"{of['models']} models predicted at "
             f"{number(of['geometric_mean'])} of their measured time (geometric mean), "
             f"{percent(of['mean_absolute_error_ratio'])} off on average"
         )
-        text += ", each calibrated by others." if kind == "calibrated" else ", without calibration."
+        text += ", each calibrated by others." if calibrated else ", without calibration."
         said.append(text)
     return said
 

@@ -9,8 +9,12 @@ import pytest
 from benchmarks.bricks.fifty import calibrating
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.predictions import predictions
-from inferbench_tasks.brick_jobs.result import PredictedModel
+from inferbench_tasks.brick_jobs.report.tables import percent, words
+from inferbench_tasks.brick_jobs.result import BricksResult, PredictedModel
+from inferbench_tasks.brick_jobs.summary import summary
 from inferbench_tasks.bricks.results import WHOLE, Result
+from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.perfdb.documents import SubmissionInfo
 from tests.unit.bricks.builders import result
 
 #: Bricks of 10 ns each.
@@ -44,10 +48,27 @@ def test_the_first_models_are_calibrated_by_the_fourth() -> None:
 
 
 def test_the_same_model_otherwise_made_does_not_calibrate() -> None:
-    """The first two have the same operators: of four models only two are left for each of them, too few."""
-    found = factors([cut(0, "C"), cut(1, "C"), cut(2, "R"), cut(3, "G")], wholes(11, 99, 12, 13))
-    assert found[:2] == [None, None]
-    assert found[2] == pytest.approx((1.1 * 9.9 * 1.3) ** (1 / 3))
+    """The first two have the same operators: of four models only two are left for each, too few; of five the twin of
+    the first calibrates none, neither its own model nor another beside it."""
+    four = [cut(0, "C"), cut(1, "C"), cut(2, "R"), cut(3, "G")]
+    assert factors(four, wholes(11, 99, 12, 13)) == [None] * 4
+    found = factors([*four, cut(4, "S")], wholes(11, 99, 12, 13, 14))
+    own, others = (1.2 * 1.3 * 1.4) ** (1 / 3), (1.1 * 1.3 * 1.4) ** (1 / 3)
+    assert found[:3] == pytest.approx([own, own, others])
+
+
+def test_versions_of_one_model_do_not_make_each_other_sure() -> None:
+    """Three versions that took 11 over sums of 10, and two others that took 12 and 16: the interval of the sixth is of
+    the three models' logarithms, 4.303 s root(1 + 1/3), and not of five that are mostly alike."""
+    cuts = [cut(at, operators) for at, operators in enumerate("CCCRGS")]
+    [last] = predictions(cuts, wholes(11, 11, 11, 12, 16), 5)[5]
+    logs = [math.log(ratio) for ratio in (1.1, 1.2, 1.6)]
+    mean = sum(logs) / 3
+    spread = math.sqrt(sum((log - mean) ** 2 for log in logs) / 2)
+    half = 4.302652729911275 * spread * math.sqrt(4 / 3)
+    assert last.calibrated_by == ["m0", "m3", "m4"] and last.calibrated_by_class is None
+    assert last.best.ms == pytest.approx(10e-6 * math.exp(mean))
+    assert last.best.high_ms == pytest.approx(last.best.ms * math.exp(half))
 
 
 def test_a_critical_path_is_calibrated_by_critical_paths() -> None:
@@ -106,6 +127,30 @@ def test_more_than_three_models_calibrate_by_class_and_never_the_one_that_is_pre
     assert by_three.calibrated_by_class is None and by_three.best == by_three.calibrated
 
 
+def test_the_summary_is_of_what_is_predicted() -> None:
+    """Where classes are nearer they are what is predicted: the report's sentence is of these, the geometric mean of
+    predicted over measured, and not of the one factor, by which nobody predicts there."""
+    parts = [("a",) * 5, ("a",) * 4 + ("b",), ("a", "b"), ("a", "b", "b", "b"), ("b", "b", "a"), ("b",) * 5]
+    cuts = [mixed(at, "CRGSML"[at], names) for at, names in enumerate(parts)]
+    times = [10.0 * names.count("a") + 20.0 * names.count("b") for names in parts]
+    made = predictions(cuts, wholes(*times), 5)
+    [row] = summary(cuts, wholes(*times), made)
+    ratios = [made[at][0].best.ms / (time / 1e6) for at, time in enumerate(times)]
+    assert all(made[at][0].by_class for at in made)
+    assert row["predicted"]["models"] == 6
+    assert row["predicted"]["geometric_mean"] == pytest.approx(math.prod(ratios) ** (1 / 6))
+    assert row["predicted"]["mean_absolute_error_ratio"] == pytest.approx(
+        sum(abs(ratio - 1) for ratio in ratios) / 6
+    )
+    assert row["predicted"]["mean_absolute_error_ratio"] < row["calibrated"]["mean_absolute_error_ratio"] / 2
+    cut_run = BricksResult(
+        run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="cut",
+        counts={"summary": [row]},
+    )  # fmt: skip
+    [said] = words([cut_run])
+    assert f"{percent(row['predicted']['mean_absolute_error_ratio'])} off on average, each calibrated" in said
+
+
 def test_a_count_of_before_names_were_kept_stays_readable() -> None:
     """Results that were stored say how many, not which."""
     [one] = predictions([cut(at, "CRGS"[at]) for at in range(4)], wholes(11, 12, 13, 14), 3)[3]
@@ -114,7 +159,7 @@ def test_a_count_of_before_names_were_kept_stays_readable() -> None:
 
 
 def test_what_calibrates_is_what_predictions_pay_for() -> None:
-    """Four of different models; the first four and a fifth where two of these are the same model, as it is counted in
-    device time; three models calibrate nothing of three others."""
+    """The first four of different models, as it is counted in device time: the second that is the same model as the
+    first calibrates nothing."""
     assert calibrating(["C", "R", "G", "S", "M", "L"]) == {0, 1, 2, 3}
-    assert calibrating(["C", "C", "R", "G", "S", "M"]) == {0, 1, 2, 3, 4}
+    assert calibrating(["C", "C", "R", "G", "S", "M"]) == {0, 2, 3, 4}
