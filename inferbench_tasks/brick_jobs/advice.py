@@ -70,6 +70,8 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
         )
     if len(ranked) == 1:
         said.append("There is nothing to compare it with.")
+    if found["judged"] > len(ranked):
+        said.append(f"The {len(ranked)} fastest of {found['judged']}.")
     if slo_ms is not None:
         known = [row for row in ranked if row["within_slo_probability"] is not None]
         if known and all(row["within_slo_probability"] < 0.5 for row in known):

@@ -26,7 +26,8 @@ COLUMNS = (
 
 
 def devices(db: PerfDB) -> list[dict[str, Any]]:
-    """A row for each setting that anything was measured at: what it is, and how much is known there."""
+    """A row for each setting that anything was measured at: what it is, and of how many different bricks and models a
+    time is known there, however often each was measured."""
     counts = {
         (row["_id"]["setting"], row["_id"]["whole"]): row["count"]
         for row in _aggregate(
@@ -34,7 +35,8 @@ def devices(db: PerfDB) -> list[dict[str, Any]]:
             RESULTS,
             [
                 {"$match": {"usable": True}},
-                {"$group": {"_id": {"setting": "$setting_id", "whole": "$whole"}, "count": {"$sum": 1}}},
+                {"$group": {"_id": {"setting": "$setting_id", "whole": "$whole", "of": "$identity"}}},
+                {"$group": {"_id": {"setting": "$_id.setting", "whole": "$_id.whole"}, "count": {"$sum": 1}}},
             ],
         )
     }

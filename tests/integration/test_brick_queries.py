@@ -166,6 +166,24 @@ def test_what_is_missing_is_told_and_never_guessed(http: TestClient, bricks: Per
     assert (device["bricks"], device["models"]) == (2, 4)
 
 
+def test_what_was_timed_again_is_no_further_brick(
+    http: TestClient, bricks: PerfDBResults, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two bricks and four models, one brick and one model in three sessions: two and four are known. Of a disturbed time
+    the command says so."""
+    for session in ("t.000/1", "u.000/1"):
+        bricks.put(result("a", 1.5, session=session))
+        bricks.put(result(WHOLE + "one", 9.0, session=session))
+    [device] = http.get(f"{API}/devices").json()["items"]
+    assert (device["bricks"], device["models"]) == (2, 4)
+    bricks.put(result("a", 7.0, session="v.000/1", disturbed="busy"))
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    shown = CliRunner().invoke(app, ["show", KEY[:8]]).stdout.splitlines()
+    [head, *lines] = [line.split() for line in shown if "─" not in line][:5]
+    assert head[-1] == "disturbed"
+    assert {line[0]: line[-1] for line in lines} == {"1.000": "no", "1.500": "no", "7.000": "yes"}
+
+
 def test_a_study_is_what_was_found_last(http: TestClient, data_dir: Any) -> None:
     """404 for one that was not made, and for a corpus that there is not."""
     assert http.get(f"{API}/study/paper50").status_code == 404

@@ -35,6 +35,8 @@ def test_the_top_three_with_the_probability_that_each_beats_the_next() -> None:
     assert third["faster_than_next_probability"] == pytest.approx(0.9989, abs=1e-3)
     assert first["per_s"] == pytest.approx(200) and found["judged"] == 4
     assert first["within_slo_probability"] is None
+    assert "The 3 fastest of 4." in in_words(found)
+    assert not any("fastest of" in text for text in in_words(advice([row("b", 11.0), row("a", 10.0)])))
 
 
 def test_the_slo_is_a_probability_too() -> None:
