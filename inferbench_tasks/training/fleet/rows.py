@@ -43,12 +43,14 @@ class Fleet:
 
 
 def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> list[Fleet]:
-    """Valid runs on leased devices, the newest first, by job and kind of device; single devices (where two of them have
-    some) stand before groups, and a group that has no other beside it is there, too, though not judged.
+    """Valid runs on leased devices, the newest first, by job, kind of device and version of torch; single devices
+    (where two of them have some) stand before groups, and a group that has no other beside it is there, too, though not
+    judged. A device's runs are those by the version of its newest: another one is no slower device.
     """
-    series: dict[tuple[int, str, str], dict[str, list[tuple[float, str]]]] = defaultdict(
+    series: dict[tuple[int, str, str, str], dict[str, list[tuple[float, str]]]] = defaultdict(
         lambda: defaultdict(list)
     )
+    newest: dict[tuple[str, str], str] = {}
     for result in results:
         members = devices_of(result)
         if not members or not result.verdict.valid or result.submission.digest is None:
@@ -56,12 +58,16 @@ def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> lis
         step_s = step_s_of(result)
         if step_s is None:
             continue
-        of = series[len(members), _kind(result), result.submission.digest][_AND.join(members)]
+        group, job = _AND.join(members), result.submission.digest
+        version = newest.setdefault((group, job), version_of(result))
+        if version_of(result) != version:
+            continue
+        of = series[len(members), _kind(result), job, version][group]
         if len(of) < NEWEST:
             of.append((step_s, result.run_id))
     return [
         _fleet(size, kind, job, of, rate)
-        for (size, kind, job), of in sorted(series.items(), key=lambda item: item[0][0])
+        for (size, kind, job, _), of in sorted(series.items(), key=lambda item: item[0][0])
         if len(of) > 1 or size > 1
     ]
 
@@ -83,6 +89,12 @@ def _fleet(
 def devices_of(result: TrainingResult) -> tuple[str, ...]:
     """The devices that it held, by id; () of a run that leased none."""
     return tuple(sorted(str(held["device_id"]) for held in result.extensions.get("devices") or []))
+
+
+def version_of(result: TrainingResult) -> str:
+    """Of torch, by which it ran, and of the trainer's package."""
+    engine = result.engine
+    return f"{engine.version} {engine.trainer_version}" if engine else ""
 
 
 def device_of(result: TrainingResult) -> str | None:

@@ -160,13 +160,16 @@ def _ranks(result: TrainingResult) -> int:
 
 
 def _key(result: TrainingResult, batch: int) -> str:
-    """The same of runs whose steps do the same work for each sample, on the same kind of device by the same torch."""
+    """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster by the
+    same torch."""
     job = {name: value for name, value in _job(result).items() if name not in _HEAD}
     for block, names in _APART.items():
         job[block] = {name: value for name, value in job[block].items() if name not in names}
     device, engine = result.device, result.engine
     return json.dumps(
-        [job, batch, device and device.name, engine and engine.version], sort_keys=True, default=str
+        [job, batch, device and device.name, result.cluster, engine and engine.version],
+        sort_keys=True,
+        default=str,
     )
 
 
@@ -180,6 +183,7 @@ def _work(result: TrainingResult, kind: Kind) -> str:
     model = result.model.name if result.model else "?"
     device = result.device.name if result.device else None
     on = f" on {device}" if device else ""
+    on += f", cluster {result.cluster}" if result.cluster else ""
     return (
         f"{job['train']['benchmark']} of {model}, {job['data']['kind']} ({job['data']['where']}), {batch}{on}"
     )

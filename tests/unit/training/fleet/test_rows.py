@@ -9,6 +9,7 @@ import pytest
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
+from inferbench_tasks.training.diagnosis.runs import slow_device
 from inferbench_tasks.training.fleet.rows import alone, fleets, history, lines
 from inferbench_tasks.training.result import TrainingResult
 from tests.unit.training.report.results import view
@@ -75,6 +76,27 @@ def test_the_step_is_that_of_a_batch_on_all_ranks() -> None:
         update={"provenance": Provenance.model_validate({"job": {**JOB, "sharding": 3}})}
     )
     assert fleets([other, other]) == [] and history([other], "d0")[0]["step_ms"] is None
+
+
+def test_a_device_with_another_torch_is_no_slower_device() -> None:
+    """Five devices with the new version take 10 ms, a sixth with the old one 30: nobody is named, nor by its old runs
+    once it has the new one, too; nor is one of its old runs called slow for them."""
+
+    def by(version: str, made: TrainingResult) -> TrainingResult:
+        assert made.engine is not None
+        return made.model_copy(update={"engine": made.engine.model_copy(update={"version": version})})
+
+    five = [by("2", result(f"n{at}", f"d{at}")) for at in range(5)]
+    old = by("1", result("o", "d5", 3))
+    (fleet,) = fleets([*five, old])
+    assert fleet.judged and not fleet.slow and "d5" not in fleet.step_s
+    every = [*five, by("2", result("n5", "d5")), old, by("1", result("p", "d0"))]
+    (fleet,) = fleets(every)
+    assert not fleet.slow and fleet.runs["d5"] == ("x-1.n5",)
+    assert list(slow_device.find(old, every, 30.0)) == []
+    slow = by("2", result("s", "d5", 3))
+    (cause,) = slow_device.find(slow, [slow, *five], 30.0)
+    assert "3.00 times the others'" in cause.sentence
 
 
 def singles(slow: Mapping[str, int], count: int = 6) -> list[TrainingResult]:

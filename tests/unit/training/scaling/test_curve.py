@@ -87,3 +87,17 @@ def test_runs_of_devices_by_name_and_of_the_version_before_are_of_one_curve() ->
     two = two.model_copy(update={"provenance": Provenance.model_validate({"job": fields})})
     (curve,) = curves([one, two], lambda made: ())
     assert [point.ranks for point in curve.points] == [1, 2]
+
+
+def test_another_clusters_speed_is_no_scaling() -> None:
+    """Two ranks on a cluster that is three times as fast are not 3.2 times one rank here: no curve; with a run of one
+    rank there they are 1.6 times that."""
+    here = result("one", 1, 64, 2000)
+    there = [
+        result(run, ranks, 64, rate).model_copy(update={"cluster": "north"})
+        for run, ranks, rate in (("far", 1, 4000), ("weak", 2, 6400))
+    ]
+    assert curves([here, there[1]], lambda _: []) == []
+    (curve,) = curves([here, *there], lambda _: [])
+    assert [point.run_id for point in curve.points] == ["far", "weak"] and "cluster north" in curve.work
+    assert curve.points[1].speedup == pytest.approx(1.6)
