@@ -10,6 +10,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.training import step_spans
+from inferbench_tasks.training.expected_ratio import computing
 from inferbench_tasks.training.imported.rows import PHASES
 from inferbench_tasks.training.imported.table import COLUMNS
 from inferbench_tasks.training.result import TrainingResult
@@ -57,32 +58,34 @@ def jade_table(results: Sequence[TrainingResult]) -> str:
     """
     head = " | ".join(name.title() for name in COLUMNS)
     lines: list[str] = []
-    model = None
-    for result in sorted(results, key=lambda of: of.model.name if of.model else ""):
+    heading = None
+    for result in sorted(results, key=_headed):
         jade = result.summary.jade if result.summary else None
         if not result.verdict.valid:
             raise InputError(f"{result.run_id} is {result.verdict}: it has no place in a table", field="RUN")
         if jade is None or not jade["columns"]:
             why = jade["reason"] if jade else "it was run without `timing: [synchronised, jade]`"
             raise InputError(f"{result.run_id} has no columns of BenchmarkJade: {why}", field="RUN")
-        name = result.model.name if result.model else "?"
-        if name != model:
-            model = name
-            lines += ["", f"### {_heading(name)} (fp32)", "", f"| {head} |", "|" + " - |" * len(COLUMNS)]
+        if _headed(result) != heading:
+            heading = _headed(result)
+            lines += ["", f"### {heading}", "", f"| {head} |", "|" + " - |" * len(COLUMNS)]
         lines.append(_jade_row(result, jade["columns"]))
     return "\n".join(lines).lstrip() + "\n"
 
 
-def _heading(name: str) -> str:
-    """A network's name in letters that a heading of such a table may have."""
-    return "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in name).strip()
+def _headed(result: TrainingResult) -> str:
+    """The heading of the table that a run's row is in: its network, in letters that such a heading may have, and in
+    which precision it computed."""
+    name = result.model.name if result.model else "?"
+    known = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in name).strip()
+    return f"{known} ({computing(result)['precision']})"
 
 
 def _jade_row(result: TrainingResult, columns: dict[str, float]) -> str:
     device, engine = result.device, result.engine
     words = {"train": "Train", "inference": "Inference", "smooth_inference": "Smooth Inference"}
     cells = [
-        "this host",
+        result.cluster or "this host",
         str(result.data.get("kind")),
         words[str(result.benchmark)],
         (device.name if device else None) or "cpu",

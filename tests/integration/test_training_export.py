@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.training import app
+from inferbench_tasks.perfdb.documents import Provenance
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training import steps
+from inferbench_tasks.training.export import jade_table
 from inferbench_tasks.training.imported import table
 from tests.unit.training.epochs import JOB, PHASES_MS, STEP_MS, answer
 from tests.unit.training.report.results import view
@@ -79,6 +81,19 @@ def test_a_table_of_jades_is_read_back_as_it_was(stored: Path) -> None:
     (row,) = table.read(file.read_text(), "t.md")
     assert (row.model, row.data, row.benchmark, row.devices) == ("fashion-cnn", "digits", "inference", 2)
     assert (row.loading_s, row.processing_s, row.forward_s) == (0.0312, None, 0.0045)
+
+
+def test_a_table_says_in_which_precision_and_on_which_cluster_a_run_was() -> None:
+    """A run in bf16 is in no table of fp32, and two clusters are told apart, as the reader tells them."""
+    plain = view("plain", jade=JADE).result
+    job = Provenance.model_validate({"job": {"train": {"precision": "bf16"}}})
+    half = plain.model_copy(update={"provenance": job, "cluster": "north"})
+    rows = table.read(jade_table([plain, half, plain]), "t.md")
+    assert [(row.model, row.precision, row.cluster) for row in rows] == [
+        ("fashion-cnn", "bf16", "north"),
+        ("fashion-cnn", "fp32", "this host"),
+        ("fashion-cnn", "fp32", "this host"),
+    ]
 
 
 def test_what_can_not_be_written_is_refused_and_leaves_no_file(stored: Path) -> None:

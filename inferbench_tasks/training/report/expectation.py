@@ -24,7 +24,10 @@ def sentences(view: TrainingView) -> list[str]:
     for name, (unit, value, interval) in measured.items():
         should = of.get(name)
         if should and value:
-            low_high = f" ({number(interval[0], 4)} to {number(interval[1], 4)})" if interval else ""
+            # Student's interval of few rounds may go below 0, as it is stored; neither a rate nor a time does.
+            low_high = (
+                f" ({number(max(0.0, interval[0]), 4)} to {number(interval[1], 4)})" if interval else ""
+            )
             ratios = interval and [bound / should for bound in interval]
             says = verdict(value / should, ratios, name == "samples_per_s")
             texts.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.observation import of_result
@@ -109,7 +110,9 @@ def _fastest(views: Sequence[TrainingView]) -> str | None:
 
 def _rate(view: TrainingView) -> str:
     low, high = _interval(view)
-    return f"{view.samples_per_s:,.0f} samples/s ({low:,.0f} to {high:,.0f})"
+    # Student's interval of few rounds may go below 0, as it is stored; a rate never does.
+    span = f"{number(max(0.0, low), 4)} to {number(high, 4)}"
+    return f"{number(view.samples_per_s, 4)} samples/s ({span})"
 
 
 def _interval(view: TrainingView) -> tuple[float, float]:

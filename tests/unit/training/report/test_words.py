@@ -20,6 +20,21 @@ def test_the_fastest_is_named_where_its_interval_says_so() -> None:
     assert first == "Fastest is fast: 800 samples/s (790 to 810), 2.00 times the next (slow)."
 
 
+def test_a_slow_training_has_its_digits_and_no_rate_is_below_nothing() -> None:
+    """3.412 samples/s beside 3.1: not 3 beside 3; and an interval of -0.4 to 2.4, as three rounds may have, begins at
+    0."""
+    runs = [view("slow", interval=(3.05, 3.15)), view("fast", interval=(3.38, 3.444))]
+    for run, rate in zip(runs, (3.1, 3.412), strict=True):
+        assert run.summary is not None
+        run.summary.bare["samples_per_s"] = rate
+    assert sentences(runs)[0] == (
+        "Fastest is fast: 3.412 samples/s (3.38 to 3.444), 1.10 times the next (slow)."
+    )
+    assert runs[1].summary is not None
+    runs[1].summary.bare |= {"samples_per_s": 4.0, "samples_per_s_ci95": [-0.4, 8.4]}
+    assert sentences(runs)[0].startswith("The most samples/s has fast: 4 samples/s (0 to 8.4);")
+
+
 def test_intervals_that_touch_set_nothing_apart() -> None:
     """The larger mean is said, and from which it is not set apart."""
     first = sentences([view("slow", 2, interval=(100, 795)), view("fast", 1, interval=(790, 810))])[0]
