@@ -10,7 +10,7 @@ import typer
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.scheduling.generators import GENERATORS, Recipe, generate
-from inferbench_tasks.scheduling.outcome import Outcome
+from inferbench_tasks.scheduling.outcome import Outcome, times_as_long
 from inferbench_tasks.scheduling.policies import POLICIES
 from inferbench_tasks.scheduling.recorded import read_trace
 from inferbench_tasks.scheduling.simulator import Simulator
@@ -40,7 +40,7 @@ def simulate(
     """Try scheduling policies on a trace: job completion times (JCT) in seconds, longest wait, ratios.
 
     speedup: RR+FCFS's mean JCT over the policy's. vs_clairvoyant: the policy's over that of shortest-job-first with
-    late binding that knows every length.
+    late binding that knows every length. Both are of the jobs that finished under both.
     """
     names = list(dict.fromkeys(name.strip() for name in policies.split(",") if name.strip()))
     instances = {name: POLICIES.load(name, "--policies")() for name in names}
@@ -71,14 +71,11 @@ def _read(trace: str, devices: str) -> Trace:
 
 
 def _row(outcome: Outcome, baseline: Outcome, bound: Outcome) -> dict[str, Any]:
-    own = outcome.mean_jct_s()
-    figures = {name: _rounded(value) for name, value in outcome.summary().items()}
-    ratios = {"speedup": baseline.mean_jct_s() / own, "vs_clairvoyant": own / bound.mean_jct_s()}
-    return {**figures, **{name: round(value, 3) for name, value in ratios.items()}}
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 1) if isinstance(value, float) else value
+    return {
+        **outcome.summary(),
+        "speedup": times_as_long(baseline, outcome),
+        "vs_clairvoyant": times_as_long(outcome, bound),
+    }
 
 
 class _progress:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.scheduling.outcome import Outcome
+from inferbench_tasks.scheduling.outcome import Outcome, times_as_long
 
 #: Points of a curve; more can't be seen.
 POINTS = 500
@@ -20,9 +20,10 @@ def draw(outcomes: Sequence[Outcome], baseline: Outcome, path: Path) -> None:
 
     titles = (f"(a) Speed-up of the mean JCT over {baseline.policy}", "(b) CDF of the job completion time")
     figure = make_subplots(rows=1, cols=2, subplot_titles=titles)
-    ratios = [baseline.mean_jct_s() / outcome.mean_jct_s() for outcome in outcomes]
+    ratios = [times_as_long(baseline, outcome) for outcome in outcomes]
     names = [outcome.policy for outcome in outcomes]
-    bar = go.Bar(x=names, y=ratios, text=[f"{r:.2f}x" for r in ratios], showlegend=False)
+    texts = ["no job finished under both" if ratio is None else f"{ratio:.2f}x" for ratio in ratios]
+    bar = go.Bar(x=names, y=ratios, text=texts, showlegend=False)
     figure.add_trace(bar, row=1, col=1)
     for outcome in outcomes:
         minutes = np.sort(np.asarray(outcome.jct_s())) / 60.0

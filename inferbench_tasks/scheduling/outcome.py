@@ -50,6 +50,11 @@ class Outcome:
         values = self.jct_s(where)
         return sum(values) / len(values) if values else float("nan")
 
+    @property
+    def finished(self) -> frozenset[str]:
+        """The jobs that ended well."""
+        return frozenset(job.job_id for job in self.jobs if job.status == "finished")
+
     def longest_wait_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> float:
         return max((j.wait_s for j in self.jobs if where(j)), default=0.0)
 
@@ -72,3 +77,13 @@ class Outcome:
             "unfinished": len(self.unfinished),
             "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs),
         }
+
+
+def times_as_long(outcome: Outcome, beside: Outcome) -> float | None:
+    """The mean JCT by that of another simulation of the trace, over the jobs that finished in both; None without any.
+
+    A job that one of them gave up, or never started, is in neither mean: it would make that one look faster.
+    """
+    both = outcome.finished & beside.finished
+    own_s, other_s = (of.mean_jct_s(lambda job: job.job_id in both) for of in (outcome, beside))
+    return own_s / other_s if both else None

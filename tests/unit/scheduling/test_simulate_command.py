@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from inferbench_tasks.cli.main import main
+from inferbench_tasks.scheduling.outcome import JobOutcome, Outcome, times_as_long
 
 
 def run(*arguments: str) -> int:
@@ -31,6 +33,33 @@ def test_it_prints_figures_and_draws_figure_15(tmp_path: Path, capsys: pytest.Ca
     text = html.read_text(encoding="utf-8")
     assert "CDF of the job completion time" in text
     assert "<script src=" not in text
+
+
+def test_a_job_that_a_policy_gave_up_makes_it_no_faster() -> None:
+    """Ten seconds and a hundred; who gives the longer job up has a mean of 10 s beside 55, and is as fast: 1, and not
+    5.5. Of no job that finished under both there is no ratio."""
+    whole = Outcome("whole", "t", (ended("short", 10.0), ended("long", 100.0)), ())
+    gave_up = Outcome("gave-up", "t", (ended("short", 10.0), ended("long", 40.0, "rejected")), ())
+    assert gave_up.mean_jct_s() == 10 and whole.mean_jct_s() == 55
+    assert times_as_long(whole, gave_up) == times_as_long(gave_up, whole) == 1.0
+    assert times_as_long(whole, Outcome("none", "t", (ended("long", 1.0, "rejected"),), ("short",))) is None
+
+
+def test_short_jobs_have_their_digits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs of 40 and 60 ms one after the other on one device: 40 and 100 ms, 70 in the mean, and not 0.1 s."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("job_id,submit_s,duration_s\na,0,0.04\nb,0,0.06\n")
+    assert run("t.csv", "--devices", "1", "-p", "rr_fcfs", "-o", "json") == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["mean_jct_s"] == pytest.approx(0.07) and row["p99_jct_s"] == pytest.approx(0.1)
+    assert row["longest_wait_s"] == pytest.approx(0.04)
+
+
+def ended(job_id: str, end_s: float, status: Literal["finished", "rejected"] = "finished") -> JobOutcome:
+    """Submitted at 0."""
+    return JobOutcome(job_id, "t", 0.0, 0.0, end_s, status, 1, 1, None, "n")
 
 
 @pytest.mark.parametrize(
