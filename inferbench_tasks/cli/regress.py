@@ -14,6 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression.bisect.offer import offer, start_of
+from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.watched import bisects, comparable
 
 app = typer.Typer(
@@ -101,13 +102,18 @@ def bisect_if_asked(file: Path, outcome: dict[str, Any], db: PerfDB, data_dir: P
 
 @app.command()
 def check(names: list[str] = NAMES, output: OutputFormat = OUTPUT) -> None:
-    """Say what the newest sessions confirmed. Exit code 1 if it is a regression: for CI."""
+    """Say what the newest sessions confirmed. Exit code 1 if it is a regression: for CI.
+
+    undecided: series whose newest session has too few pairs to say anything.
+    """
     state = _overview(names)
     if output is OutputFormat.table:
         emit([_row(series) for series in state["series"]], output)
         _tell(state)
     else:
-        emit({key: state[key] for key in ("regressions", "improvements", "suspicions")}, output)
+        found = {key: state[key] for key in ("regressions", "improvements", "suspicions")}
+        undecided = [series["id"] for series in state["series"] if not series["decided"]]
+        emit({**found, "undecided": undecided}, output)
     if state["regressions"]:
         raise typer.Exit(1)
 
@@ -139,6 +145,11 @@ def _overview(names: list[str] | None) -> dict[str, Any]:
 def _row(series: dict[str, Any]) -> dict[str, Any]:
     last = series["events"][-1] if series["events"] else None
     mde = series["minimum_detectable_effect_percent"]
+    decision = "no change"
+    if not series["decided"]:
+        decision = f"nothing decided: {series['newest_pairs']} of at least {MIN_PAIRS} pairs"
+    elif last:
+        decision = f"{last['kind']} {last['change_percent']:+.1f}% in {last['session']}"
     return {
         "submission": series["name"],
         "digest": series["digest"][:12],
@@ -147,9 +158,7 @@ def _row(series: dict[str, Any]) -> dict[str, Any]:
         "sessions": len(series["points"]),
         "newest": f"{series['points'][-1]['change_percent']:+.1f}%",
         "finds": None if mde is None else f"{mde:.1f}%",
-        "decision": f"{last['kind']} {last['change_percent']:+.1f}% in {last['session']}"
-        if last
-        else "no change",
+        "decision": decision,
     }
 
 
@@ -168,7 +177,13 @@ def _tell(changes_by_kind: dict[str, Any], file: str = "SUBMISSION") -> None:
                 typer.echo(f"  which commit made it: {command}")
     for change in changes_by_kind["suspicions"]:
         typer.echo(f"suspected, not confirmed: {change['series']} {change['change_percent']:+.1f}%")
-    if not (
+    undecided = sum(not series["decided"] for series in changes_by_kind["series"])
+    if undecided:
+        typer.echo(
+            f"nothing decided: {undecided} of {len(changes_by_kind['series'])} series, whose newest session has fewer "
+            f"than {MIN_PAIRS} pairs"
+        )
+    if undecided < len(changes_by_kind["series"]) and not (
         changes_by_kind["regressions"] or changes_by_kind["improvements"] or changes_by_kind["suspicions"]
     ):
         typer.echo("no change")

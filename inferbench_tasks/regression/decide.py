@@ -104,7 +104,7 @@ def decide(
 def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
     to_suspect, to_confirm = {}, {}
     for key, session in night.items():
-        if min(len(session.baseline), len(session.candidate)) < MIN_PAIRS:
+        if not decides(session):
             continue
         state = states[key]
         if state.epoch and state.epoch[-1].baseline_id != session.baseline_id:
@@ -122,6 +122,11 @@ def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], polic
     runs = _runs(states, [*to_suspect, *to_confirm], policy)
     _suspect(states, to_suspect, runs, policy)
     _confirm(states, to_confirm, runs, policy)
+
+
+def decides(session: Session) -> bool:
+    """Whether a session has pairs enough for anything to be decided by it."""
+    return min(len(session.baseline), len(session.candidate)) >= MIN_PAIRS
 
 
 def _relative(state: State, session: Session) -> Session:

@@ -16,7 +16,7 @@ from inferbench_tasks.regression.attribution import COLD_START, attribute
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.changepoint import change_points
-from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
+from inferbench_tasks.regression.decide import Event, Policy, State, decide, decides, usual_noise
 from inferbench_tasks.regression.power import ALPHA, minimum_detectable_effect
 from inferbench_tasks.regression.store import SessionDocument, SessionRun
 from inferbench_tasks.regression.surroundings import differences
@@ -128,6 +128,8 @@ def _series(
         "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "cores": key.cores,
         "figure": key.figure, "unit": figure.unit, "better": figure.better, "pairs": pairs,
         "minimum_detectable_effect_percent": mde, "detection_level": level,
+        # With fewer pairs than that the newest session says neither that something changed nor that nothing did.
+        "newest_pairs": len(history[-1].log_ratios()), "decided": decides(history[-1]),
         "points": [
             {
                 "session": s.id, "at": s.at, "change_percent": percent(s.effect), "baseline_id": s.baseline_id,

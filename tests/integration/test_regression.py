@@ -100,6 +100,29 @@ def test_an_unconfirmed_suspicion_fails_nothing(
     assert "suspected, not confirmed" in done.stdout and "regression:" not in done.stdout
 
 
+def test_a_night_of_too_few_pairs_is_no_night_without_a_change(
+    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Four pairs, in which the candidate takes 5 ms more of 9.5, decide nothing: that is said, and nowhere that nothing
+    changed; beside a quiet submission both are said."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    write_nights(perfdb, [{"preprocess": 5.0}], pairs=4)
+    done = regress("check")
+    assert done.returncode == 0, done.stderr
+    assert "nothing decided: 4 of at least 5 pairs" in done.stdout and "no change" not in done.stdout
+    series = overview(perfdb)["series"]
+    assert {(one["decided"], one["newest_pairs"]) for one in series} == {(False, 4)}
+    index, _ = write_report(overview(perfdb), tmp_path)
+    page = index.read_text()
+    assert f"Nothing is decided of {len(series)} of {len(series)} series" in page
+    assert "No change in the newest sessions" not in page
+    write_nights(perfdb, QUIET, name="quiet")
+    done = regress("check")
+    assert f"nothing decided: {len(series)} of {2 * len(series)} series" in done.stdout
+    assert done.stdout.splitlines()[-1] == "no change"
+    assert len(json.loads(regress("check", "-o", "json").stdout)["undecided"]) == len(series)
+
+
 def test_quiet_nights_are_quiet(perfdb: PerfDB, tmp_path: Path) -> None:
     """Each series states what it could find; nothing is reported; the JSON is strict JSON."""
     write_nights(perfdb, QUIET)
