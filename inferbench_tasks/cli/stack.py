@@ -51,6 +51,7 @@ def stack(
             "layers_ratio": each["layers_ratio"],
             "layers": next(len(table["rows"]) - 1 for table in each["analyses"] if table["name"] == "layers"),
             "run": each["run"],
+            "verdict": each["verdict"],
         }
         for each in document["stacks"]
     ]

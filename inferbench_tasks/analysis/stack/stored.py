@@ -53,6 +53,7 @@ def about_of(result: ResultDocument) -> dict[str, Any]:
     return {
         "model": result.model.name,
         "digest": result.model.digest,
+        "source": source_of(result),
         "backend": result.backend.kind,
         "version": result.backend.version,
         "format": result.format,
@@ -107,6 +108,7 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
         rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
         if (
             each.verdict.valid
+            and _same_model(each, result)
             and _served(each) == _served(result)
             and rate
             and latency
@@ -114,6 +116,19 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
         ):
             points.append(Point(each.run_id, each.load.batch_size, rate, latency))
     return points
+
+
+def source_of(result: ResultDocument) -> str | None:
+    """The content of the model before it was converted, by its digest; None in results of before it was kept."""
+    source = (result.model.model_extra or {}).get("source_digest")
+    return None if source is None else str(source)
+
+
+def _same_model(one: ResultDocument, other: ResultDocument) -> bool:
+    """Whether both served one content: another version has the name of the one before it."""
+    if (source := source_of(one)) is not None and source_of(other) is not None:
+        return source == source_of(other)
+    return one.model.digest == other.model.digest
 
 
 def _served(result: ResultDocument) -> tuple[Any, ...]:
@@ -124,4 +139,8 @@ def _served(result: ResultDocument) -> tuple[Any, ...]:
         *(settings.get(name) for name in ("engine", "threads", "instances")),
         result.device.cores,
         result.load.network,
+        result.load.protocol,
+        result.load.transport or "network",
+        # Of what the others on its device left it a run tells nothing of a model alone.
+        bool(result.extensions.get("sharing")),
     )

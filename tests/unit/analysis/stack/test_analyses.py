@@ -140,5 +140,8 @@ def test_batch_sizes_are_of_one_server() -> None:
         stored("more-cores", device=cores),
         stored("more-instances", settings={"instances": 4}),
         stored("far", load={"network": "wifi"}),
+        stored("over-grpc", load={"protocol": "grpc"}),
+        stored("beside-others", extensions={"sharing": {"method": "time"}}),
+        stored("another-version", model={"name": "resnet50", "digest": "cd" * 32}),
     ]
     assert [point.run_id for point in _points(cast(Any, Stored()), runs[0])] == ["one"]

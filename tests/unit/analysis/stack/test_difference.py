@@ -184,3 +184,22 @@ def test_stacks_are_compared_at_one_batch_size() -> None:
         )
     ]
     assert [(each["left"], each["right"]) for each in stacks(subjects)["comparisons"]] == [("fast", "slow")]
+
+
+def test_another_content_of_a_name_and_a_run_that_does_not_count_are_said() -> None:
+    """Two versions of one model, one of them of an invalid run: neither is the stack's difference."""
+
+    def subject(run: str, us: float, **about: str | None) -> Subject:
+        made = replace(profile([[layer("c", "Conv", us)]], label=run), run_id=run)
+        return Subject(replace(made, about={"model": "m", **about}))
+
+    old = subject("old", 80, source="a" * 64, verdict="valid")
+    new = subject("new", 90, source="b" * 64, verdict="invalid: the sender was late")
+    (found,) = stacks([old, new])["comparisons"]
+    assert found["sentences"][-2:] == [
+        "Not the same in both: content of the model, aaaaaaaaaaaa and bbbbbbbbbbbb.",
+        "new is invalid: the sender was late.",
+    ]
+    before = subject("before", 95, source=None, verdict="valid")
+    (found,) = stacks([old, before])["comparisons"]
+    assert not any("content" in text or "before is" in text for text in found["sentences"])
