@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import Enum, StrEnum
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from pydantic import BaseModel
 
 from inferbench_tasks.dotted import walk
+
+
+_Row = TypeVar("_Row")
 
 
 class OutputFormat(StrEnum):
@@ -63,6 +66,15 @@ def emit(value: Any, output: OutputFormat, columns: Sequence[str] | None = None)
 def say(text: str) -> None:
     """A message for the user on stderr: progress, hints, warnings."""
     typer.echo("\n".join(safe(line) for line in text.splitlines()), err=True)
+
+
+def first_of(rows: list[_Row], limit: int) -> list[_Row]:
+    """Rows of which one more than ``limit`` was asked for, without that one: where it is there, that is said. 0: no
+    limit."""
+    if not limit or len(rows) <= limit:
+        return rows
+    say(f"The first {limit:,}; more with --limit.")
+    return rows[:limit]
 
 
 def safe(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 
 DEVICE = typer.Option("", "--device", help="Part of the processor's name.")
 OPERATORS = typer.Option("", "--operators", help="Of the brick, such as Conv.")
@@ -28,7 +28,8 @@ def list_bricks(
     from inferbench_tasks.perfdb.store import PerfDB
 
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        rows = queries.devices(db) if devices else queries.listed(db, device, operators, model, limit)
+        rows = queries.devices(db) if devices else queries.listed(db, device, operators, model, limit + 1)
+    rows = rows if devices else first_of(rows, limit)
     if output is OutputFormat.table:
         rows = [{**row, "key": row["key"][:12]} if "key" in row else row for row in rows]
         rows = [{name: value for name, value in row.items() if name not in _LONG} for row in rows]
@@ -49,7 +50,14 @@ def show(key: str = KEY, output: OutputFormat = OUTPUT) -> None:
         emit(found, output)
         return
     say(f"{found['key']}: {' > '.join(found['operators'])}")
-    emit([{name: row[name] for name in queries.COLUMNS[2:8]} for row in found["results"]], output)
+    # What was taken while the machine was disturbed is used by no prediction: it must not look like the others.
+    emit(
+        [
+            {**{name: row[name] for name in queries.COLUMNS[2:8]}, "disturbed": bool(row["disturbed"])}
+            for row in found["results"]
+        ],
+        output,
+    )
     for of in found["models"]:
         say(f"in {of['model']}, batch {of['batch_size']}, G {of['granularity']}")
 

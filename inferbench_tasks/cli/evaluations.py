@@ -8,7 +8,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer(no_args_is_help=True, help="Evaluated runs: list, show with samples, compare in pairs.")
@@ -36,7 +36,7 @@ def list_(
 
     parse(query or [])  # a wrong query is refused before anything is started
     with _open() as db:
-        rows = evaluations(db, query or [], dataset, limit, offset)
+        rows = first_of(evaluations(db, query or [], dataset, limit + 1, offset), limit)
     emit(_narrow(rows) if output is OutputFormat.table else rows, output)
 
 
@@ -118,6 +118,8 @@ def compare(
         say(sentence)
     if document["differing"]:
         emit(document["differing"], output)
+    if document["next_offset"] is not None:
+        say(f"Of the samples that differ {limit:,} from {offset:,} on; more with --limit.")
 
 
 @app.command()

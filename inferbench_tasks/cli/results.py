@@ -11,7 +11,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb import comparison, frames
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
@@ -50,9 +50,7 @@ def list_(
     parse(query or [])  # a wrong query is refused before anything is started
     with _open() as db:
         rows = frames.rows(db, query or [], sort, limit + 1 if limit else 0)
-    if limit and len(rows) > limit:
-        rows = rows[:limit]
-        say(f"The first {limit}; more with --limit.")
+    rows = first_of(rows, limit)
     emit(rows, output, (*_SETTINGS, *(figure.name for figure in FIGURES.on("list")), "verdict"))
 
 

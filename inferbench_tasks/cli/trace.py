@@ -11,7 +11,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.cli import trace_export, trace_open
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.queries import trace_of
@@ -61,7 +61,8 @@ def list_(
     from inferbench_tasks.pipelines.traces import listed
 
     with _open() as db:
-        emit(listed(db, limit), output)
+        rows = listed(db, limit + 1)
+    emit(first_of(rows, limit), output)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from inferbench_tasks.cli.training_fleet import fleet
 from inferbench_tasks.cli.training_predict import predict
 from inferbench_tasks.cli.training_scaling import scaling
 from inferbench_tasks.cli.training_trainers import trainers
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis import imports
 from inferbench_tasks.training.listing import SORTS, comparison_rows, listed, result_of, row
@@ -33,8 +33,8 @@ def list_(
 ) -> None:
     """List results, newest first: samples/s without instruments, the step and its phases, ms."""
     with _open() as db:
-        results = listed(db, {"cluster": cluster}, sort, limit)
-    rows = [row(result) for result in results]
+        results = listed(db, {"cluster": cluster}, sort, limit + 1 if limit else 0)
+    rows = [row(result) for result in first_of(results, limit)]
     if output is OutputFormat.table:  # a column that no row fills only takes room
         filled = {name for of in rows for name, value in of.items() if value is not None}
         rows = [{name: value for name, value in of.items() if name in filled} for of in rows]

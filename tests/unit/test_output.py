@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from inferbench_tasks.output import OutputFormat, cell, emit, safe, say
+from inferbench_tasks.output import OutputFormat, cell, emit, first_of, safe, say
 from tests.unit.perfdb.builders import result
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\u202etxt\x9b2J"
@@ -112,3 +112,11 @@ def test_messages_are_safe_too(capsys: pytest.CaptureFixture[str]) -> None:
     """stderr gets the same care, line by line."""
     say(f"first\nsecond {HOSTILE}")
     assert capsys.readouterr().err == f"first\nsecond {safe(HOSTILE)}\n"
+
+
+def test_a_list_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of three rows where two were asked for two, and that there are more; of two, and without a limit, nothing."""
+    assert first_of([1, 2, 3], 2) == [1, 2]
+    assert capsys.readouterr().err == "The first 2; more with --limit.\n"
+    assert first_of([1, 2], 2) == [1, 2] and first_of([1, 2, 3], 0) == [1, 2, 3]
+    assert capsys.readouterr().err == ""
