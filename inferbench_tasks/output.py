@@ -17,7 +17,6 @@ from pydantic import BaseModel
 
 from inferbench_tasks.dotted import walk
 
-
 _Row = TypeVar("_Row")
 
 

@@ -22,8 +22,8 @@ from inferbench_tasks.bricks.results import Result
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
 
-#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks; and so many
-#: documents at most, where versions of few models are the newest.
+#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks; and so
+#: many documents at most, where versions of few models are the newest.
 _SPARE, _MOST_CUTS = 3, 100
 #: Of so many of the newest models the bricks teach estimates.
 _MODELS = 200

@@ -169,8 +169,8 @@ def test_what_is_missing_is_told_and_never_guessed(http: TestClient, bricks: Per
 def test_what_was_timed_again_is_no_further_brick(
     http: TestClient, bricks: PerfDBResults, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two bricks and four models, one brick and one model in three sessions: two and four are known. Of a disturbed time
-    the command says so."""
+    """Two bricks and four models, one brick and one model in three sessions: two and four are known. Of a disturbed
+    time the command says so."""
     for session in ("t.000/1", "u.000/1"):
         bricks.put(result("a", 1.5, session=session))
         bricks.put(result(WHOLE + "one", 9.0, session=session))
