@@ -63,9 +63,9 @@ def add_trace(db: PerfDB, folder: Path) -> None:
     db.collection("results").update_one({"run_id": RUN}, {"$set": {"extensions.trace": trace}})
 
 
-def questions(db: PerfDB) -> dict[str, Callable[[], int]]:
+def questions(db: PerfDB, folder: Path) -> dict[str, Callable[[], int]]:
     """What the page asks for; returns bytes."""
-    client = application(db)
+    client = application(db, folder)
 
     def get(path: str) -> int:
         answer = client.get(f"/inferbench{path}")
@@ -86,4 +86,4 @@ def questions(db: PerfDB) -> dict[str, Callable[[], int]]:
 if __name__ == "__main__":
     with filled(__doc__, results=20_000) as (db, folder):
         add_trace(db, folder)
-        measure(questions(db), LIMIT_MS, folder, "bytes", first_counts=True)
+        measure(questions(db, folder), LIMIT_MS, folder, "bytes", first_counts=True)

@@ -82,7 +82,7 @@ def main() -> None:
     """Open, drag, judge; see the module."""
     slow = []
     filling = filled(__doc__, results=20_000, configurations=10_000)
-    with filling as (db, _), listened(application(db).app) as address:
+    with filling as (db, folder), listened(application(db, folder).app) as address:
         url = f"{address}/inferbench"
         with chromium() as context:
             browser = context.browser

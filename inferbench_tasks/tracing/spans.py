@@ -132,6 +132,11 @@ def spans_of(table: pa.Table) -> Iterator[Span]:
             yield Span(trace_id, number, parent, level, name, start_ns, duration_ns, type_, told.copy())
 
 
+def attributes_of(table: pa.Table) -> list[str | None]:
+    """The attributes of a stored table's spans as they are stored: JSON, None of one without."""
+    return [text for batch in table.to_batches() for text in _values(batch.column("attributes"))]
+
+
 def _values(column: pa.Array) -> list[Any]:
     if not pa.types.is_dictionary(column.type):
         return list(column.to_numpy(zero_copy_only=False).tolist())

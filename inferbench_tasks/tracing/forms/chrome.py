@@ -11,30 +11,34 @@ import pyarrow as pa
 
 from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
-from inferbench_tasks.tracing.spans import LEVELS, RANK, Span, spans_of
+from inferbench_tasks.tracing.spans import LEVELS, RANK, Span, attributes_of, spans_of
 
 #: Of no process: a row with the process's own number would be called its main thread, and number 0 is the kernel's.
 _PID = 1_000_000
+_IDS = {"trace_id", "span_id"}
 #: A process, and the row in it.
 _Row = tuple[int, int]
 
 
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
-    """The file; ``about`` is its ``otherData``."""
-    events = list(chrome_events(list(spans_of(table))))
-    return orjson.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
+    """The file; ``about`` is its ``otherData``.
 
-
-def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
-    """Complete events, a row for each level, times in microseconds from the first span on; parents before children.
-
+    Complete events, a row for each level, times in microseconds from the first span on; parents before children.
     See "Trace Event Format", Google. Where spans of a level overlap without one being within the other, as other tools'
     may and requests of a server that answers several, the level has more rows: viewers drop what overlaps on one. Of a
     training each rank is a process of its own.
     """
-    first_ns = min((span.start_ns for span in spans), default=0)
-    processes = _processes(spans)
+    spans = list(spans_of(table))
     rows: dict[tuple[str, int], _Row] = {}
+    names = [orjson.dumps(event) for event in _names(spans, rows)]
+    events = b",".join([*names, *_complete(spans, attributes_of(table), rows)])
+    rest = orjson.dumps({"displayTimeUnit": "ns", "otherData": about})
+    return b'{"traceEvents":[' + events + b"]," + rest[1:]
+
+
+def _names(spans: Sequence[Span], rows: dict[tuple[str, int], _Row]) -> Iterator[dict[str, Any]]:
+    """Events that name processes and rows; puts each span on one of ``rows``."""
+    processes = _processes(spans)
     following = 1 + len(LEVELS)
     for rank, own in processes.items():
         pid = _PID if rank is None else _PID + 1 + rank
@@ -46,18 +50,48 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
             about = {"ph": "M", "pid": pid, "tid": row}
             yield {**about, "name": "thread_name", "args": {"name": name}}
             yield {**about, "name": "thread_sort_index", "args": {"sort_index": place}}
-    for span in spans:
-        pid, row = rows[span.trace_id, span.number]
-        yield {
-            "ph": "X",
-            "pid": pid,
-            "tid": row,
-            "name": span.name,
-            "cat": span.type or span.level,
-            "ts": (span.start_ns - first_ns) / 1e3,
-            "dur": span.duration_ns / 1e3,
-            "args": {"trace_id": span.trace_id, "span_id": span.span_id, **fitting(span.attributes)},
-        }
+
+
+def _complete(
+    spans: Sequence[Span], attributes: Sequence[str | None], rows: dict[tuple[str, int], _Row]
+) -> Iterator[bytes]:
+    """An event for each span, as JSON. ``attributes``: as they are stored.
+
+    Not by way of a mapping for each: most say what others said already, and of that the JSON is made once.
+    """
+    first_ns = min((span.start_ns for span in spans), default=0)
+    begun = _microseconds([span.start_ns - first_ns for span in spans])
+    took = _microseconds([span.duration_ns for span in spans])
+    traces = {trace: orjson.dumps(trace) for trace in {span.trace_id for span in spans}}
+    heads: dict[tuple[_Row, str, str], bytes] = {}
+    known: dict[str | None, bytes | None] = {None: b""}
+    for span, text, ts, dur in zip(spans, attributes, begun, took, strict=True):
+        place, category = rows[span.trace_id, span.number], span.type or span.level
+        if (head := heads.get((place, span.name, category))) is None:
+            pid, row = place
+            event = {"ph": "X", "pid": pid, "tid": row, "name": span.name, "cat": category}
+            head = heads[place, span.name, category] = orjson.dumps(event)[:-1]
+        if text not in known:
+            known[text] = _told(span)
+        if (told := known[text]) is None:
+            ids = {"trace_id": span.trace_id, "span_id": span.span_id}
+            own = orjson.dumps({**ids, **fitting(span.attributes)})
+        else:
+            own = b'{"trace_id":%b,"span_id":"%b"%b}' % (traces[span.trace_id], span.span_id.encode(), told)
+        yield b'%b,"ts":%b,"dur":%b,"args":%b}' % (head, ts, dur, own)
+
+
+def _microseconds(times_ns: Sequence[int]) -> list[bytes]:
+    return orjson.dumps([ns / 1e3 for ns in times_ns])[1:-1].split(b",") if times_ns else []
+
+
+def _told(span: Span) -> bytes | None:
+    """The attributes of a span behind others in JSON; None where they say its ids themselves."""
+    if not span.attributes:
+        return b""
+    if _IDS & span.attributes.keys():
+        return None
+    return b"," + orjson.dumps(fitting(span.attributes))[1:-1]
 
 
 def _laid(
@@ -86,6 +120,8 @@ def _laid(
 
 def _processes(spans: Sequence[Span]) -> dict[int | None, list[Span]]:
     """The spans in no rank of a training, under None, and those of each rank, what lies in its step included."""
+    if not any(RANK in span.attributes for span in spans if span.level == "model"):
+        return {None: list(spans)}
     groups: dict[int | None, list[Span]] = {None: []}
     rank_of: dict[tuple[str, int], int] = {}
     for span in spans:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
@@ -13,7 +14,8 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
-from inferbench_tasks.tracing.forms.chrome import chrome_events
+from inferbench_tasks.tracing.forms import chrome
+from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.spans import LEVELS, Span, id_of, spans_of, table_of
 
 SPANS = [
@@ -32,6 +34,12 @@ SPANS = [
         "a" * 32, 2, 1, "layer", "conv", 12_500, 1_500, "Conv", {"shape": [1, 2], "fused": True, "ratio": 0.5}
     ),
 ]
+
+
+def chrome_events(spans: list[Span]) -> list[dict[str, Any]]:
+    """What the file for Perfetto has of these spans."""
+    events: list[dict[str, Any]] = orjson.loads(chrome.content(table_of(spans), {}))["traceEvents"]
+    return events
 
 
 def test_perfetto_s_form(tmp_path: Path) -> None:
@@ -146,10 +154,36 @@ def test_jaeger_s_form(tmp_path: Path) -> None:
     assert tags["fused"] == ("bool", True) and tags["ratio"] == ("float64", 0.5)
 
 
+@pytest.mark.parametrize("trace", ["a" * 32, 'of "another"\ntool'])
+def test_perfetto_has_each_span_s_own_attributes(trace: str) -> None:
+    """Also where others have the same, or none, or ones that are called as ids are; integers beyond 64 bits as text."""
+    shape = {"shape": [1, 2], "text": 'a "b"'}
+    told = [
+        shape,
+        {},
+        {"span_id": "b" * 16},
+        shape,
+        {"trace_id": 5, "n": 2**70},
+        {"span_id": 7, "x": None},
+        {},
+    ]
+    spans = [Span(trace, at, -1, "layer", "x", at, 1, attributes=each) for at, each in enumerate(told)]
+    events = [event for event in chrome_events(spans) if event["ph"] == "X"]
+    assert [event["args"] for event in events] == [
+        {"trace_id": trace, "span_id": span.span_id, **fitting(span.attributes)} for span in spans
+    ]
+    assert events[4]["args"]["trace_id"] == 5 and events[4]["args"]["n"] == str(2**70)
+
+
+def test_a_trace_without_spans_has_a_file() -> None:
+    """With the names of its rows alone."""
+    assert {event["ph"] for event in chrome_events([])} == {"M"}
+
+
 def test_requests_that_overlap_have_rows_of_their_own() -> None:
     """A viewer drops what overlaps on a row: the second of two requests at a time is on its level's second row."""
     spans = [Span(f"{at:032x}", 0, -1, "application", "request", at * 5, 10) for at in range(3)]
-    events = list(chrome_events(spans))
+    events = chrome_events(spans)
     rows = [event["tid"] for event in events if event["ph"] == "X"]
     names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
     assert [names[row] for row in rows] == ["application", "application 2", "application"]
@@ -162,7 +196,7 @@ def test_rows_of_a_level_stand_together() -> None:
         for at in range(3)
         for number, level in enumerate(LEVELS[:2])
     ]
-    events = list(chrome_events(spans))
+    events = chrome_events(spans)
     names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
     places = {of["tid"]: of["args"]["sort_index"] for of in events if of["name"] == "thread_sort_index"}
     assert [names[row] for row in sorted(names, key=lambda row: places[row])][:6] == [
@@ -179,7 +213,7 @@ def test_each_rank_of_a_training_is_a_process() -> None:
         Span("a" * 32, 3, 0, "model", "rank 1", 1_020, 80, attributes={"rank": 1}),
         Span("a" * 32, 4, 3, "framework", "forward", 1_030, 40),
     ]
-    events = list(chrome_events(spans))
+    events = chrome_events(spans)
     processes = {of["pid"]: of["args"]["name"] for of in events if of["name"] == "process_name"}
     rows = {(of["pid"], of["tid"]): of["args"]["name"] for of in events if of["name"] == "thread_name"}
     assert len({row for _, row in rows}) == len(rows), "no row's number is that of another process's row"

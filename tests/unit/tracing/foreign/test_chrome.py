@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.tracing.forms.chrome import chrome_events
+from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
-from inferbench_tasks.tracing.spans import LEVELS, Span
+from inferbench_tasks.tracing.spans import LEVELS, Span, table_of
 from tests.unit.tracing.foreign.files import read_back
 
 
@@ -190,7 +190,8 @@ def test_what_overlaps_is_exported_on_rows_of_its_own(tmp_path: Path) -> None:
     ]
     rows = lanes_of(spans, 4)
     assert [rows["a" * 32, number] for number in range(5)] == [4, 4, 5, 4, 4]
-    events = [event for event in chrome_events(spans) if event["ph"] == "X"]
+    events = orjson.loads(chrome.content(table_of(spans), {}))["traceEvents"]
+    events = [event for event in events if event["ph"] == "X"]
     first = 1 + len(LEVELS)
     assert [event["tid"] - first for event in events] == [0, 0, 1, 0, 0]
     stairs = [Span("a" * 32, at, -1, "foreign", "x", at, 10_000) for at in range(MOST + 50)]
