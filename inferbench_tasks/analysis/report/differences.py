@@ -88,7 +88,11 @@ def compare_runs(
     names = [result.run_id for result in results]
     samples = repeats or {}
     figures = []
-    by_figure = {name: [_value(result, name) for result in results] for name in FIGURES}
+    documents = [part_of(result) for result in results]
+    by_figure = {
+        name: [figure.stored(document["summary"]) for document in documents]
+        for name, figure in FIGURES.items()
+    }
     comparisons = sum(
         _comparable(FIGURES[name], values[0], value)
         for name, values in by_figure.items()
@@ -101,8 +105,8 @@ def compare_runs(
             continue
         others = [
             in_pairs(views[0], view, name, blocks, comparisons)
-            or difference(results[0], other, name, samples, comparisons)
-            for view, other in zip(views[1:], results[1:], strict=True)
+            or difference(results[0], other, name, samples, comparisons, (documents[0], document))
+            for view, other, document in zip(views[1:], results[1:], documents[1:], strict=True)
         ]
         figures.append(
             {
@@ -154,13 +158,21 @@ def pair_notes(views: Sequence[RunView], blocks: Blocks | None) -> list[str]:
 
 
 def difference(
-    first: ResultDocument, other: ResultDocument, name: str, repeats: Repeats, comparisons: int = 1
+    first: ResultDocument,
+    other: ResultDocument,
+    name: str,
+    repeats: Repeats,
+    comparisons: int = 1,
+    documents: Sequence[dict[str, Any]] = (),
 ) -> Difference:
-    """One figure of two runs, of so many that are compared at once; the interval is that of the ratio."""
-    a, b = _value(first, name), _value(other, name)
+    """One figure of two runs, of so many that are compared at once; the interval is that of the ratio.
+
+    ``documents``: ``part_of`` both, where somebody has them.
+    """
     figure = FIGURES[name]
-    documents = [part_of(result) for result in (first, other)]
+    documents = documents or [part_of(result) for result in (first, other)]
     summaries = [document["summary"] for document in documents]
+    a, b = (figure.stored(summary) for summary in summaries)
     if a is None or b is None:
         return Difference(other.run_id, b, reason=_of_either(figure, summaries, "has no", lack_of))
     if not figure.rate_free and (searched(first) or searched(other)):
@@ -224,10 +236,6 @@ def _comparable(figure: Figure, a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return False
     return (a > 0 and b > 0) or figure.share_of is not None
-
-
-def _value(result: ResultDocument, name: str) -> float | None:
-    return FIGURES[name].stored(result.summary.model_dump())
 
 
 def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
