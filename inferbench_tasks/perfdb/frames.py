@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.patterns import resolved
 from inferbench_tasks.perfdb.queries import parse, parse_sort
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -35,6 +36,7 @@ def rows(
     Sorted by a figure, those without it come last.
     """
     conditions = parse(query)
+    filter = resolved(db, conditions.filter)
 
     def read(where: dict[str, Any], order: Sequence[tuple[str, int]], count: int, skip: int) -> list[Any]:
         results = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.all_fields()])
@@ -42,11 +44,11 @@ def rows(
 
     if sort:
         order = parse_sort(sort)
-        measured = {"$and": [conditions.filter, {order[0][0]: {"$ne": None}}]}
+        measured = {"$and": [filter, {order[0][0]: {"$ne": None}}]}
         page = read(measured, order, limit, offset)
         if limit and len(page) == limit:
             return page
-        others = {"$and": [conditions.filter, {order[0][0]: None}]}
+        others = {"$and": [filter, {order[0][0]: None}]}
         before = 0 if page or not offset else offset - db.count_results(measured)
         return page + read(others, NEWEST_FIRST, limit - len(page) if limit else 0, before)
     end = offset + limit if limit else 0
@@ -55,7 +57,7 @@ def rows(
         without = _unfinished(db, conditions.run_filter, end)
     # So many results at least are before the page, wherever the runs without one stand.
     skip = max(0, offset - len(without))
-    merged = read(conditions.filter, NEWEST_FIRST, end - skip if end else 0, skip) + without
+    merged = read(filter, NEWEST_FIRST, end - skip if end else 0, skip) + without
     if without:
         merged.sort(key=lambda row: row["created"], reverse=True)
     return merged[offset - skip : end - skip if end else None]

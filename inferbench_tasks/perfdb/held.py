@@ -7,9 +7,10 @@ holds at that moment. What is not held (a path below an open field) is asked of 
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -19,18 +20,17 @@ from pymongo.change_stream import CollectionChangeStream
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
-from inferbench_tasks.dotted import outermost
+from inferbench_tasks.dotted import outermost, value_at
 from inferbench_tasks.perfdb.fields import Field
+from inferbench_tasks.perfdb.held_columns import CONFIGURATION, LOAD, Columns, Mask, Matching, Row
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
-from inferbench_tasks.perfdb.newest_first import with_row, within
+from inferbench_tasks.perfdb.newest_first import place_of, within
 from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 VALID = {"verdict": "valid"}
-#: A valid result: the values of ``held_paths``; behind them the load that it was offered and its configuration's key.
-Row = tuple[Any, ...]
 _CONFIGURATION = ("submission.digest", "device.name", "device.cores")
 _LOAD = ("batch_size", "arrivals", "network", "expect", "duration_s")
 #: What the first index begins with.
@@ -40,6 +40,12 @@ _BATCH = 5000
 _FEW = 1000
 #: So many such paths are kept, those that were read last: anybody may name any.
 _MOST_ASKED = 4
+#: So many results are here to stay: Python's collector, which stops everything, need not look through them each time.
+_MANY = 5000
+#: Of so many kinds others keep what they made of results.
+_MOST_KINDS = 16
+#: Of more new results than this at once the arrays are made anew: each would be put in its place in each of them.
+_AT_ONCE = 30
 _created = itemgetter(_CREATED)
 #: MongoDB's code for a change stream of a server that is no replica set.
 _STANDALONE = 40573
@@ -52,13 +58,13 @@ def identity(row: Row) -> tuple[str, int]:
 
 def configuration(row: Row) -> str:
     """The same for results of the same job on as many cores of the same device."""
-    key: str = row[-1]
+    key: str = row[CONFIGURATION]
     return key
 
 
 def load_of(row: Row) -> str:
     """The load that the run was offered, in words: equal for equal loads."""
-    load: str = row[-2]
+    load: str = row[LOAD]
     return load
 
 
@@ -76,30 +82,48 @@ class Held:
         self._lock = threading.Lock()
         self._at = {path: index for index, path in enumerate(held_paths())}
         self._rows: dict[tuple[str, int], Row] = {}
-        self._newest_first: list[Row] | None = None
+        self._columns: Columns | None = None
         #: Paths that are not held, once they were asked for: each result's value, None where it lacks it.
         self._asked: dict[str, dict[tuple[str, int], Any]] = {}
+        #: What was made of these results by others, by its kind; that which was asked for last stands last.
+        self._kept: dict[Hashable, dict[Any, Any]] = {}
         self._changes: CollectionChangeStream[dict[str, Any]] | None = None
         self._process = 0
 
-    def rows(self, filter: Mapping[str, Any] | None = None) -> list[Row]:
+    def rows(self, filter: Mapping[str, Any] | None = None) -> Matching:
         """The valid results that match a filter (as ``queries.parse`` makes them), newest first."""
         with self._lock:
             if not self._follow():
                 self._db.retrying(self._load, "reading all results")
-            if self._newest_first is None:
+            if self._columns is None:
                 # Two sorts, for one goes down and the other up.
                 by_name = sorted(self._rows.values(), key=identity)
-                self._newest_first = sorted(by_name, key=_created, reverse=True)
-            rows = self._newest_first
+                self._columns = Columns(sorted(by_name, key=_created, reverse=True))
+            matching = Matching(self._columns, self._at)
         for path, condition in _conditions(filter or {}):
-            rows = self._that_match(rows, path, condition)
-        return rows
+            matching = self._that_match(matching, path, condition)
+        return matching
 
-    def any(self, path: str, rows: list[Row]) -> bool:
+    def any(self, path: str, rows: Matching) -> bool:
         """Whether any of these rows has a value there."""
-        value = self.values(path)
-        return any(found is not None for found in map(value, rows))
+        return bool(self.present(path, rows).any())
+
+    def present(self, path: str, rows: Matching) -> Mask:
+        """Which of these rows have a value there."""
+        return rows.present(path, self.values(path))
+
+    def kept(self, kind: Hashable, most: int) -> dict[Any, Any]:
+        """What somebody made of single results that are held, of that kind, to be made once: results are written once,
+        and what changes one has all of it given up.
+
+        Look for it before reading what is put into it. It is begun anew once there are more than ``most``.
+        """
+        with self._lock:
+            kept = self._kept.pop(kind, None)
+            self._kept[kind] = kept if kept is not None and len(kept) <= most else {}
+            while len(self._kept) > _MOST_KINDS:
+                del self._kept[next(iter(self._kept))]
+            return self._kept[kind]
 
     def columns(self, *paths: str) -> Callable[[Row], tuple[Any, ...]]:
         """How to get several fields of a row at once."""
@@ -119,9 +143,9 @@ class Held:
         """Asked of PerfDB once; then of results that were written since."""
         with self._lock:
             known, rows = self._asked.get(path), self._rows
-            missing = rows.keys() if known is None else rows.keys() - known.keys()
-            if known is not None and not missing:
+            if known is not None and len(known) == len(rows):  # of none but these, which only grow
                 return known
+            missing = list(rows.keys() if known is None else rows.keys() - known.keys())
         where: dict[str, Any] = {"$and": [VALID, {path: {"$ne": None}}]}
         if known is not None and len(missing) <= _FEW:
             where["$and"].append({"run_id": {"$in": [run for run, _ in missing]}})
@@ -131,23 +155,22 @@ class Held:
         with self._lock:
             if rows is self._rows:  # else all was read again meanwhile: what was asked is of that no more
                 self._asked.pop(path, None)
-                self._asked[path] = {**(known or {}), **dict.fromkeys(missing), **found}
+                self._asked[path] = {**(known or {}), **{key: found.get(key) for key in missing}}
                 while len(self._asked) > _MOST_ASKED:
                     del self._asked[next(iter(self._asked))]
         return self._asked.get(path, found) if rows is self._rows else found
 
-    def _that_match(self, rows: list[Row], path: str, condition: dict[str, Any]) -> list[Row]:
+    def _that_match(self, rows: Matching, path: str, condition: dict[str, Any]) -> Matching:
         if path not in self._at:
             documents = self._db.find_raw({"$and": [VALID, {path: condition}]}, BY_RUN, fields=_fields())
             matching = {(d["run_id"], d["attempt"]) for d in documents}
-            return [row for row in rows if identity(row) in matching]
+            return rows.only(rows.passing(lambda row: identity(row) in matching))
         at = self._at[path]
-        if at == _CREATED and (span := within(rows, _created, condition)) is not None:
-            return rows[span]
-        # Most fields have few values: each is judged once.
-        judged = {value: all(holds(sign, bound, value) for sign, bound in condition.items())
-                  for value in {row[at] for row in rows}}  # fmt: skip
-        return [row for row in rows if judged[row[at]]]
+        if at == _CREATED and (span := within(rows.columns.rows, _created, condition)) is not None:
+            return rows.within(span)
+        return rows.only(
+            rows.judged(at, lambda value: all(holds(sign, bound, value) for sign, bound in condition.items()))
+        )
 
     # -- what is held -------------------------------------------------------------------------------
 
@@ -160,8 +183,8 @@ class Held:
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()
-        texts: dict[str, str] = {}  # most repeat: one object for equal ones
-        self._rows, self._asked = {}, {}
+        known: dict[Any, Any] = {}
+        self._rows, self._asked, self._kept = {}, {}, {}
         first, *others = held_indexes()
         beside = [
             {(run, attempt): values for run, attempt, *values in _read(results, index)} for index in others
@@ -171,23 +194,30 @@ class Held:
             # What was written between the readings is not in each: the changes tell of it.
             if None not in more:
                 values = chain(row, *(values for values in more if values))
-                self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in values])
-        self._newest_first = None
+                self._put([_one_of_equals(value, known) for value in values])
+        self._columns = None
+        if len(self._rows) >= _MANY:
+            gc.collect()
+            gc.freeze()
 
     def _follow(self) -> bool:
         """Take in what was written since; False if all has to be read again."""
         if self._changes is None or self._process != os.getpid() or not self._changes.alive:
             return False
         try:
+            written = 0
             while (change := self._changes.try_next()) is not None:
                 # Results are written once; what else happens to them is rare (a deletion, a restored backup).
                 if change["operationType"] != "insert":
                     return False
                 document = change["fullDocument"]
                 if document.get("verdict") == "valid":
-                    row = self._put([Field("", path, "any", "").value(document) for path in held_paths()])
-                    if self._newest_first is not None:
-                        self._newest_first = with_row(self._newest_first, row, _created, identity)
+                    row = self._put([value_at(document, path) for path in held_paths()])
+                    written += 1
+                    if self._columns is not None:
+                        at, again = place_of(self._columns.rows, row, _created, identity)
+                        grown = self._columns.with_row(row, at, again=again)
+                        self._columns = grown if written < _AT_ONCE else None
         except PyMongoError:  # the server was away: what happened meanwhile is not known
             return False
         return True
@@ -214,6 +244,18 @@ def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "$and" in filter:
         return [condition for part in filter["$and"] for condition in _conditions(part)]
     return list(filter.items())
+
+
+def _one_of_equals(value: Any, known: dict[Any, Any]) -> Any:
+    """Most texts and arrivals repeat: one object for equal ones."""
+    if isinstance(value, str):
+        return known.setdefault(value, value)
+    if isinstance(value, dict):
+        try:  # with the types, for 1 is True
+            return known.setdefault(tuple((name, type(of), of) for name, of in value.items()), value)
+        except TypeError:  # lists or mappings among its values
+            return value
+    return value
 
 
 def _read(results: Collection[dict[str, Any]], index: str) -> Iterator[Row]:

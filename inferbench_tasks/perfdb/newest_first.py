@@ -30,17 +30,18 @@ def within(rows: list[R], time: Callable[[R], datetime], condition: Mapping[str,
     return slice(start, max(start, end))
 
 
-def with_row(rows: list[R], row: R, time: Callable[[R], datetime], name: Callable[[R], Any]) -> list[R]:
-    """The rows and one more, or in place of the one of its name and time; rows of one time are ordered by name.
+def place_of(
+    rows: list[R], row: R, time: Callable[[R], datetime], name: Callable[[R], Any]
+) -> tuple[int, bool]:
+    """Where a row stands among others, and whether one of its name and time stands there already.
 
-    Another list: somebody may look at the old one.
+    Rows of one time are ordered by name.
     """
     place, own = time(row), name(row)
     at = bisect_left(
         rows, True, key=lambda each: time(each) < place or (time(each) == place and name(each) >= own)
     )
-    again = at < len(rows) and name(rows[at]) == own
-    return [*rows[:at], row, *rows[at + again :]]
+    return at, at < len(rows) and name(rows[at]) == own
 
 
 def _not(

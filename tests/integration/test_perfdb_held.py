@@ -17,14 +17,16 @@ from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend.recommender import choose, recommend
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb import fields, frames
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.held import held, identity
 from inferbench_tasks.perfdb.indexes import held_indexes
 from inferbench_tasks.perfdb.offered import of_requests, offered
-from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.patterns import _MOST, resolved
+from inferbench_tasks.perfdb.queries import matches, parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
+from inferbench_tasks.provider.ui.colours import colours
 from tests.unit.perfdb.builders import latency, result
 
 pytestmark = pytest.mark.integration
@@ -153,7 +155,7 @@ def test_each_ground_answers_as_its_documents_do(perfdb: PerfDB) -> None:
 def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
     """A second connection's results appear and disappear here at once; invalid ones never appear."""
     mine = held(perfdb)
-    assert mine.rows() == []
+    assert not mine.rows()
     other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
     for name in ("a", "b", "c"):
         other.save_result(latency(name, 10.0))
@@ -163,6 +165,68 @@ def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
     assert {identity(row)[0] for row in mine.rows()} == {"a", "c"}
     other.save_result(latency("e", 10.0))
     assert {identity(row)[0] for row in mine.rows()} == {"a", "c", "e"}
+
+
+def test_boards_and_colours_show_each_change_at_once(perfdb: PerfDB) -> None:
+    """A result that is written, annotated, found invalid, or deleted by somebody else: ranks, intervals, cells, and the
+    settings that the picture can be coloured by are those of what is there now, though all were shown before.
+    """
+    other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
+    results = other.collection("results")
+
+    def board() -> list[tuple[int, str, Any, str]]:
+        return [(r["rank"], r["run"], r["ci95"], r["backend"]) for r in leaderboard(perfdb, "p99_ms")]
+
+    def settings() -> list[str]:
+        return colours(perfdb)["Settings of the server"]
+
+    for name, p99 in (("a", 10.0), ("b", 30.0)):
+        other.save_result(latency(name, p99, submission={"name": "x", "user": "u", "digest": name * 64}))
+    assert [row[:2] for row in board()] == [(1, "a"), (2, "b")] == [row[:2] for row in board()]
+    before = settings()
+    results.update_one(
+        {"run_id": "a"}, {"$set": {"summary.e2e_latency_ms.p99": 90.0, "backend.kind": "other"}}
+    )
+    assert [row[:2] for row in board()] == [(1, "b"), (2, "a")]
+    assert board()[1][3] == "other"
+    results.update_one({"run_id": "b"}, {"$set": {"summary.e2e_latency_ms.ci95": {"p99": [29.0, 31.0]}}})
+    assert board()[0][2] == [29.0, 31.0]
+    results.update_one({"run_id": "a"}, {"$set": {"backend.settings": {"new_one": 3}}})
+    assert settings() == sorted({*before, "settings.new_one"})
+    other.save_result(latency("c", 1.0, submission={"name": "x", "user": "u", "digest": "c" * 64}))
+    assert [row[:2] for row in board()] == [(1, "c"), (2, "b"), (3, "a")]
+    results.update_one({"run_id": "b"}, {"$set": {"verdict": "invalid: late"}})
+    assert [row[:2] for row in board()] == [(1, "c"), (2, "a")]
+    other.delete_result("c")
+    assert [row[:2] for row in board()] == [(1, "a")]
+    other.delete_result("a")
+    assert board() == [] and settings() == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_lists_by_patterns_are_those_of_all_documents(perfdb: PerfDB, seed: int) -> None:
+    """Whatever the pattern fits: nothing, some names beside one that is named, all; newest first and by a figure."""
+    add(perfdb, 120, seed)
+    everything = [to_plain(document) for document in perfdb.find_raw({})]
+    for query in (
+        "model=*zzz", "model=m*", "model=?1,m2", "model=m1*,none", "backend=tr* model=m?", "user=u*", "user=*9,u1",
+        "submission=*", "submission=y*", "model!=m1*", "model=*zzz,m0",
+    ):  # fmt: skip
+        expected = {(d["run_id"], d["attempt"]) for d in everything if matches(parse(query).filter, d)}
+        for sort in ("", "p99_ms"):
+            found = frames.rows(perfdb, query, sort)
+            assert {(row["run"], row["attempt"]) for row in found} == expected, (query, sort)
+            assert len(found) == len(expected)
+
+
+def test_more_names_than_are_read_one_by_one_stay_a_pattern(perfdb: PerfDB) -> None:
+    """The list is the same."""
+    add(perfdb, 3, 1)
+    for at in range(_MOST + 1):
+        perfdb.save_result(latency(f"many-{at}", 10.0, model={"name": f"of-{at:04d}", "version": 1}))
+    assert resolved(perfdb, parse("model=of-*").filter) == parse("model=of-*").filter
+    assert len(frames.rows(perfdb, "model=of-*")) == _MOST + 1
+    assert len(frames.rows(perfdb, "model=of-000*")) == 10
 
 
 @pytest.mark.parametrize("index", held_indexes())
@@ -191,7 +255,7 @@ def test_it_ends_with_its_connection(perfdb: PerfDB) -> None:
     """What is held of a PerfDB that nobody uses any more is given back."""
     other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
     gone = ref(held(other))
-    assert held(other).rows() == []
+    assert not held(other).rows()
     del other
     gc.collect()
     assert gone() is None

@@ -11,7 +11,7 @@ from operator import is_not
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.held import Held, Row, held, identity, load_of
+from inferbench_tasks.perfdb.held import Held, Row, held, identity
 from inferbench_tasks.perfdb.indexes import held_paths
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 from inferbench_tasks.perfdb.queries import parse
@@ -41,10 +41,10 @@ def available(db: PerfDB, query: str | Iterable[str] = "", load: str | None = No
     """
     index = held(db)
     rows = index.rows(parse(query).filter)
-    counts = Counter(map(load_of, rows))
+    counts = Counter(rows.offered())
     loads = [each for each, _ in counts.most_common() if each != WITHOUT_LOAD]
     if load:
-        rows = [row for row in rows if load_of(row) == load]
+        rows = rows.offered_any(lambda each: each == load)
     offered = FIGURES.offered(streamed=True)
     there = _held(index, rows[:_HELD_ROWS], offered) | _read(db, rows[:_READ], offered)
     figures = tuple(figure for figure in offered if figure.name in there)
@@ -75,7 +75,9 @@ def value_range(
     Raises InputError for a query that is none.
     """
     index = held(db)
-    value = index.values(figure.field_path)
     rows = index.rows(parse(query).filter)
-    values = [v for row in rows if load in (None, "", load_of(row)) and (v := value(row)) is not None]
+    rows = rows.only(index.present(figure.field_path, rows))
+    if load:
+        rows = rows.offered_any(lambda each: each == load)
+    values = list(map(index.values(figure.field_path), rows))
     return (min(values), max(values)) if values else None

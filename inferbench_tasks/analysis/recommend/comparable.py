@@ -10,14 +10,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+
+import numpy as np
 
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
-from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
+from inferbench_tasks.perfdb.held import Held, configuration
+from inferbench_tasks.perfdb.held_columns import Matching, Row
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, sets_rate
 
 ACCURACY = "accuracy_ratio"
@@ -58,6 +61,10 @@ class Ground:
         return ", ".join(part for part in (of, self.model, self.load, self.no_model) if part)
 
 
+#: As grounds are ordered themselves; of many in a fraction of the time.
+IN_ORDER = attrgetter("task", "dataset", "model", "load", "no_model")
+
+
 class SeveralGrounds(InputError):
     """What matches is of several grounds; ``counts``: how many configurations each has."""
 
@@ -67,14 +74,14 @@ class SeveralGrounds(InputError):
             f"The results that match are of {len(counts)} tasks, data sets, models or loads, between which no figure "
             "chooses: a server shows what it is asked for."
         )
-        lines = _some(
-            [
-                f"  {ground.choice}  ({count} configuration(s){ground.no_model and ', '}{ground.no_model})"
-                for ground, count in sorted(counts.items())
-            ],
-            "\n",
+        named = sorted(counts, key=IN_ORDER)[:_NAMED]
+        lines = [
+            f"  {ground.choice}  ({counts[ground]} configuration(s){ground.no_model and ', '}{ground.no_model})"
+            for ground in named
+        ] + _more(len(counts))
+        super().__init__(
+            f"{self.why} Pick one by the query and --load (over REST: load):\n" + "\n".join(lines)
         )
-        super().__init__(f"{self.why} Pick one by the query and --load (over REST: load):\n{lines}")
 
 
 def stands(figure: Figure, load: str) -> bool:
@@ -91,39 +98,25 @@ def stands(figure: Figure, load: str) -> bool:
     return load != WITHOUT_LOAD and (figure.rate_free or not is_search(load))
 
 
-def newest_of(index: Held, rows: Iterable[Row], figures: Sequence[Figure]) -> dict[str, Row]:
+def newest_of(index: Held, rows: Matching, figures: Sequence[Figure]) -> dict[str, Row]:
     """Configuration on a device -> the newest of its runs that has all ``figures`` and ``stands`` by each of them.
 
-    ``rows``: the newest first. The newest stands for all, so that a lucky run of many does not win.
+    The newest first. The newest stands for all, so that a lucky run of many does not win.
     """
-    values = [index.values(figure.field_path) for figure in figures]
-    newest: dict[str, Row] = {}
-    standing: dict[str, bool] = {}  # loads are few, rows a hundred thousand
-    for row in rows:
-        if (key := configuration(row)) in newest:
-            continue
-        for value in values:
-            if value(row) is None:
-                break
-        else:
-            load = load_of(row)
-            if load not in standing:
-                standing[load] = all(stands(figure, load) for figure in figures)
-            if standing[load]:
-                newest[key] = row
-    return newest
+    for figure in figures:
+        rows = rows.only(index.present(figure.field_path, rows))
+    rows = rows.offered_any(lambda load: all(stands(figure, load) for figure in figures))
+    return {configuration(row): row for row in rows.newest_of_each()}
 
 
-def rows_of_one_ground(
-    index: Held, rows: Sequence[Row], bounds: Sequence[Bound], load: str | None
-) -> list[Row]:
+def rows_of_one_ground(index: Held, rows: Matching, bounds: Sequence[Bound], load: str | None) -> Matching:
     """Those under ``load``, if one is picked.
 
     InputError lists the grounds if there are several, or the loads if there is none of that load.
     """
-    rows_left = [row for row in rows if load in (None, load_of(row))]
+    rows_left = rows if load is None else rows.offered_any(lambda each: each == load)
     if rows and not rows_left:
-        loads = sorted({load_of(row) for row in rows})
+        loads = sorted(rows.offered())
         raise InputError(f"No result that matches was offered the load {load!r}; there is {_some(loads)}")
     grounds = _grounds(index, rows_left, accuracy_bounded=any(bound.figure == ACCURACY for bound in bounds))
     if len(grounds) > 1:
@@ -131,18 +124,15 @@ def rows_of_one_ground(
     return rows_left
 
 
-def require_one_data(index: Held, rows: Sequence[Row], figures: Sequence[Figure]) -> None:
+def require_one_data(index: Held, rows: Matching, figures: Sequence[Figure]) -> None:
     """InputError where measures are asked for, and what matches was judged on different data: it says what picks one.
 
     Results without the measure are no part of it.
     """
     if not (measures := [figure for figure in figures if figure.evaluated]):
         return
-    has = [index.values(figure.field_path) for figure in measures]
-    parts = [index.values(path) for path in judged_on.PATHS]
-    asked = {
-        tuple(part(row) for part in parts) for row in rows if any(value(row) is not None for value in has)
-    }
+    has = np.any([index.present(figure.field_path, rows) for figure in measures], axis=0)
+    asked = set(map(index.columns(*judged_on.PATHS), rows.only(has)))
     judged = {judged_on.words(*one): judged_on.query(*one) for one in asked}
     if len(judged) > 1:
         lines = [f"  {query}" for _, query in sorted(judged.items())]
@@ -152,34 +142,34 @@ def require_one_data(index: Held, rows: Sequence[Row], figures: Sequence[Figure]
         )
 
 
-def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dict[Ground, int]:
+def _grounds(index: Held, rows: Matching, *, accuracy_bounded: bool) -> dict[Ground, int]:
     """Each ground with its number of configurations."""
-    of_row = index.columns("model.task", "model.dataset", "model.name", *no_model.PATHS)
-    accuracy = index.values(FIGURES[ACCURACY].field_path)
+    known, of_row = rows.offered_with("model.task", "model.dataset", "model.name", *no_model.PATHS)
     # There may be a hundred thousand rows, and few that differ in this.
-    alike: dict[tuple[Any, ...], set[str]] = {}
-    for row in rows:
-        key = (load_of(row), accuracy(row) is None, of_row(row))
-        if (keys := alike.get(key)) is None:
-            keys = alike[key] = set()
-        keys.add(configuration(row))
+    models: dict[tuple[str, str, str, str, str], int] = {}
+    of_known = [
+        models.setdefault((task or "", dataset or "", load, no_model.words(*of), model or ""), len(models))
+        for load, task, dataset, model, *of in known
+    ]
+    model_of_row = np.array(of_known, dtype=np.int64)[of_row]
+    counts = rows.configurations_of(model_of_row, len(models))
+    lacks = ~index.present(FIGURES[ACCURACY].field_path, rows)
+    lacking = set(np.unique(model_of_row[lacks]).tolist())
     # Of each task, data set, load and what is no model the configurations by model, and whether an accuracy is missing.
-    wide: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-    lacking: set[tuple[str, str, str, str]] = set()
-    for (load, lacks, (task, dataset, model, *of)), keys in alike.items():
-        ground = (task or "", dataset or "", load, no_model.words(*of))
-        wide.setdefault(ground, {}).setdefault(model or "", set()).update(keys)
-        if lacks:
-            lacking.add(ground)
+    wide: dict[tuple[str, str, str, str], dict[str, int]] = {}
+    lacking_in: set[tuple[str, str, str, str]] = set()
+    for (*parts, model), at in models.items():
+        ground = (parts[0], parts[1], parts[2], parts[3])
+        wide.setdefault(ground, {})[model] = counts[at]
+        if at in lacking:
+            lacking_in.add(ground)
     grounds: dict[Ground, int] = {}
     for ground, by_model in wide.items():
         task_, dataset_, load, none = ground
-        if task_ and dataset_ and not none and (accuracy_bounded or ground not in lacking):
-            grounds[Ground(task_, dataset_, "", load)] = sum(map(len, by_model.values()))
+        if task_ and dataset_ and not none and (accuracy_bounded or ground not in lacking_in):
+            grounds[Ground(task_, dataset_, "", load)] = sum(by_model.values())
         else:
-            grounds |= {
-                Ground(task_, dataset_, name, load, none): len(keys) for name, keys in by_model.items()
-            }
+            grounds |= {Ground(task_, dataset_, name, load, none): count for name, count in by_model.items()}
     return grounds
 
 
@@ -216,5 +206,8 @@ def accuracy_of(candidate: Candidate) -> float | None:
 
 def _some(texts: Iterable[str], separator: str = "; ") -> str:
     items = list(texts)
-    more = [f"and {len(items) - _NAMED} more"] if len(items) > _NAMED else []
-    return separator.join([*items[:_NAMED], *more])
+    return separator.join([*items[:_NAMED], *_more(len(items))])
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count - _NAMED} more"] if count > _NAMED else []

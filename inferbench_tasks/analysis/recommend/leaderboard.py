@@ -15,17 +15,17 @@ from itertools import groupby, islice
 from typing import Any
 
 from inferbench_tasks.analysis import model_names, steadiness
-from inferbench_tasks.analysis.certainty import LOWER_BOUND, Change, of_one_run, of_result, why_equal
-from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
+from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import newest_of
+from inferbench_tasks.analysis.recommend.lines import SHOWN, Line, line_of, ranked
 from inferbench_tasks.analysis.recommend.selection import Selection
-from inferbench_tasks.analysis.stated import needed, stated
+from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, held, identity, load_of
-from inferbench_tasks.perfdb.offered import of_requests, offered
+from inferbench_tasks.perfdb.offered import of_requests
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -38,7 +38,8 @@ UNUSUAL = {MAX_RATE: "runs that match searched for it", TOKENS: f"no run that ma
 #: Of so many objectives the best are read, where a figure depends on them.
 _OBJECTIVES = 10
 EVERYTHING = Selection()
-SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
+#: So many lines are kept by a figure with the same ones beside it, and so many rankings of a figure.
+_MOST_LINES, _MOST_RANKINGS = 10_000, 200
 
 
 def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
@@ -102,10 +103,12 @@ def board_of(
     mixed = (
         figure.name in OF_GOOD_ANSWERS
     )  # of a load those of several objectives, which documents alone tell
+    index = held(db)
     best, count = _best(
-        held(db), figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
+        index, figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
     )
-    rows = ranked(_documents(db, best, figure, beside), figure, beside)
+    known = index.kept(("places", figure.name), _MOST_RANKINGS)
+    rows = ranked(_lines(db, index, best, figure, beside), figure, known)
     if mixed:
         groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
         rows = [row for _, members in groups for row in islice(members, limit)]
@@ -116,16 +119,15 @@ def _best(
     index: Held, figure: Figure, filter: Any, limit: int, selection: Selection
 ) -> tuple[list[Row], int]:
     """The best of each group, best first; and how many configurations there are in all of them."""
-    value, task = index.values(figure.field_path), index.values("model.task")
-    no_model_of = no_model.of_rows(index.values)
-    data = judged_on.data_of([figure], index.values)
     matching = index.rows(filter)
     rows: Iterable[Row] = newest_of(index, matching, [figure]).values()
     if selection:
         kept = selection.keeps(index, matching)
         rows = [row for row in rows if kept(row)]
-    size = index.values("load.batch_size")
     groups: dict[tuple[str, str, str], list[Row]] = {}
+    value, size = index.values(figure.field_path), index.values("load.batch_size")
+    task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
+    no_model_of = no_model.of_rows(index.values)
     for row in rows:
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
         key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load)
@@ -136,7 +138,19 @@ def _best(
     return best, sum(map(len, groups.values()))
 
 
-def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
+def _lines(db: PerfDB, index: Held, rows: Sequence[Row], figure: Figure, beside: Sequence[str]) -> list[Line]:
+    """Those of results, in their order; what was read once is known."""
+    known = index.kept(("lines", figure.name, *beside), _MOST_LINES)
+    if missing := [row for row in rows if identity(row) not in known]:
+        for document in _documents(db, missing, figure, beside):
+            line = line_of(document, figure, beside)
+            known[line.of] = line
+    return [line for row in rows if (line := known.get(identity(row)))]
+
+
+def _documents(
+    db: PerfDB, rows: Sequence[Row], figure: Figure, beside: Sequence[str]
+) -> list[dict[str, Any]]:
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     shown = [figure, *map(FIGURES.named, beside)]
@@ -147,60 +161,3 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [documents[identity(row)] for row in rows if identity(row) in documents]
-
-
-def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of results that are in their order; those that don't differ from the best of their rank share it, and their
-    ``tie`` says why: noise, or that it is not known which is better (``certainty.why_equal``). None of the best itself.
-
-    So does a search that ended before it met a rate that breaks: its server may be the best of all.
-    """
-    shown = [figure, *map(FIGURES.named, beside)]
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for document in documents:
-        model, load = document.get("model") or {}, document.get("load") or {}
-        text = of_requests(offered(load), load.get("batch_size")) if figure.per_sample else offered(load)
-        if figure.name in OF_GOOD_ANSWERS:
-            text = f"{text}, {good_within(document.get('summary') or {})}"
-        data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
-        task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
-        groups.setdefault((task, data, text), []).append(document)
-    told = model_names.apart(map(model_names.of_document, documents))
-    rows = []
-    for (task, dataset, text), members in sorted(groups.items()):
-        rank, leader, led_by_bound = 0, of_one_run(0.0), False
-        tie: str | None
-        for position, document in enumerate(members, start=1):
-            summary = document.get("summary") or {}
-            value, interval = figure.stored(summary), figure.interval_in(summary)
-            if value is None:
-                continue
-            own = of_result(figure, value, stated=stated(figure, document))
-            open_end = figure.unbounded_in(summary)
-            behind = not open_end and Change.between(leader, own).settled
-            tie = LOWER_BOUND if open_end or led_by_bound else why_equal(figure, leader, own)
-            if not rank or behind:
-                rank, leader, led_by_bound, tie = position, own, open_end, None
-            cells = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
-            if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):
-                cells["energy_method"] = _energy(document).get("method")
-            rows.append(
-                {
-                    "rank": rank,
-                    "tie": tie,
-                    "task": task or None,
-                    "dataset": dataset or None,
-                    "load": text,
-                    figure.name: value,
-                    "ci95": list(interval) if interval else None,
-                    **cells,
-                    "model_apart": told[model_names.of_document(document)] or None,
-                    "not_steady": next(filter(None, (steadiness.unsteady(f, document) for f in shown)), None),
-                    "run": document["run_id"],
-                }
-            )
-    return rows
-
-
-def _energy(document: dict[str, Any]) -> dict[str, Any]:
-    return (document.get("summary") or {}).get("energy") or {}

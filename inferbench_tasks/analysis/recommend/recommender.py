@@ -38,7 +38,7 @@ from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
-from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity, load_of
+from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -74,7 +74,7 @@ _UNWATCHED = (
 
 def usual_objective(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> str:
     """What to optimise where nothing is asked for: the highest rate, where every matching result searched for it."""
-    loads = {load_of(row) for row in held(db).rows(parse(query).filter) if load in (None, load_of(row))}
+    loads = {each for each in held(db).rows(parse(query).filter).offered() if load in (None, each)}
     return MAX_RATE if loads and all(map(is_search, loads)) else THROUGHPUT
 
 
@@ -103,10 +103,9 @@ def recommend(
     runs: dict[str, list[Row]] = {}
     matching = index.rows(parse(query).filter)
     asked = [figure, *(FIGURES.named(bound.figure) for bound in bounds)]
-    watched = [
-        row for row in matching if load_of(row) != WITHOUT_LOAD or all(each.evaluated for each in asked)
-    ]
-    rows = [row for row in watched if stands(figure, load_of(row))]
+    of_answers = all(each.evaluated for each in asked)
+    watched = matching if of_answers else matching.offered_any(lambda each: each != WITHOUT_LOAD)
+    rows = watched.offered_any(lambda each: stands(figure, each))
     kept = rows_of_one_ground(index, rows, bounds, load)
     require_one_data(index, kept, asked)
     for row in kept:

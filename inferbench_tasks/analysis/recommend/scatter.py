@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.recommend.comparable import newest_of
@@ -24,8 +24,7 @@ MOST_INTERVALS = 500
 Interval = tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, and what a language

@@ -6,7 +6,7 @@ a query it would let an older run in where the newest breaks the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
@@ -15,6 +15,7 @@ from inferbench_tasks.analysis.recommend.scatter import colour_text
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.held import Held, Row, configuration
+from inferbench_tasks.perfdb.held_columns import Matching
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Selection:
     def __bool__(self) -> bool:
         return self.bound is not None or bool(self.hidden)
 
-    def keeps(self, index: Held, rows: Sequence[Row]) -> Callable[[Row], bool]:
-        """Whether the configuration of a row stays; ``rows``: all that match, the newest first.
+    def keeps(self, index: Held, rows: Matching) -> Callable[[Row], bool]:
+        """Whether the configuration of a row stays; ``rows``: all that match.
 
         One that has no point because no run has both figures is judged by its newest run with ``x``; without such a run
         it goes where there is a bound. Raises InputError for a figure or a field that there is none of.

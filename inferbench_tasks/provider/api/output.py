@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -36,9 +37,17 @@ def table(
 ) -> Response:
     """The rows as CSV, or ``body`` (by default ``{"items": rows}``) as JSON. ``columns``: those that any row has."""
     if not wants_csv(request, format):
-        return JSONResponse(plain({"items": rows} if body is None else body))
+        return as_json({"items": rows} if body is None else body)
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
     return Response(as_csv(rows, columns), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def as_json(value: Any) -> Response:
+    """As ``plain`` has it."""
+    try:
+        return Response(orjson.dumps(value), media_type="application/json")
+    except TypeError:  # keys that are no text, integers beyond 64 bits: slower
+        return JSONResponse(plain(value))
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str] = ()) -> str:
@@ -47,8 +56,7 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str] = ()) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow([_cell(column) for column in header])
-    for row in rows:
-        writer.writerow([_cell(row.get(column)) for column in header])
+    writer.writerows([_cell(row.get(column)) for column in header] for row in rows)
     return out.getvalue()
 
 
@@ -64,8 +72,13 @@ def plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
+    # What nearly all are, first: a table may have tens of thousands.
     if value is None:
         return ""
+    if type(value) is float:
+        return value if math.isfinite(value) else ""
+    if type(value) is str:
+        return f"'{value}" if value.startswith(_FORMULA) else value
     if isinstance(value, dict | list | tuple):
         value = json.dumps(plain(value))
     value = plain(value)

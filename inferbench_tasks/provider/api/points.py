@@ -16,9 +16,7 @@ from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.runs import Q
 
 router = APIRouter(tags=["questions"])
-COLUMNS = (
-    "run", "x", "y", "colour", "device", "model", "load", "group", "front", "x_interval", "y_interval", "not_steady",
-)  # fmt: skip
+COLUMNS = Point._fields
 Name = Annotated[str, Query(max_length=300)]
 
 
@@ -42,7 +40,7 @@ def points(
         found = scatter(db, x, y, colour, q)
     names = {"x": found.x.name, "y": found.y.name, "colour": colour}
     columns = [names.get(column, column) for column in COLUMNS]
-    cells = [_cells(point) for point in found.points]
+    cells = list(map(list, found.points))
     body = {
         "x": _about(found.x),
         "y": _about(found.y),
@@ -68,10 +66,6 @@ def value_range(request: Request, db: Store, figure: Name = "p99_ms", q: Q = "")
     with blame("q"):
         low, high = available.value_range(db, named, q) or (None, None)
     return table(request, "json", [], {"figure": named.name, "unit": named.unit, "low": low, "high": high})
-
-
-def _cells(point: Point) -> list[Any]:
-    return [getattr(point, column) for column in COLUMNS]
 
 
 def _about(figure: Figure) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -55,20 +56,26 @@ def warm() -> None:
 
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
-    pictures can be coloured by, and what the first comparison imports and the store needs for it; how many results.
+    pictures can be coloured by, the usual leaderboard, and what the first comparison imports and the store needs for
+    it; how many results.
     """
     from fastapi import HTTPException
 
+    from inferbench_tasks.analysis.recommend.available import available
+    from inferbench_tasks.analysis.recommend.leaderboard import board_of, usual_figure
     from inferbench_tasks.errors import InputError
+    from inferbench_tasks.figures import FIGURES
     from inferbench_tasks.perfdb.fields import field
     from inferbench_tasks.perfdb.held import held, identity
     from inferbench_tasks.provider.api.questions import compared
     from inferbench_tasks.provider.ui.colours import colours
     from inferbench_tasks.provider.ui.filters import suggestions
+    from inferbench_tasks.provider.ui.pages import MOST_ROWS
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()
     suggestions(db)
+    available(db)
     index = held(db)
     rows = index.rows()
     for name in colours(db)["Settings of the server"][:SETTINGS_AHEAD]:
@@ -82,4 +89,10 @@ def read_ahead(db: Any) -> int:
             HTTPException,
         ) as error:  # two that can't be compared, or one that was just removed
             log.info("no comparison was made ahead: %s", error)
+    figure = usual_figure(db)
+    for beside in ([f.name for f in FIGURES.on("board")], ()):
+        board_of(db, figure, limit=MOST_ROWS, beside=beside)
+    # All this stays: Python's collector, which stops every page, need not look through it again and again.
+    gc.collect()
+    gc.freeze()
     return len(rows)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.fields import OPEN, SETTINGS, of_figure
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.fields import OPEN, SETTINGS, Field, of_figure
+from inferbench_tasks.perfdb.held import held, identity
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
-from inferbench_tasks.provider.ui.short_lived import short_lived
 
 #: Fields that tell every run from every other, or nothing of what ran: no colours.
 _OF_ONE_RUN = ("run", "job", "invocation", "attempt")
@@ -19,37 +20,52 @@ _OF_ONE_RUN = ("run", "job", "invocation", "attempt")
 USUAL = "backend"
 #: A field is offered that any of so many newest valid results has.
 _LOOKED_AT = 500
-#: Parts of settings' paths that a query can name.
+#: What settings of servers begin with in queries, and parts of their paths that a query can name.
+_SETTING = "settings."
 _PART = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-@short_lived
 def colours(db: PerfDB) -> dict[str, list[str]]:
     """Heading -> the fields below it that newest valid results have a value of."""
-    run = [f for f in SETTINGS if f.kind in ("text", "number") and f.name not in _OF_ONE_RUN]
-    figures = [of_figure(figure) for figure in FIGURES.offered(streamed=True)]
-    paths = [f.path for f in (*run, *figures)]
-    where = {"verdict": "valid"}
-    found = db.find_raw(where, NEWEST_FIRST, _LOOKED_AT, fields=[*paths, OPEN["settings"]])
-    documents = [to_plain(document) for document in found]
-
-    def told(path: str) -> bool:
-        return any(value_at(document, path) is not None for document in documents)
-
+    index = held(db)
+    rows = index.rows()[:_LOOKED_AT]
+    known: dict[tuple[str, int], frozenset[str]] = index.kept("colours", 10 * _LOOKED_AT)
+    if missing := [identity(row) for row in rows if identity(row) not in known]:
+        paths = [f.path for f in (*_of_runs(), *_of_figures())]
+        where = {"run_id": {"$in": [run for run, _ in missing]}}
+        for document in db.find_raw(where, BY_RUN, fields=["run_id", "attempt", *paths, OPEN["settings"]]):
+            plain = to_plain(document)
+            known[plain["run_id"], plain["attempt"]] = _told(plain)
+    # Nearly all say the same: each such set once.
+    told = frozenset().union(*{known.get(identity(row), frozenset()) for row in rows})
     return {
-        "What was run": [f.name for f in run if f.name == USUAL or told(f.path)],
-        "Settings of the server": _settings(documents),
-        "Figures": [f.name for f in figures if told(f.path)],
+        "What was run": [f.name for f in _of_runs() if f.name == USUAL or f.name in told],
+        "Settings of the server": sorted(name for name in told if name.startswith(_SETTING)),
+        "Figures": [f.name for f in _of_figures() if f.name in told],
     }
 
 
-def _settings(documents: list[dict[str, Any]]) -> list[str]:
-    names = {
-        f"settings.{path}"
-        for document in documents
+@cache
+def _of_runs() -> tuple[Field, ...]:
+    return tuple(f for f in SETTINGS if f.kind in ("text", "number") and f.name not in _OF_ONE_RUN)
+
+
+@cache
+def _of_figures() -> tuple[Field, ...]:
+    return tuple(of_figure(figure) for figure in FIGURES.offered(streamed=True))
+
+
+def _told(document: dict[str, Any]) -> frozenset[str]:
+    """The fields that a result has a value of, and the settings of its server."""
+    there = (f.name for f in (*_of_runs(), *_of_figures()) if f.value(document) is not None)
+    return frozenset((*there, *_settings(document)))
+
+
+def _settings(document: dict[str, Any]) -> set[str]:
+    return {
+        f"{_SETTING}{path}"
         for path, value in flatten(settled(value_at(document, OPEN["settings"]) or {})).items()
         if isinstance(value, str | int | float) and not path.startswith("env.")
         # A query has no words for others.
         and path.count(".") < 8 and all(map(_PART.fullmatch, path.split(".")))
     }  # fmt: skip
-    return sorted(names)

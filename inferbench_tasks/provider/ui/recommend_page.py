@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.available import available, value_range
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.comparable import SeveralGrounds
+from inferbench_tasks.analysis.recommend.comparable import IN_ORDER, SeveralGrounds
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
@@ -50,6 +50,7 @@ def recommend(
     """
     problem, advice = None, None
     grounds: list[dict[str, Any]] = []
+    more_grounds = 0
     texts: list[str] = []
     bounds: list[Bound] = []
     try:
@@ -65,6 +66,7 @@ def recommend(
             problem = several.why
             same = {"by": by, "slo": texts, "ask": 1}
             grounds = ways(several, filters, same)
+            more_grounds = len(several.counts) - len(grounds)
     try:
         there = available(db, filters.terms(), load.strip())
     except InputError:  # the page says already what is wrong with the conditions
@@ -81,8 +83,8 @@ def recommend(
         given=filters,
         known=suggestions(db),
         problem=problem,
-        grounds=grounds[:MOST_WAYS],
-        more_grounds=max(0, len(grounds) - MOST_WAYS),
+        grounds=grounds,
+        more_grounds=more_grounds,
         advice=advice,
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
@@ -108,8 +110,8 @@ def offered(db: Store, filters: Filters, load: _Load = "", figure: _Texts = []) 
 
 
 def ways(several: SeveralGrounds, filters: Given, same: dict[str, Any]) -> list[dict[str, Any]]:
-    """A link to the same question of each ground, those with most configurations first."""
-    order = sorted(several.counts.items(), key=lambda each: (-each[1], each[0]))
+    """A link to the same question of each of ``MOST_WAYS`` grounds, those with most configurations first."""
+    order = sorted(several.counts.items(), key=lambda each: (-each[1], IN_ORDER(each[0])))[:MOST_WAYS]
     return [
         {
             "words": ground.words,

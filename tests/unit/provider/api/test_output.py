@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from inferbench_tasks.provider.api.output import as_csv, plain
+from inferbench_tasks.provider.api.output import as_csv, as_json, plain
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -19,3 +21,41 @@ def test_a_score_that_is_no_number_is_null(value: float) -> None:
         == '{"samples": [{"score": null}, {"score": 0.5}], "pair": [null, 1.0]}'
     )
     assert as_csv([{"score": value, "sample": 3}]).splitlines() == ["score,sample", ",3"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {
+            "at": datetime(2026, 1, 2, 3, 4, 5, 678900, UTC),
+            "whole": datetime(2026, 1, 2, tzinfo=UTC),
+            "none": None,
+        },
+        {
+            "pair": (1, 2.5),
+            "nested": [{"a": math.nan}, -math.inf, 1e-7, 1e22, True],
+            "text": "a \u2028 é <b>",
+        },
+        {1: "a key that is no text", None: 2**70, "list": [2**64]},
+    ],
+)
+def test_json_has_the_values_that_plain_has(value: Any) -> None:
+    """Whichever way it is made: what the quick one has no word for takes the other."""
+    assert json.loads(as_json(value).body) == json.loads(json.dumps(plain(value)))
+
+
+def test_cells_are_what_they_were() -> None:
+    """Texts that a spreadsheet would run are quoted, lists are JSON, truth is a word, other numbers are themselves."""
+    row = {
+        "a": "=1+1",
+        "b": ["x", math.nan],
+        "c": True,
+        "d": 5,
+        "e": 0.5,
+        "f": "plain",
+        "g": {"k": (1,)},
+        "h": None,
+    }
+    header, line = as_csv([row], ["z"]).splitlines()
+    assert header == "z,a,b,c,d,e,f,g,h"
+    assert line == ',\'=1+1,"[""x"", null]",True,5,0.5,plain,"{""k"": [1]}",'
