@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from hypothesis import settings as hypothesis_settings
 
 from inferbench_tasks import settings
 from inferbench_tasks.perfdb import clients, embedded
-from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
 from tests import skips
+from tests.databases import Databases
 
 # The whole suite tries the same examples each time, so that a verdict is the code's; while one works on a test it
 # tries new ones (a plain ``pytest``).
@@ -75,19 +74,29 @@ def perfdb_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest
             embedded.stop(shared)
 
 
+@pytest.fixture(scope="session")
+def databases(perfdb_server: str) -> Iterator[Databases]:
+    """What ``perfdb_uri`` takes from."""
+    mine = Databases(perfdb_server)
+    yield mine
+    mine.drop()
+    clients.forget(perfdb_server)
+
+
 @pytest.fixture
-def perfdb_uri(perfdb_server: str) -> Iterator[str]:
-    """The URI of a fresh database, dropped afterwards; children get it by ``INFERBENCH_PERFDB_URI``."""
-    name = f"inferbench_test_{uuid.uuid4().hex[:12]}"
-    uri = with_database(perfdb_server, name)
+def perfdb_uri(databases: Databases, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URI of an empty database; children get it by ``INFERBENCH_PERFDB_URI``.
+
+    Where the mark ``new_database`` stands nobody had it before: for what depends on how its indexes came to be.
+    """
+    uri = databases.take(new=request.node.get_closest_marker("new_database") is not None)
     yield uri
-    clients.client(uri).drop_database(name)
-    clients.forget(uri)
+    databases.give_back(uri)
 
 
 @pytest.fixture
 def perfdb(perfdb_uri: str, data_dir: Path) -> PerfDB:
-    """A PerfDB in a fresh database."""
+    """A PerfDB in an empty database."""
     return PerfDB.connect(perfdb_uri, data_dir)
 
 

@@ -229,6 +229,7 @@ def test_more_names_than_are_read_one_by_one_stay_a_pattern(perfdb: PerfDB) -> N
     assert len(frames.rows(perfdb, "model=of-000*")) == 10
 
 
+@pytest.mark.new_database
 @pytest.mark.parametrize("index", held_indexes())
 def test_it_is_read_from_indexes_alone(perfdb: PerfDB, index: str) -> None:
     """No document is fetched, however many there are."""
