@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from inferbench_tasks import settings
+from inferbench_tasks.cli.main import main
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
@@ -21,19 +23,37 @@ pytestmark = pytest.mark.integration
 QUIET: list[dict[str, float]] = [{}] * 5
 
 
-def regress(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "regress", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+class Done(NamedTuple):
+    """What a command ended with and printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def regress(perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """``inferbench regress ARGUMENTS``, called in this process as its entry point does."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+
+    def call(*arguments: str) -> Done:
+        with pytest.raises(SystemExit) as ended:
+            main(["regress", *arguments])
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    return call
 
 
 def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
-    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    perfdb: PerfDB, regress: Command, tmp_path: Path
 ) -> None:
     """5 ms more in pre-processing for two nights: one regression per latency figure, in that stage, exit code 1."""
-    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     write_nights(perfdb, [*QUIET, {"preprocess": 5.0}, {"preprocess": 5.0}])
     done = regress("check", "-o", "json")
-    assert done.returncode == 1, done.stderr
+    assert done.code == 1, done.stderr
     found = json.loads(done.stdout)["regressions"]
     assert {change["series"].rpartition("-")[2] for change in found} == {"p50_ms", "p95_ms"}
     assert {change["stage"] for change in found} == {"preprocess"}
@@ -42,7 +62,7 @@ def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
         "environment"
     ]
     done = regress("report", "--to", str(tmp_path / "report"))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Regression" in page and "in <b>preprocess</b>" in page
     charts = charts_of(page)
@@ -89,14 +109,11 @@ def test_a_bisection_starts_from_the_job_and_the_size_of_the_change(perfdb: Perf
     assert bisectable(perfdb, series, {"change_percent": 12.0}, night) is None
 
 
-def test_an_unconfirmed_suspicion_fails_nothing(
-    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unconfirmed_suspicion_fails_nothing(perfdb: PerfDB, regress: Command) -> None:
     """After the first bad night the check says what it suspects, with exit code 0."""
-    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     write_nights(perfdb, [*QUIET, {"inference": 3.0}])
     done = regress("check")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "suspected, not confirmed" in done.stdout and "regression:" not in done.stdout
 
 
@@ -189,13 +206,10 @@ def test_runs_on_other_cores_count_for_nothing(perfdb: PerfDB) -> None:
     assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
 
 
-def test_no_nights_is_an_input_error(
-    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_nights_is_an_input_error(perfdb: PerfDB, regress: Command) -> None:
     """It says what to do; exit code 2."""
-    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     done = regress("check")
-    assert done.returncode == 2 and "inferbench regress run" in done.stderr
+    assert done.code == 2 and "inferbench regress run" in done.stderr
 
 
 def test_the_baseline_is_kept_and_moves_when_it_is_told(perfdb: PerfDB) -> None:
