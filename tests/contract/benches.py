@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,31 @@ class Bench:
             started.probe.close()
         finally:
             records.end_run(self.servers_dir, run_id)
+
+
+class Kept:
+    """A server of a bench that several tests ask in turn; started again where one of them has ended it."""
+
+    RUN = f"kept-{os.getpid()}"
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self._open = ExitStack()
+        self._started: startup.Started | None = None
+
+    def started(self) -> startup.Started:
+        """It, alive."""
+        if self._started is None or not self.bench.launcher.alive(self._started.server):
+            self.close()
+            self._started = self._open.enter_context(self.bench.server(self.RUN))
+        return self._started
+
+    def close(self) -> None:
+        """End it; nothing of it may be left."""
+        self._open.close()
+        self._started = None
+        assert not self.bench.servers_dir.exists() or list(self.bench.servers_dir.iterdir()) == []
+        assert leftovers(self.RUN) == []
 
 
 def leftovers(run_id: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import docker_engine
-from tests.contract.benches import RUN, Bench, leftovers
+from tests.contract.benches import RUN, Bench, Kept, leftovers
 from tests.serving_cases import Case, dense_as
 
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "backend-contract.md"
@@ -65,6 +65,22 @@ def bench(
     servers = tmp_path / "servers"
     assert not servers.exists() or list(servers.iterdir()) == []
     assert leftovers(RUN) == []
+
+
+@pytest.fixture(scope="module")
+def kept(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    cases: Callable[[str, bool], Case],
+) -> Iterator[Kept]:
+    """A server that the tests of one combination share: a start is seconds of CPU."""
+    kind, launcher, protocol = request.param
+    if launcher == "container":
+        request.getfixturevalue("docker")
+        docker_engine.build(kind)
+    server = Kept(Bench(kind, launcher, protocol, tmp_path_factory.mktemp("kept"), cases))
+    yield server
+    server.close()
 
 
 @pytest.hookimpl(hookwrapper=True)
