@@ -68,14 +68,20 @@ def answers(folder: Path, spec: TrainingJob, env: dict[str, str]) -> list[dict[s
     return [dict(np.load(folder / f"rank-{rank}.npz")) for rank in range(spec.devices.ranks)]
 
 
+@pytest.fixture(scope="module")
+def whole(installed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """What one process of torch wrote that had all samples."""
+    (one,) = answers(tmp_path_factory.mktemp("whole") / "one", job("torchrun", 1, 8), installed)
+    return one
+
+
 @pytest.mark.timeout(300)
 def test_ranks_agree_on_the_gradients_of_the_whole_batch(
-    trainer: str, installed: dict[str, str], tmp_path: Path
+    trainer: str, whole: dict[str, np.ndarray], installed: dict[str, str], tmp_path: Path
 ) -> None:
     """Two ranks with 4 samples each have, to 1e-5, the gradients of one process of torch with all 8, make one step with
     them, take no sample twice, and hear the same of each other.
     """
-    (whole,) = answers(tmp_path / "one", job("torchrun", 1, 8), installed)
     ranks = answers(tmp_path / "two", job(trainer, 2, 4), installed)
     assert np.abs(whole["gradients"]).max() > 1e-3
     for rank in ranks:
