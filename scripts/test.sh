@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole suite. What only has to be right runs several files at a time, more than there are cores, for it
+# The types and the whole suite. What only has to be right runs several files at a time, more than there are cores, for it
 # mostly waits; what measures, or takes a machine, alone.
 set -eu
 bin=$1
@@ -9,7 +9,11 @@ unset PYTHONDONTWRITEBYTECODE
 # What an earlier run leaves behind, which most tests of whole runs start from: made once, for all parts.
 INFERBENCH_TEST_SHARED=$(mktemp -d)
 export INFERBENCH_TEST_SHARED
-trap 'rm -rf "$INFERBENCH_TEST_SHARED"' EXIT
+# The types are checked beside the first part: on one core alone they would keep the other waiting for minutes.
+types=$INFERBENCH_TEST_SHARED/types.txt
+"$bin/mypy" >"$types" 2>&1 &
+checker=$!
+trap '[ -z "$checker" ] || kill "$checker" || true; rm -rf "$INFERBENCH_TEST_SHARED"' EXIT
 trap 'exit 130' INT TERM
 # A failure counts if it comes twice, and the first one is shown with its traceback: one unlucky moment of a shared machine decides nothing.
 # What is skipped is summed up at the end of each part, one line a reason, with the command that removes it.
@@ -26,6 +30,11 @@ for file in $(find tests/unit tests/security -name 'test_*.py' | sort); do
 done
 "$bin/pytest" $pure -n 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
     --durations 10 --reruns 1 --reruns-delay 1 --rerun-show-tracebacks -rfE
+code=0
+wait "$checker" || code=$?
+checker=
+cat "$types"
+[ "$code" = 0 ] || exit "$code"
 # Loads whose timing matters, and what sends signals to its own process: one by one.
 alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
     tests/integration/test_stage_breakdown.py tests/integration/test_stage_border.py tests/e2e/test_recommend.py tests/e2e/test_run.py"
