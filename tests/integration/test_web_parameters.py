@@ -47,8 +47,7 @@ def test_every_route_refuses_what_it_does_not_declare(perfdb: PerfDB, http: Test
         ("cluster?hour=1", "there is no such parameter here; did you mean 'hours'? allowed: hours"),
         (
             "trainings?modell=a",
-            "; did you mean 'model'? allowed: sort, offset, ticked, submission, benchmark, model, data, device, "
-            "cluster",
+            "; did you mean 'model'? allowed: sort, offset, ticked, submission, benchmark, model, data, device",
         ),
         ("traces?orign=run", "; did you mean 'origin'? allowed: "),
         ("trace/x?zoom=2", "allowed: request, levels, alone, part, name, level"),
