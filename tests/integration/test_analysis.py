@@ -89,6 +89,8 @@ def stage_input(
                 "requests": 2000,
                 "certificate": certificate,
                 "accuracy_ratio": 0.96,
+                # 24 of 25 right, all but the last.
+                "accuracy": {"samples": 25, "right": "1fffffe", "samples_digest": "ab"},
             },
         }
     )  # fmt: skip
@@ -105,6 +107,11 @@ def test_a_result_holds_what_the_records_say(perfdb: PerfDB, ctx: Context) -> No
     assert result.summary.e2e_latency_ms.p99 == latency[int(np.ceil(0.99 * len(latency))) - 1]
     assert result.summary.resources["server"]["cpu_cores"]["mean"] == pytest.approx(0.5)
     assert result.summary.accuracy_ratio == 0.96
+    counted = result.summary.model_dump()["accuracy"]
+    assert (counted["right"], counted["samples"]) == (24, 25) and counted["ci95"][0] < 0.96 < counted["ci95"][
+        1
+    ]
+    assert result.extensions["accuracy"] == {"samples_digest": "ab", "right": "1fffffe"}
     assert result.summary.cold_start_ms["total_ms"] == 6
     assert result.model.accuracy_ratio == 0.97
     assert result.environment["hardware"]["cpu"] and result.environment["system"]["kernel"]
