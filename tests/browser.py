@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
+    from playwright.sync_api import Browser, BrowserContext
 
 #: A machine that others use too is slow, not wrong.
 PATIENCE_MS = 120_000
@@ -26,20 +26,36 @@ def missing() -> str | None:
 
 
 @contextmanager
-def chromium() -> Iterator[BrowserContext]:
-    """A Chromium of its own, as wide as a laptop."""
+def started() -> Iterator[Browser]:
+    """A Chromium. Its start is seconds of CPU: a file's tests share one, and have a context each (``fresh``)."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as started:
-        browser = started.chromium.launch(
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
             executable_path=_program(), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE_MS
         )
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(PATIENCE_MS)
         try:
-            yield context
+            yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def fresh(browser: Browser) -> Iterator[BrowserContext]:
+    """A context that knows nothing of others in that browser, neither cookies nor files; as wide as a laptop."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE_MS)
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+@contextmanager
+def chromium() -> Iterator[BrowserContext]:
+    """A Chromium of its own with one context."""
+    with started() as browser, fresh(browser) as context:
+        yield context
 
 
 def _program() -> str | None:

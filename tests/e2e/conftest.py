@@ -11,13 +11,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
-from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb import embedded, frames
+from inferbench_tasks.perfdb.store import PerfDB
+from tests import browser
 from tests.warm import warm
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 QUICK = """
 name: quick
@@ -82,11 +87,9 @@ class Cli:
         return done
 
     def results(self) -> list[dict[str, Any]]:
-        """The rows of `results list`, newest first."""
-        done = self.run("results", "list", "-o", "json")
-        assert done.returncode == 0, done.stderr
-        found: list[dict[str, Any]] = json.loads(done.stdout)
-        return found
+        """The rows of `results list`, newest first, read as the command does without a process of their own."""
+        with PerfDB.connect(None, self.data_dir) as db:
+            return frames.rows(db, limit=50)
 
     def submission(self, text: str = QUICK, name: str = "quick.yaml") -> str:
         """A submission's file."""
@@ -123,6 +126,20 @@ class Cli:
             except psutil.Error:
                 continue
         return found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The browser of a file's tests."""
+    with browser.started() as started:
+        yield started
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page in a context of its own."""
+    with browser.fresh(chromium) as context:
+        yield context.new_page()
 
 
 @pytest.fixture

@@ -31,13 +31,6 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A page of a Chromium."""
-    with browser.chromium() as context:
-        yield context.new_page()
-
-
 def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) -> None:
     """A point for each configuration; the objective is dragged, typed and kept in the address; the table follows it;
     a point leads to its run.

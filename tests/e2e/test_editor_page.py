@@ -44,12 +44,6 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with browser.chromium() as context:
-        yield context.new_page()
-
-
 def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
     """The mistake is marked at its line while it is typed, mended by one click; keys complete and say their unit and
     default, to the caret and to the pointer; the plan tells stages, jobs and why it would wait; the gallery has every

@@ -43,12 +43,6 @@ def site(perfdb: PerfDB, data_dir: Path, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with browser.chromium() as context:
-        yield context.new_page()
-
-
 def unfolded(page: Page) -> None:
     """All of it seen, and each of its charts drawn."""
     page.locator("body[data-ready=yes]").wait_for()

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from inferbench_tasks import settings
 from tests.e2e.conftest import Cli
 from tests.probe_pipeline import install, submission
 
@@ -16,10 +17,17 @@ pytestmark = pytest.mark.integration
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "own-stage-or-pipeline.md"
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the package lies."""
+    return install(tmp_path_factory.mktemp("site"))
+
+
 @pytest.fixture(autouse=True)
-def probe(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package is where the command's Python finds it."""
-    monkeypatch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
+def probe(site: Path, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is where the command's Python finds it; results go to a PerfDB that is up."""
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
 
 
 def runs(text: str) -> list[tuple[float | None, str]]:

@@ -47,12 +47,6 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with browser.chromium() as context:
-        yield context.new_page()
-
-
 def opened(page: Page, site: Site, path: str) -> None:
     """A page with its pictures."""
     page.goto(f"{site.url}/inferbench/{path}")

@@ -29,7 +29,7 @@ from tests.unit.analysis.builders import view as measured_view
 from tests.unit.training.epochs import JOB
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = [
     pytest.mark.integration,
@@ -81,18 +81,6 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     """Three runs, two trainings, some nights, a device."""
     with served(perfdb, tmp_path) as site:
         yield site
-
-
-@pytest.fixture(name="context")
-def _context() -> Iterator[BrowserContext]:
-    """A Chromium."""
-    with browser.chromium() as context:
-        yield context
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Page:
-    return context.new_page()
 
 
 def test_the_cluster_s_timeline_leads_to_the_runs(page: Page, site: Site) -> None:
@@ -346,7 +334,7 @@ DARK_WIDTHS = WIDTHS if "INFERBENCH_SCREENSHOTS" in os.environ else WIDTHS[1:2]
     ids=["dark", "light"],
 )
 def test_pages_fit_every_screen(
-    context: BrowserContext,
+    chromium: Browser,
     site: Site,
     perfdb: PerfDB,
     data_dir: Path,
@@ -360,11 +348,10 @@ def test_pages_fit_every_screen(
     too long; the system's theme is followed; nothing fails in the console, and no page asks for what is refused.
     """
     assert {re.split("[/?]", path)[0] for path in PAGES} >= NAVIGATION.keys()
-    assert context.browser is not None
     made_traces.seed(perfdb, tmp_path)
     of_devices(perfdb)
     seed_made(perfdb, data_dir)
-    mine = context.browser.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
+    mine = chromium.new_context(viewport={"width": widths[0], "height": 800}, color_scheme=theme)
     page = mine.new_page()
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
