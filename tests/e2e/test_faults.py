@@ -17,8 +17,6 @@ from tests.e2e.conftest import ONLY_NOTED, QUICK, Cli
 from tests.warm import warm
 
 pytestmark = pytest.mark.integration
-#: What these do is done already where something has run before.
-COLD = ("generate", "convert")
 STAGES = ["generate", "convert", "serve", "load", "collect"]
 
 
@@ -29,6 +27,14 @@ def measured(result: dict[str, Any]) -> bool:
     """
     word = result["verdict"].split(":")[0]
     return word in ("valid", "disturbed", "invalid") and bool(result["throughput_rps"])
+
+
+def before(stage: str, cli: Cli, factory: pytest.TempPathFactory) -> None:
+    """Leave in the data directory what is done before a stage, so that this is the first one with work."""
+    if stage != "generate":
+        warm(cli.data_dir, factory)
+    if stage == "convert":
+        shutil.rmtree(cli.data_dir / "cache" / "conversions")
 
 
 def stop_at(cli: Cli, stage: str, number: signal.Signals, *options: str) -> tuple[int, str]:
@@ -44,8 +50,7 @@ def test_ctrl_c_leaves_nothing_running(
     cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Ctrl-C in any stage ends the server and everything else; the run is recorded as cancelled."""
-    if stage not in COLD:
-        warm(cli.data_dir, tmp_path_factory)
+    before(stage, cli, tmp_path_factory)
     code, text = stop_at(cli, stage, signal.SIGINT, "--inline")
     assert code == 130, text
     assert "Traceback" not in text
@@ -82,8 +87,7 @@ def test_a_killed_run_is_settled_by_its_parent(warm_cli: Cli) -> None:
 @pytest.mark.parametrize("stage", ["convert", "load"])
 def test_mongod_killed_during_a_stage(cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """kill -9 of PerfDB's server in the middle of a stage: it is started again and nothing is lost."""
-    if stage not in COLD:
-        warm(cli.data_dir, tmp_path_factory)
+    before(stage, cli, tmp_path_factory)
     child = cli.start("run", cli.submission(), "--inline")
     cli.wait_for(stage)
     status = json.loads(cli.run("perfdb", "status", "-o", "json").stdout)
