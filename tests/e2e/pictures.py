@@ -1,6 +1,7 @@
 """The tutorial's pictures: of the system that the browser tests run, where ``INFERBENCH_PICTURES`` names a folder.
 
-``INFERBENCH_PICTURES=docs/pictures pytest tests/e2e/test_web_system.py`` makes them again.
+``INFERBENCH_PICTURES=docs/pictures pytest tests/e2e/test_web_system.py`` makes them again; that of two runs beside each
+other comes of ``tests/e2e/test_web_pages.py``, for what two runs of a busy machine show is that it was busy.
 """
 
 from __future__ import annotations

@@ -24,8 +24,10 @@ from tests import browser
 from tests.e2e import made_traces
 from tests.e2e.every_page import AXE, MADE, PAGES, VIOLATIONS, WIDE, WIDTHS, file_name, make, seed_made
 from tests.e2e.page_site import NASTY, Site, of_devices, served
+from tests.e2e.pictures import picture
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
+from tests.unit.perfdb.builders import result
 from tests.unit.training.epochs import JOB
 
 if TYPE_CHECKING:
@@ -281,6 +283,30 @@ def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: Per
         with page.expect_download() as download:
             box.get_by_role("button", name=f"{kind} of").click()
         assert Path(download.value.path()).read_bytes().startswith(begins)
+
+
+def test_two_runs_lie_over_each_other(page: Page, site: Site, perfdb: PerfDB, tmp_path: Path) -> None:
+    """What differs is said in words above the distributions of the raw samples, which have a line for each run."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "samples.parquet"
+    for number, (name, ms) in enumerate({"one-a-time": 5.0, "eight-at-once": 9.0}.items(), 8):
+        pq.write_table(records(ms), path)
+        percentiles = {"p50": ms, "p90": 1.2 * ms, "p95": 1.3 * ms, "p99": 1.6 * ms}
+        summary = {"e2e_latency_ms": percentiles, "throughput_rps": 100.0, "accuracy_ratio": 0.97}
+        asked = {"name": name, "user": "ann", "digest": f"{number:064x}"}
+        measured = measured_view(records(ms), name).result
+        assert measured is not None
+        stored = measured.model_dump() | {"job_id": name, "submission": asked}
+        stored["summary"] = result(name, summary=summary).summary.model_dump()
+        perfdb.save_result(type(measured).model_validate(stored), path)
+    page.goto(f"{site.url}/inferbench/compare?run=one-a-time&run=eight-at-once")
+    plot = page.locator(".js-plotly-plot").first
+    plot.wait_for()
+    words = page.locator("main > p b").first.inner_text()
+    assert words.startswith("Run 2: worse in") and "p50" in words, words
+    assert plot.evaluate("of => of._fullData.filter(each => each.showlegend !== false).length") == 2
+    picture(page, "compare")
 
 
 def test_trainings_are_sorted_compared_and_opened(page: Page, site: Site) -> None:
