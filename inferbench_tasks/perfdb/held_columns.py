@@ -128,7 +128,7 @@ class Matching(Sequence[Row]):
             return rows[place]
         if isinstance(place, slice):
             return [rows[each] for each in self._places[place].tolist()]
-        return rows[self._places[place]]
+        return rows[int(self._places[place])]
 
     @property
     def places(self) -> Places:
@@ -151,7 +151,9 @@ class Matching(Sequence[Row]):
         coded = self.columns.coded_of_few(at)
         if coded is None or len(coded.values) > len(self):
             return np.fromiter(map(judge, map(itemgetter(at), self)), np.bool_, len(self))
-        return np.fromiter(map(judge, coded.values), np.bool_, len(coded.values))[self._those(coded.of)]
+        of_each: Mask = np.fromiter(map(judge, coded.values), np.bool_, len(coded.values))
+        passing: Mask = of_each[self._those(coded.of)]
+        return passing
 
     def passing(self, judge: Callable[[Row], bool]) -> Mask:
         """Which of them pass, each judged by itself."""

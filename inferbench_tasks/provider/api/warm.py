@@ -56,8 +56,8 @@ def warm() -> None:
 
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
-    pictures can be coloured by, the usual leaderboard, and what the first comparison imports and the store needs for
-    it; how many results.
+    pictures can be coloured by, the leaderboards, what Airflow was sent, and what the first comparison imports and
+    the store needs for it; how many results.
     """
     from fastapi import HTTPException
 
@@ -68,9 +68,10 @@ def read_ahead(db: Any) -> int:
     from inferbench_tasks.perfdb.fields import field
     from inferbench_tasks.perfdb.held import held, identity
     from inferbench_tasks.provider.api.questions import compared
+    from inferbench_tasks.provider.submit.coming import coming
     from inferbench_tasks.provider.ui.colours import colours
     from inferbench_tasks.provider.ui.filters import suggestions
-    from inferbench_tasks.provider.ui.pages import MOST_ROWS
+    from inferbench_tasks.provider.ui.pages import MOST_ROWS, PAGE_SIZE
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()
@@ -89,9 +90,12 @@ def read_ahead(db: Any) -> int:
             HTTPException,
         ) as error:  # two that can't be compared, or one that was just removed
             log.info("no comparison was made ahead: %s", error)
-    figure = usual_figure(db)
-    for beside in ([f.name for f in FIGURES.on("board")], ()):
-        board_of(db, figure, limit=MOST_ROWS, beside=beside)
+    columns = [f.name for f in FIGURES.on("board")]
+    for name in columns:
+        board_of(db, name, limit=PAGE_SIZE, beside=columns)
+    for beside in (columns, ()):
+        board_of(db, usual_figure(db), limit=MOST_ROWS, beside=beside)
+    coming()  # of Airflow's own database, whose models take as long to import as all other parts of the first page
     # All this stays: Python's collector, which stops every page, need not look through it again and again.
     gc.collect()
     gc.freeze()
