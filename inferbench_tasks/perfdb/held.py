@@ -22,7 +22,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks.dotted import outermost, value_at
 from inferbench_tasks.perfdb.fields import Field
-from inferbench_tasks.perfdb.held_columns import CONFIGURATION, LOAD, Columns, Mask, Matching, Row
+from inferbench_tasks.perfdb.held_columns import CONFIGURATION, LOAD, Columns, Mask, Matching
+from inferbench_tasks.perfdb.held_columns import Row as Row
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
 from inferbench_tasks.perfdb.newest_first import place_of, within
 from inferbench_tasks.perfdb.offered import offered

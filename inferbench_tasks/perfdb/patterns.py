@@ -25,8 +25,10 @@ def resolved(db: PerfDB, filter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resolved(db: PerfDB, path: str, condition: Any) -> Any:
-    bounds = condition.get("$in") if isinstance(condition, Mapping) and path in _LEADING else None
-    patterns = [bound for bound in bounds or () if isinstance(bound, re.Pattern)]
+    bounds: list[Any] = []
+    if isinstance(condition, Mapping) and path in _LEADING:
+        bounds = condition.get("$in") or []
+    patterns = [bound for bound in bounds if isinstance(bound, re.Pattern)]
     if not patterns:
         return condition
 

@@ -18,7 +18,7 @@ from inferbench_tasks.analysis import model_names, steadiness
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import newest_of
-from inferbench_tasks.analysis.recommend.lines import SHOWN, Line, line_of, ranked
+from inferbench_tasks.analysis.recommend.lines import SHOWN, Line, line_of, placed
 from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
@@ -108,7 +108,7 @@ def board_of(
         index, figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
     )
     known = index.kept(("places", figure.name), _MOST_RANKINGS)
-    rows = ranked(_lines(db, index, best, figure, beside), figure, known)
+    rows = placed(_lines(db, index, best, figure, beside), figure, known)
     if mixed:
         groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
         rows = [row for _, members in groups for row in islice(members, limit)]
@@ -145,7 +145,14 @@ def _lines(db: PerfDB, index: Held, rows: Sequence[Row], figure: Figure, beside:
         for document in _documents(db, missing, figure, beside):
             line = line_of(document, figure, beside)
             known[line.of] = line
-    return [line for row in rows if (line := known.get(identity(row)))]
+    return [known[identity(row)] for row in rows if identity(row) in known]
+
+
+def ranked(
+    documents: Iterable[dict[str, Any]], figure: Figure, beside: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Rows of results that are in their order, with their ranks and ties (``lines.places``)."""
+    return placed([line_of(document, figure, beside) for document in documents], figure)
 
 
 def _documents(

@@ -94,7 +94,7 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
 Place = tuple[int, str | None] | None
 
 
-def ranked(
+def placed(
     lines: Iterable[Line], figure: Figure, known: dict[tuple[tuple[str, int], ...], list[Place]] | None = None
 ) -> list[dict[str, Any]]:
     """Rows of lines that are in their order, by ground. ``known``: the places of lines that were ranked before."""

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.analysis.recommend.leaderboard import (
     EVERYTHING,
-    SHOWN,
     Board,
     board_of,
     usual_figure,
 )
+from inferbench_tasks.analysis.recommend.lines import SHOWN
 from inferbench_tasks.analysis.recommend.not_ranked import not_ranked_note
 from inferbench_tasks.analysis.recommend.recommender import Bound, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import usual_figure
+from inferbench_tasks.analysis.recommend.lines import SHOWN
 from inferbench_tasks.analysis.report.measure_words import measure_text
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from inferbench_tasks.analysis import model_names
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.lines import SHOWN
 from inferbench_tasks.analysis.recommend.not_ranked import not_ranked_note
 from inferbench_tasks.contracts.verdict import DISTURBED
 from inferbench_tasks.errors import InputError

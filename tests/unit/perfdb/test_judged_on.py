@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.recommend.lines import line_of, ranked
+from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.report.alike import judged_on_others, unlike
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
@@ -43,7 +43,7 @@ def test_ranks_are_within_the_samples_that_were_judged() -> None:
         judged("b", 0.949, 0.01),
         judged("c", 0.7, 0.01),
     ]
-    rows = ranked([line_of(run.model_dump(), TOP1, ()) for run in runs], TOP1)
+    rows = ranked([run.model_dump() for run in runs], TOP1, ())
     assert [(row["run"], row["rank"], row["dataset"]) for row in rows] == [
         ("few", 1, "10 samples of digits"),
         ("a", 1, "450 samples of digits"),
@@ -111,9 +111,7 @@ def test_as_many_samples_by_another_seed_are_other_samples(
     assert "evaluated on other samples (load.seed 2, not 1): 20 samples of" in (
         judged_on_others(one, two) or ""
     )
-    assert [
-        row["rank"] for row in ranked([line_of(each.model_dump(), TOP1, ()) for each in (two, one)], TOP1)
-    ] == [1, 1]
+    assert [row["rank"] for row in ranked([two.model_dump(), one.model_dump()], TOP1, ())] == [1, 1]
 
 
 @pytest.mark.parametrize(("seeds", "which"), [((1, 2), "dd" * 32), ((1, 1), None)])
@@ -123,9 +121,7 @@ def test_the_same_drawn_samples_are_compared(seeds: tuple[int, int], which: str 
     rows = {row["field"]: row for row in compare([one, two])}
     assert rows["top1_ratio"]["two ratio"] == 1.8
     assert "evaluated on" not in rows and judged_on_others(one, two) is None
-    assert [
-        row["rank"] for row in ranked([line_of(each.model_dump(), TOP1, ()) for each in (two, one)], TOP1)
-    ] == [1, 2]
+    assert [row["rank"] for row in ranked([two.model_dump(), one.model_dump()], TOP1, ())] == [1, 2]
 
 
 def test_all_samples_of_named_data_are_the_same_in_results_of_before() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.recommend.lines import line_of, ranked
+from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
@@ -44,7 +44,7 @@ def four() -> list[ResultDocument]:
 
 def test_each_that_is_no_model_is_first_of_its_own_and_beats_nobody() -> None:
     """Four groups of one; a stand-in is never ahead of a model, and the group's task says what it is."""
-    rows = ranked([line_of(run.model_dump(), P50, ()) for run in four()], P50)
+    rows = ranked([run.model_dump() for run in four()], P50, ())
     assert {row["run"]: (row["rank"], row["task"]) for row in rows} == {
         "faulty": (1, "text-generation (no model: a stand-in with faults)"),
         "paced": (1, "text-generation (no model: a stand-in)"),

@@ -158,7 +158,7 @@ def test_jaeger_s_form(tmp_path: Path) -> None:
 def test_perfetto_has_each_span_s_own_attributes(trace: str) -> None:
     """Also where others have the same, or none, or ones that are called as ids are; integers beyond 64 bits as text."""
     shape = {"shape": [1, 2], "text": 'a "b"'}
-    told = [
+    told: list[dict[str, Any]] = [
         shape,
         {},
         {"span_id": "b" * 16},
@@ -265,7 +265,9 @@ def test_what_otlp_told_is_told_again(ending: str, tmp_path: Path) -> None:
     """An exported trace that is imported again has the same services, status and message."""
     write(table_of(FOREIGN), tmp_path / ending, {})
     foreign = read(load(tmp_path / ending))
-    told = [span.attributes["otlp"] for span in arranged(foreign.spans, foreign.findings)]
+    told: list[dict[str, Any]] = [
+        span.attributes["otlp"] for span in arranged(foreign.spans, foreign.findings)
+    ]
     assert [(of["service"], of.get("status"), of.get("message")) for of in told] == [
         ("shop", "error", "no bank"),
         ("bank", None, None),

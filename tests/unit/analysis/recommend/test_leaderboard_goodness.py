@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.analysis.recommend.lines import line_of, ranked
+from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.figures import FIGURES
 from tests.unit.perfdb.builders import result
@@ -25,7 +25,7 @@ def documents() -> list[dict[str, Any]]:
 
 def test_each_objective_has_ranks_of_its_own() -> None:
     """The lax one is the first of its own, and beats nobody."""
-    rows = ranked([line_of(each, FIGURES["goodput_rps"], ()) for each in documents()], FIGURES["goodput_rps"])
+    rows = ranked(documents(), FIGURES["goodput_rps"], ())
     assert {(row["run"], row["rank"]) for row in rows} == {("lax", 1), ("fast", 1), ("slow", 2)}
     assert {row["load"] for row in rows if row["run"] == "lax"} == {
         "poisson, 320 samples/s, good within 200 ms"
