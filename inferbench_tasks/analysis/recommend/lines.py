@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from inferbench_tasks.analysis import model_names, steadiness
@@ -17,6 +18,7 @@ from inferbench_tasks.analysis.certainty import (
 )
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.stated import stated
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
@@ -54,6 +56,12 @@ class Line:
         }
 
 
+@lru_cache(maxsize=200)
+def _paths(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Of fields of results."""
+    return tuple((name, fields.field(name).path) for name in names)
+
+
 def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> Line:
     """Of a result as plain nested mappings, with further figures ``beside``."""
     shown = [figure, *map(FIGURES.named, beside)]
@@ -65,7 +73,7 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
     data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
     task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
     value, interval = figure.stored(summary), figure.interval_in(summary)
-    cells = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
+    cells = {name: value_at(document, path) for name, path in _paths((*SHOWN, *beside))}
     if any(each.energy_based for each in shown):
         cells["energy_method"] = (summary.get("energy") or {}).get("method")
     return Line(
@@ -84,7 +92,10 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
             **cells,
         },
         {
-            "not_steady": next(filter(None, (steadiness.unsteady(f, document) for f in shown)), None),
+            # Most are steady, whatever the figure.
+            "not_steady": next(filter(None, (steadiness.unsteady(f, document) for f in shown)), None)
+            if steadiness.change_ratio(document)
+            else None,
             "run": document["run_id"],
         },
     )
