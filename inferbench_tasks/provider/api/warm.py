@@ -13,6 +13,8 @@ from inferbench_tasks.provider.api.application import application
 log = logging.getLogger(__name__)
 #: Each is a reading of all results.
 SETTINGS_AHEAD = 2
+#: Leaderboards are read of so many kinds of devices.
+DEVICE, DEVICES_AHEAD = "device.kind", 4
 
 
 class Warm:
@@ -56,8 +58,8 @@ def warm() -> None:
 
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
-    pictures can be coloured by, the leaderboards, what Airflow was sent, and what the first comparison imports and
-    the store needs for it; how many results.
+    pictures can be coloured by, the leaderboards, of each kind of device too, the home with what Airflow was sent, the
+    invalid runs, and what the first comparison imports and the store needs for it; how many results.
     """
     from fastapi import HTTPException
 
@@ -68,9 +70,10 @@ def read_ahead(db: Any) -> int:
     from inferbench_tasks.perfdb.fields import field
     from inferbench_tasks.perfdb.held import held, identity
     from inferbench_tasks.provider.api.questions import compared
-    from inferbench_tasks.provider.submit.coming import coming
+    from inferbench_tasks.provider.api.runs import page_of
     from inferbench_tasks.provider.ui.colours import colours
     from inferbench_tasks.provider.ui.filters import suggestions
+    from inferbench_tasks.provider.ui.home import home_part
     from inferbench_tasks.provider.ui.pages import MOST_ROWS, PAGE_SIZE
     from inferbench_tasks.provider.ui.render import compile_templates
 
@@ -91,11 +94,17 @@ def read_ahead(db: Any) -> int:
         ) as error:  # two that can't be compared, or one that was just removed
             log.info("no comparison was made ahead: %s", error)
     columns = [f.name for f in FIGURES.on("board")]
-    for name in columns:
-        board_of(db, name, limit=PAGE_SIZE, beside=columns)
+    device = index.values(DEVICE)
+    kinds = sorted({str(kind) for row in rows if (kind := device(row))})[:DEVICES_AHEAD]
+    for query in ("", *(f"device={kind}" for kind in kinds)):
+        for name in columns:
+            board_of(db, name, query, limit=PAGE_SIZE, beside=columns)
     for beside in (columns, ()):
         board_of(db, usual_figure(db), limit=MOST_ROWS, beside=beside)
-    coming()  # of Airflow's own database, whose models take as long to import as all other parts of the first page
+    page_of(db, "verdict=invalid", "", PAGE_SIZE, 0)
+    home_part(
+        db
+    )  # Airflow's models, which it asks, take as long to import as all other parts of the first page
     # All this stays: Python's collector, which stops every page, need not look through it again and again.
     gc.collect()
     gc.freeze()
