@@ -118,14 +118,13 @@ def test_an_unconfirmed_suspicion_fails_nothing(perfdb: PerfDB, regress: Command
 
 
 def test_a_night_of_too_few_pairs_is_no_night_without_a_change(
-    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    perfdb: PerfDB, regress: Command, tmp_path: Path
 ) -> None:
     """Four pairs, in which the candidate takes 5 ms more of 9.5, decide nothing: that is said, and nowhere that nothing
     changed; beside a quiet submission both are said."""
-    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     write_nights(perfdb, [{"preprocess": 5.0}], pairs=4)
     done = regress("check")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "nothing decided: 4 of at least 5 pairs" in done.stdout and "no change" not in done.stdout
     series = overview(perfdb)["series"]
     assert {(one["decided"], one["newest_pairs"]) for one in series} == {(False, 4)}
