@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ REQUESTS = 5
 
 def order(case: Case, folder: Path, load: dict[str, Any] | None = None, **block: Any) -> Input:
     """What the stage takes, for a few requests in one round."""
-    given = serve_input(case, folder, load=load)
+    # An id of its own: files that run beside this one have servers of runs of the usual name.
+    given = serve_input(case, folder, load=load, run_id=f"traced-{uuid.uuid4().hex[:8]}")
     job = given.job.model_dump(mode="json") | {"trace": {"requests": REQUESTS, "rounds": 1, **block}}
     format_ = case.model.format
     job["convert"]["format"] = format_
