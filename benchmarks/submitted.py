@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,25 @@ from inferbench_tasks import settings
 
 #: After Ctrl-C the stages may take so long to clean up.
 _GRACE_S = 120.0
+COMMAND = (sys.executable, "-m", "inferbench_tasks.cli.main")
+
+
+def environment_of(data_dir: Path) -> dict[str, str]:
+    """Of commands in that data directory, with its own PerfDB."""
+    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
+    environment.pop(settings.PERFDB_URI, None)
+    return environment
+
+
+@contextmanager
+def system(data_dir: Path, workers: int) -> Iterator[None]:
+    """``inferbench up`` with so many workers, ended afterwards."""
+    environment = environment_of(data_dir)
+    subprocess.run([*COMMAND, "up", "--workers", str(workers)], env=environment, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*COMMAND, "down"], env=environment, check=False)
 
 
 class NoResults(Exception):
@@ -30,18 +51,16 @@ def submitted(submission: dict[str, Any], data_dir: Path, minutes: float = math.
     After so many ``minutes`` it is ended as by Ctrl-C: what its ended shards measured is kept, and it goes on when
     it is run again.
     """
-    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
-    environment.pop(settings.PERFDB_URI, None)
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
+    environment = environment_of(data_dir)
     with tempfile.TemporaryDirectory(prefix="inferbench-submitted-") as folder:
         path = Path(folder, f"{submission['name']}.yaml")
         path.write_text(yaml.safe_dump(submission), encoding="utf-8")
         try:
-            run = [*command, "run", "--inline", str(path), "-o", "json"]
+            run = [*COMMAND, "run", "--inline", str(path), "-o", "json"]
             child = subprocess.Popen(run, env=environment, stdout=subprocess.PIPE, text=True)
             out = _ended(child, None if minutes == math.inf else minutes * 60)
         finally:
-            stop = [*command, "perfdb", "stop"]
+            stop = [*COMMAND, "perfdb", "stop"]
             subprocess.run(stop, env=environment, check=False, stdout=subprocess.DEVNULL)
     if not out.strip():
         raise NoResults(f"{submission['name']} ended with exit code {child.returncode} and no results")

@@ -28,8 +28,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ import psutil
 import yaml
 
 from benchmarks.bricks import rows as raw_rows
-from inferbench_tasks import settings
+from benchmarks.submitted import COMMAND, environment_of, system
 from inferbench_tasks.brick_jobs.cutting import read
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import RESULTS, session_name
@@ -47,7 +46,6 @@ from inferbench_tasks.perfdb.store import PerfDB
 LARGEST_RATIO = 0.6
 MODELS = ("squeezenet1.1", "mobilenet_v2", "resnet18", "efficientnet-lite0")
 _POLL_S, _LIMIT_S = 0.2, 1800.0
-_COMMAND = [sys.executable, "-m", "inferbench_tasks.cli.main"]
 
 
 def main() -> int:
@@ -70,7 +68,7 @@ def main() -> int:
     for workers, names in ((2, ("two", "killed")), (1, ("one",))):
         if time.monotonic() > end:
             break
-        with _system(data_dir, workers), PerfDB.connect(None, data_dir) as db:
+        with system(data_dir, workers), PerfDB.connect(None, data_dir) as db:
             for name in names:
                 if time.monotonic() > end:
                     break
@@ -84,22 +82,6 @@ def main() -> int:
         [{**of, "submission": name, **shard} for name, one in found.items() for shard in one["shards"]],
     )
     return _judge(found)
-
-
-@contextmanager
-def _system(data_dir: Path, workers: int) -> Iterator[None]:
-    environment = _environment(data_dir)
-    subprocess.run([*_COMMAND, "up", "--workers", str(workers)], env=environment, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*_COMMAND, "down"], env=environment, check=False)
-
-
-def _environment(data_dir: Path) -> dict[str, str]:
-    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
-    environment.pop(settings.PERFDB_URI, None)
-    return environment
 
 
 def _submitted(
@@ -118,8 +100,8 @@ def _submitted(
     if killer:
         killer.start()
     done = subprocess.run(
-        [*_COMMAND, "submit", str(path), "--wait", "-o", "json"],
-        env=_environment(data_dir), stdout=subprocess.PIPE, text=True, check=False, timeout=_LIMIT_S,
+        [*COMMAND, "submit", str(path), "--wait", "-o", "json"],
+        env=environment_of(data_dir), stdout=subprocess.PIPE, text=True, check=False, timeout=_LIMIT_S,
     )  # fmt: skip
     if killer:
         killer.over.set()

@@ -16,9 +16,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,7 +23,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from inferbench_tasks import settings
+from benchmarks.submitted import COMMAND, environment_of, system
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.analysis.evaluations.stored import together_stored
 from inferbench_tasks.perfdb.store import PerfDB
@@ -34,7 +31,6 @@ from inferbench_tasks.perfdb.store import PerfDB
 LARGEST_RATIO = 0.6
 FILE = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "evaluate" / "fashion-in-parts.yaml"
 ON_A_DEVICE = ("serve", "evaluate", "collect", "release")
-_COMMAND = [sys.executable, "-m", "inferbench_tasks.cli.main"]
 _LIMIT_S = 1800.0
 
 
@@ -55,7 +51,7 @@ def main() -> int:
     data_dir: Path = options.data.resolve()
     data_dir.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    with _system(data_dir), PerfDB.connect(None, data_dir) as db:
+    with system(data_dir, 2), PerfDB.connect(None, data_dir) as db:
         _sent(db, data_dir, "whole")  # makes the model and its requests, and is not counted
         for number in range(options.rounds):
             order = ("whole", "parts") if number % 2 == 0 else ("parts", "whole")
@@ -67,22 +63,6 @@ def main() -> int:
     return _judge(table)
 
 
-@contextmanager
-def _system(data_dir: Path) -> Iterator[None]:
-    environment = _environment(data_dir)
-    subprocess.run([*_COMMAND, "up", "--workers", "2"], env=environment, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*_COMMAND, "down"], env=environment, check=False)
-
-
-def _environment(data_dir: Path) -> dict[str, str]:
-    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
-    environment.pop(settings.PERFDB_URI, None)
-    return environment
-
-
 def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
     """One submission to its end: seconds on devices, verdicts, and how many pictures were named rightly."""
     submission = yaml.safe_load(FILE.read_text(encoding="utf-8")) | {"name": f"in-parts-{name}"}
@@ -92,8 +72,8 @@ def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
     path.write_text(yaml.safe_dump(submission), encoding="utf-8")
     before = {run.run_id for run in db.find_runs({"submission.name": submission["name"]})}
     subprocess.run(
-        [*_COMMAND, "submit", str(path), "--wait", "-o", "json"],
-        env=_environment(data_dir), stdout=subprocess.DEVNULL, check=False, timeout=_LIMIT_S,
+        [*COMMAND, "submit", str(path), "--wait", "-o", "json"],
+        env=environment_of(data_dir), stdout=subprocess.DEVNULL, check=False, timeout=_LIMIT_S,
     )  # fmt: skip
     runs = [run for run in db.find_runs({"submission.name": submission["name"]}) if run.run_id not in before]
     stages = [stage for run in runs for stage in run.stages if stage.stage in ON_A_DEVICE and stage.ended_at]

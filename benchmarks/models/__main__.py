@@ -24,10 +24,9 @@ from rich.table import Table
 
 from benchmarks.submitted import NoResults, submitted
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.submission.reader import read_submission_data
+from inferbench_tasks.submission.reader import refused
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "models"
 #: Runtime -> format, backend and protocol.
@@ -98,7 +97,7 @@ def _of_model(name: str, runtimes: list[str], seconds: float, data_dir: Path) ->
     for runtime in runtimes:
         row = {"model": name, "runtime": runtime, "verdict": "", "difference_ratio": None, "p50_ms": None}
         rows.append(row)
-        if refusal := _refused(_on(given, runtime)):
+        if refusal := refused(_on(given, runtime), INSTALLED):
             row["verdict"] = f"refused: {refusal}"
         else:
             taken.append(row)
@@ -152,15 +151,6 @@ def _on(given: dict[str, Any], runtime: str) -> dict[str, Any]:
         "serve": given["serve"] | {"backend": backend},
         "load": given["load"] | {"protocol": protocol},
     }
-
-
-def _refused(submission: dict[str, Any]) -> str | None:
-    """Why it can't be run here, as `inferbench validate` says; None if it can."""
-    try:
-        read_submission_data(submission, submission["name"], INSTALLED)
-    except SubmissionError as error:
-        return "; ".join(problem.message for problem in error.problems)
-    return None
 
 
 def _judge(rows: pd.DataFrame, runtimes: list[str]) -> int:

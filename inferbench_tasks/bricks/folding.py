@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from inferbench_tasks.bricks.layer import Layer
+from inferbench_tasks.formats.drawn import DRAWN
 
 #: How many values they give depends on the values that they are given.
 _OF_VALUES = {"NonZero", "Compress", "Unique", "NonMaxSuppression", "If", "Loop", "Scan", "StringSplit"}
@@ -20,14 +21,6 @@ _SIZED_BY_OTHERS = {
     "Unsqueeze", "Split", "CenterCropPad", "AffineGrid",
 }  # fmt: skip
 _SIZES = {"Shape", "Size"}
-_DRAWN = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-}
 _NUMBERS = "fiub"
 
 
@@ -72,7 +65,7 @@ def _sizes_are_open(
 
 
 def _foldable(operator: str, layer: Layer, values: Mapping[str, Any]) -> bool:
-    if operator in _DRAWN or any(value.is_graph_output() for value in layer.outputs):
+    if operator in DRAWN or any(value.is_graph_output() for value in layer.outputs):
         return False
     arrays = [values.get(value.name or "") for value in layer.outputs]
     return all(isinstance(array, np.ndarray) and array.dtype.kind in _NUMBERS for array in arrays)

@@ -15,9 +15,9 @@ from inferbench_tasks.analysis.systems.study import Entry, Stack, Study, place, 
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.cli.paper_runs import Done
 from inferbench_tasks.cli.paper_work import run_all, work_of
-from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat, emit, say
-from inferbench_tasks.submission.reader import read_submission_data
+from inferbench_tasks.submission.reader import refused
 
 #: As ``inferbench paper`` names it.
 NAME = "mlmodelscope"
@@ -64,7 +64,7 @@ def fitting(study: Study, entries: Sequence[Entry]) -> tuple[dict[str, Study], L
         kept: list[Stack] = []
         for stack in study.stacks[entry.framework]:
             alone = study.model_copy(update={"stacks": {entry.framework: (stack,)}})
-            why = absent[stack.backend] or _refused(alone.submission(entry))
+            why = absent[stack.backend] or refused(alone.submission(entry), INSTALLED)
             if why:
                 left_out.append((f"{entry.model} on {stack.backend}", why))
             else:
@@ -72,14 +72,6 @@ def fitting(study: Study, entries: Sequence[Entry]) -> tuple[dict[str, Study], L
         if kept:
             here[entry.model] = study.model_copy(update={"stacks": {entry.framework: tuple(kept)}})
     return here, left_out
-
-
-def _refused(submission: dict[str, Any]) -> str | None:
-    try:
-        read_submission_data(submission, submission["name"], INSTALLED)
-    except SubmissionError as error:
-        return "; ".join(problem.message for problem in error.problems)
-    return None
 
 
 def _conclude(

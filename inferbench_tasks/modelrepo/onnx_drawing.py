@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from inferbench_tasks.formats.drawn import DRAWN
 from inferbench_tasks.formats.macs import all_nodes, attribute, has_input
-
-OPERATORS = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-}
 
 
 def drawing(model: Any) -> list[str]:
     """Its operators that draw, in bodies and functions too; a Dropout among them unless it is known to be off."""
     nodes = list(_nodes(model))
-    found = OPERATORS & {node.op_type for node in nodes}
+    found = {node.op_type for node in nodes} & DRAWN
     off = _known_to_be_off(model, nodes)
     if any(node.op_type == "Dropout" and has_input(node, 2) and node.input[2] not in off for node in nodes):
         found.add("Dropout in training")

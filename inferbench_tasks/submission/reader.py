@@ -237,3 +237,12 @@ def _in_order(problems: list[Problem]) -> list[Problem]:
         return unique
     rest = Problem(unique[0].file, None, "", f"and {len(unique) - MAX_PROBLEMS:,} more problems")
     return [*unique[:MAX_PROBLEMS], rest]
+
+
+def refused(data: dict[str, Any], known: Abilities) -> str | None:
+    """Why a submission can't be run here, as ``inferbench validate`` says; None if it can."""
+    try:
+        read_submission_data(data, str(data["name"]), known)
+    except SubmissionError as error:
+        return "; ".join(problem.message for problem in error.problems)
+    return None
