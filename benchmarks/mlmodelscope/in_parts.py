@@ -34,6 +34,10 @@ ON_A_DEVICE = ("serve", "evaluate", "collect", "release")
 _LIMIT_S = 1800.0
 
 
+class NotValid(Exception):
+    """A run ended otherwise: its verdict."""
+
+
 def main() -> int:
     """Measure and judge; see the module."""
     parser = argparse.ArgumentParser(
@@ -78,6 +82,8 @@ def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
     runs = [run for run in db.find_runs({"submission.name": submission["name"]}) if run.run_id not in before]
     stages = [stage for run in runs for stage in run.stages if stage.stage in ON_A_DEVICE and stage.ended_at]
     results = [db.get_result(run.run_id) for run in runs]
+    if bad := [f"{result.run_id}: {result.verdict}" for result in results if not result.valid]:
+        raise NotValid("; ".join(bad))
     if name == "parts":
         measures = together_stored(db, [run.run_id for run in runs])["measures"]
     else:
@@ -87,7 +93,6 @@ def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
         "what": name,
         "seconds": (max(ends) - min(stage.started_at for stage in stages)).total_seconds(),
         "devices": len({device for stage in stages for device in stage.devices}),
-        "valid": all(result.valid for result in results),
         "top1_ratio": measures["top1_ratio"]["value"],
         "macro_f1": measures["macro_f1"]["value"],
     }
@@ -95,9 +100,6 @@ def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
 
 def _judge(table: pd.DataFrame) -> int:
     print(table.to_string(index=False))
-    if not table["valid"].all():
-        print("not judged: a run is not valid")
-        return 2
     seconds = table.pivot(index="round", columns="what", values="seconds")
     ratios = seconds["parts"] / seconds["whole"]
     alike = len(table[["top1_ratio", "macro_f1"]].round(12).drop_duplicates()) == 1
@@ -113,4 +115,9 @@ def _judge(table: pd.DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        code = main()
+    except NotValid as why:
+        print(f"not judged: {why}")
+        code = 2
+    raise SystemExit(code)

@@ -149,8 +149,21 @@ def pages(db: PerfDB, folder: Path) -> dict[str, Callable[[], int]]:
         db.collection("results").insert_one(to_stored(document))
         return get("/leaderboard")
 
+    def after_a_deletion() -> int:
+        db.delete_result(f"run-{10_000 + next(numbers):07d}")
+        return get("/leaderboard")
+
+    def after_a_change() -> int:
+        named = {"run_id": f"run-{20_000 + next(numbers):07d}"}
+        db.collection("results").update_one(named, {"$set": {"summary.e2e_latency_ms.p99": 1.0}})
+        return get("/leaderboard")
+
     asked: dict[str, Callable[[], int]] = {name: partial(get, path) for name, path in PAGES.items()}
-    return asked | {"leaderboard, right after a new result": after_a_result}
+    return asked | {
+        "leaderboard, right after a new result": after_a_result,
+        "leaderboard, right after a deletion": after_a_deletion,
+        "leaderboard, right after a change": after_a_change,
+    }
 
 
 if __name__ == "__main__":

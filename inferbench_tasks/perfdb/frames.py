@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.indexes import index_of_newest
 from inferbench_tasks.perfdb.patterns import resolved
 from inferbench_tasks.perfdb.queries import parse, parse_sort
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
@@ -39,7 +40,9 @@ def rows(
     filter = resolved(db, conditions.filter)
 
     def read(where: dict[str, Any], order: Sequence[tuple[str, int]], count: int, skip: int) -> list[Any]:
-        results = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.all_fields()])
+        index = index_of_newest(where) if order is NEWEST_FIRST else None
+        names = [f.path for f in fields.all_fields()]
+        results = db.find_raw(where, order, count, skip, fields=names, index=index)
         return [fields.row(to_plain(result)) for result in results]
 
     if sort:

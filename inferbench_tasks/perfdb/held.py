@@ -8,20 +8,19 @@ holds at that moment. What is not held (a path below an open field) is asked of 
 from __future__ import annotations
 
 import gc
-import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
-from pymongo.change_stream import CollectionChangeStream
 from pymongo.collection import Collection
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import PyMongoError
 
 from inferbench_tasks.dotted import outermost, value_at
 from inferbench_tasks.perfdb.fields import Field
+from inferbench_tasks.perfdb.held_changes import Changes
 from inferbench_tasks.perfdb.held_columns import CONFIGURATION, LOAD, Columns, Mask, Matching
 from inferbench_tasks.perfdb.held_columns import Row as Row
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
@@ -48,8 +47,8 @@ _MOST_KINDS = 40
 #: Of more new results than this at once the arrays are made anew: each would be put in its place in each of them.
 _AT_ONCE = 30
 _created = itemgetter(_CREATED)
-#: MongoDB's code for a change stream of a server that is no replica set.
-_STANDALONE = 40573
+#: Which results there are: the shortest of the indexes that name each valid one.
+_NAMES = "held_software"
 
 
 def identity(row: Row) -> tuple[str, int]:
@@ -88,8 +87,7 @@ class Held:
         self._asked: dict[str, dict[tuple[str, int], Any]] = {}
         #: What was made of these results by others, by its kind; that which was asked for last stands last.
         self._kept: dict[Hashable, dict[Any, Any]] = {}
-        self._changes: CollectionChangeStream[dict[str, Any]] | None = None
-        self._process = 0
+        self._changes: Changes | None = None
 
     def rows(self, filter: Mapping[str, Any] | None = None) -> Matching:
         """The valid results that match a filter (as ``queries.parse`` makes them), newest first."""
@@ -114,10 +112,10 @@ class Held:
         return rows.present(path, self.values(path))
 
     def kept(self, kind: Hashable, most: int) -> dict[Any, Any]:
-        """What somebody made of single results that are held, of that kind, to be made once: results are written once,
-        and what changes one has all of it given up.
+        """What somebody made of results that are held, of that kind, to be made once: by the identity of a result, or
+        several of them. What is of one that was changed or deleted is given up.
 
-        Look for it before reading what is put into it. It is begun anew once there are more than ``most``.
+        Ask for it before reading what is put into it. It is begun anew once there are more than ``most``.
         """
         with self._lock:
             kept = self._kept.pop(kind, None)
@@ -179,14 +177,12 @@ class Held:
     # -- what is held -------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        if self._changes is not None and self._process == os.getpid():
+        if self._changes is not None:
             self._changes.close()
         results = self._db.collection("results")
-        # MongoDB refuses a path beside the group that it is part of.
-        fields = {f"fullDocument.{path}": 1 for path in outermost((*held_paths(), "verdict"))}
-        # Opened before the first reading, so that nothing is missed between the two.
-        self._changes = _watch(results, fields)
-        self._process = os.getpid()
+        # Opened before the first reading, so that nothing is missed between the two. MongoDB refuses a path beside the
+        # group that it is part of.
+        self._changes = Changes(results, outermost((*held_paths(), "verdict")))
         known: dict[Any, Any] = {}
         self._rows, self._asked, self._kept = {}, {}, {}
         first, *others = held_indexes()
@@ -205,26 +201,62 @@ class Held:
             gc.freeze()
 
     def _follow(self) -> bool:
-        """Take in what was written since; False if all has to be read again."""
-        if self._changes is None or self._process != os.getpid() or not self._changes.alive:
+        """Take in what happened since; False if all has to be read again."""
+        told = None if self._changes is None else self._changes.told()
+        if told is None:
             return False
-        try:
-            written = 0
-            while (change := self._changes.try_next()) is not None:
-                # Results are written once; what else happens to them is rare (a deletion, a restored backup).
-                if change["operationType"] != "insert":
-                    return False
-                document = change["fullDocument"]
-                if document.get("verdict") == "valid":
-                    row = self._put([value_at(document, path) for path in held_paths()])
-                    written += 1
-                    if self._columns is not None:
-                        at, again = place_of(self._columns.rows, row, _created, identity)
-                        grown = self._columns.with_row(row, at, again=again)
-                        self._columns = grown if written < _AT_ONCE else None
-        except PyMongoError:  # the server was away: what happened meanwhile is not known
-            return False
+        there = None
+        if told.gone:
+            try:
+                there = {(run, attempt) for run, attempt, *_ in _read(self._db.collection("results"), _NAMES)}
+            except PyMongoError:  # the server is away
+                return False
+        names = [(document["run_id"], document["attempt"]) for _, document in told.written]
+        left = set() if there is None else self._rows.keys() - there - set(names)
+        changed = left | {
+            name
+            for name, (new, _) in zip(names, told.written, strict=True)
+            if not new or name in self._rows
+        }
+        if changed:
+            self._rows = dict(self._rows)  # others look at the old ones
+            self._give_up(changed)
+        if len(names) + len(left) > _AT_ONCE:
+            self._columns = None
+        for name, (_, document) in zip(names, told.written, strict=True):
+            if document.get("verdict") == "valid" and (there is None or name in there):
+                self._put_in_place(name, [value_at(document, path) for path in held_paths()])
+            else:
+                self._take_out(name)
+        for name in left:
+            self._take_out(name)
         return True
+
+    def _give_up(self, changed: Set[tuple[str, int]]) -> None:
+        """What was made of these: in mappings of their own, for somebody may still put what was into the old ones."""
+        self._asked = {
+            path: {name: value for name, value in value_by_run.items() if name not in changed}
+            for path, value_by_run in self._asked.items()
+        }
+        self._kept = {
+            kind: {of: made for of, made in made_by.items() if of not in changed and changed.isdisjoint(of)}
+            for kind, made_by in self._kept.items()
+        }
+
+    def _put_in_place(self, name: tuple[str, int], values: list[Any]) -> None:
+        old = self._rows.get(name)
+        if old is not None and old[_CREATED] != values[_CREATED]:
+            self._take_out(name)
+        row = self._put(values)
+        if self._columns is not None:
+            at, again = place_of(self._columns.rows, row, _created, identity)
+            self._columns = self._columns.with_row(row, at, again=again)
+
+    def _take_out(self, name: tuple[str, int]) -> None:
+        row = self._rows.pop(name, None)
+        if row is not None and self._columns is not None:
+            at, _ = place_of(self._columns.rows, row, _created, identity)
+            self._columns = self._columns.without(at)
 
     def _put(self, values: list[Any]) -> Row:
         digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
@@ -268,18 +300,6 @@ def _read(results: Collection[dict[str, Any]], index: str) -> Iterator[Row]:
     pipeline: list[dict[str, Any]] = [{"$match": VALID}, {"$project": {"_id": 0, "row": row}}]
     for document in results.aggregate(pipeline, hint=index, batchSize=_BATCH):
         yield tuple(document["row"])
-
-
-def _watch(
-    results: Collection[dict[str, Any]], fields: Mapping[str, int]
-) -> CollectionChangeStream[dict[str, Any]] | None:
-    """The changes from now on; None where the server tells of none: then each answer reads everything."""
-    try:
-        return results.watch([{"$project": {"operationType": 1, **fields}}], max_await_time_ms=1)
-    except OperationFailure as error:
-        if error.code != _STANDALONE:
-            raise
-        return None
 
 
 def _fields(*more: str) -> list[str]:

@@ -95,12 +95,28 @@ class Columns:
         """These and one more at that place; in place of the one that stands there, if it is there ``again``."""
         grown = Columns([*self.rows[:at], row, *self.rows[at + again :]])
         grown._unlike = self._unlike
-        if not again:
-            grown._coded = {of: each.with_value(row[of], at) for of, each in self._coded.copy().items()}
+        coded, present = self._coded.copy(), self._present.copy()
+        if again:
+            old = self.rows[at]
+            grown._coded = {of: each for of, each in coded.items() if old[of] == row[of]}
             grown._present = {
-                of: np.insert(each, at, row[of] is not None) for of, each in self._present.copy().items()
+                of: each for of, each in present.items() if (old[of] is None) == (row[of] is None)
             }
+        else:
+            grown._coded = {of: each.with_value(row[of], at) for of, each in coded.items()}
+            grown._present = {of: np.insert(each, at, row[of] is not None) for of, each in present.items()}
         return grown
+
+    def without(self, at: int) -> Columns:
+        """These but for the one at that place."""
+        left = Columns([*self.rows[:at], *self.rows[at + 1 :]])
+        left._unlike = self._unlike
+        left._coded = {
+            of: Coded(each.values, each.place_of, np.delete(each.of, at))
+            for of, each in self._coded.copy().items()
+        }
+        left._present = {of: np.delete(each, at) for of, each in self._present.copy().items()}
+        return left
 
 
 class Matching(Sequence[Row]):

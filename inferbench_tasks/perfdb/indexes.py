@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,9 @@ _ELSEWHERE = {
     "submission.login",
 }  # fmt: skip
 _SETTINGS = [*(f.path for f in SETTINGS if f.path not in _ELSEWHERE), "verdict"]
+#: These begin the lists of an index each.
+LEADING = frozenset({"model.name", "backend.kind", "submission.user", "submission.name"})
+_DECIDED_BY_NEWEST = frozenset({*_SETTINGS, "created_at"}) - LEADING
 _IDENTITY = ("run_id", "attempt")
 #: The index of what is held of valid results; it begins with the verdict.
 HELD = "held"
@@ -104,6 +108,26 @@ def _newest(*leading: str) -> list[tuple[str, int]]:
     """
     rest = [(path, ASCENDING) for path in _SETTINGS if path not in leading]
     return [*((path, ASCENDING) for path in leading), LATEST, *rest]
+
+
+def index_of_newest(filter: Mapping[str, Any]) -> str | None:
+    """Which index lists the newest results that match; None leaves it to MongoDB.
+
+    A dozen indexes begin with the verdict. MongoDB tries each, twice, before it remembers which was the best, and all
+    but one read and sort every document of that verdict. Where another field begins a list of its own, or names few
+    results, that is the better one.
+    """
+    paths = set(_paths(filter))
+    return "newest" if "verdict" in paths and paths <= _DECIDED_BY_NEWEST else None
+
+
+def _paths(filter: Mapping[str, Any]) -> Iterator[str]:
+    for path, condition in filter.items():
+        if path == "$and":
+            for part in condition:
+                yield from _paths(part)
+        else:
+            yield path
 
 
 @cache

@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.perfdb.indexes import LEADING
 from inferbench_tasks.perfdb.store import PerfDB
 
-#: Each begins an index: MongoDB steps from one different value to the next.
-_LEADING = frozenset({"model.name", "backend.kind", "submission.user", "submission.name"})
 #: From so many values on MongoDB does not read each by itself: then the pattern stays.
 _MOST = 150
 
@@ -26,7 +25,8 @@ def resolved(db: PerfDB, filter: Mapping[str, Any]) -> dict[str, Any]:
 
 def _resolved(db: PerfDB, path: str, condition: Any) -> Any:
     bounds: list[Any] = []
-    if isinstance(condition, Mapping) and path in _LEADING:
+    # Each begins an index: MongoDB steps from one different value to the next.
+    if isinstance(condition, Mapping) and path in LEADING:
         bounds = condition.get("$in") or []
     patterns = [bound for bound in bounds if isinstance(bound, re.Pattern)]
     if not patterns:

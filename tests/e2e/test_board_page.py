@@ -68,6 +68,13 @@ def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) ->
     bound.fill("")
     told.get_by_text("3 of 3 configurations.").wait_for()
     assert "bound" not in page.url
+    page.get_by_text("The best of each device within the objective").click()
+    with page.expect_download() as download:
+        page.locator("#board-bars-csv").click()
+    head, *best = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert head == "series,x,y,text"
+    assert len(best) == page.locator("#board-bars li").count() == 1
+    assert best[0].startswith("throughput_rps,") and "fast-run" in best[0]
     page.mouse.click(*pixel("middle-run"))
     page.wait_for_url("**/inferbench/run/middle-run")
 

@@ -167,6 +167,49 @@ def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
     assert {identity(row)[0] for row in mine.rows()} == {"a", "c", "e"}
 
 
+@pytest.mark.parametrize("seed", [5, 6])
+def test_after_any_changes_it_is_what_all_documents_say(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Written, changed, found invalid and valid again, deleted, and written anew under the same name, by somebody
+    else: nothing is read again as a whole, and rows, boards and a setting that is not held are of what is there.
+    """
+    rng = random.Random(seed)
+    add(perfdb, 60, seed)
+    mine = held(perfdb)
+    mine.rows()
+    monkeypatch.setattr(type(mine), "_load", lambda self: pytest.fail("everything was read again"))
+    results = PerfDB.connect(perfdb.uri, Path("/nonexistent")).collection("results")
+    for turn in range(12):
+        leaderboard(perfdb, "p99_ms")
+        for _ in range(rng.choice([1, 3])):
+            one = {"run_id": f"run-{rng.randrange(20)}", "attempt": rng.randrange(1, 4)}
+            change = rng.choice(["figure", "setting", "verdict", "delete", "replace"])
+            if change == "delete":
+                results.delete_one(one)
+            elif change == "replace":
+                results.delete_one(one)
+                add_one = next(generated(1, 100 * seed + turn)).model_copy(update=one)
+                results.insert_one(dict(to_stored(add_one)))
+            else:
+                value = {
+                    "figure": {"summary.e2e_latency_ms.p99": rng.uniform(1, 60)},
+                    "setting": {"backend.settings.threads": rng.randrange(9)},
+                    "verdict": {"verdict": rng.choice(["valid", "invalid: late"])},
+                }
+                results.update_one(one, {"$set": value[change]})
+        documents = matching(perfdb, "")
+        rows = mine.rows()
+        threads = mine.values("backend.settings.threads")
+        assert {identity(row): threads(row) for row in rows} == {
+            (d["run_id"], d["attempt"]): d["backend"]["settings"]["threads"] for d in documents
+        }
+        board = leaderboard(perfdb, "p99_ms", limit=100)
+        assert [(r["task"], r["dataset"], r["run"], r["p99_ms"]) for r in board] == obvious_board(
+            documents, "p99_ms"
+        )
+
+
 def test_boards_and_colours_show_each_change_at_once(perfdb: PerfDB) -> None:
     """A result that is written, annotated, found invalid, or deleted by somebody else: ranks, intervals, cells, and the
     settings that the picture can be coloured by are those of what is there now, though all were shown before.

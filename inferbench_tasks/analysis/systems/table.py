@@ -58,6 +58,19 @@ RANKED = {
     "cost_usd_per_1k_samples": False,
 }
 
+#: Column -> which column names the run that its figure is of.
+RUN_OF = {
+    "quality": "judged_run",
+    "trimmed_mean_ms": "online_run",
+    "p90_ms": "online_run",
+    "p99_ms": "online_run",
+    "throughput_samples_per_s": "best_run",
+    "rss_bytes": "memory_run",
+    "cold_start_ms": "cold_start_run",
+    "joule_per_sample": "best_run",
+    "cost_usd_per_1k_samples": "best_run",
+}
+
 Trimmed = Callable[[str], float | None]
 
 
@@ -140,6 +153,8 @@ def _row(found: Found, trimmed: Trimmed) -> dict[str, Any]:
         "online_run": online and online["run_id"],
         "best_run": best and best["run_id"],
         "judged_run": found.judged and found.judged["run_id"],
+        "memory_run": memory and memory["run_id"],
+        "cold_start_run": found.newest and found.newest["run_id"],
     }
 
 

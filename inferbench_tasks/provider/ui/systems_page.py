@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.steadiness import of_the_rate
-from inferbench_tasks.analysis.systems.table import MEANINGS, RANKED, table
+from inferbench_tasks.analysis.systems.table import MEANINGS, RANKED, RUN_OF, table
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
@@ -36,6 +36,7 @@ def systems(db: Store, model: Annotated[str, Query(max_length=2000)] = "") -> HT
         model=model,
         groups=groups,
         meanings=MEANINGS,
+        run_of=RUN_OF,
         ranked=[name for name in RANKED if any(row[name] is not None for row in rows)],
         of_the_rate=[name for name in RANKED if name in FIGURES and of_the_rate(FIGURES[name])],
         problem=problem,

@@ -28,7 +28,9 @@ class FakeCollection:
         for document in self.documents:
             yield {"row": [Field("", path, "any", "").value(document) for path in held_indexes()[hint]]}
 
-    def watch(self, pipeline: list[dict[str, Any]], max_await_time_ms: int) -> FakeCollection:
+    def watch(
+        self, pipeline: list[dict[str, Any]], full_document: str, max_await_time_ms: int
+    ) -> FakeCollection:
         """Itself."""
         assert pipeline[0]["$project"]["fullDocument.device.cores"] == 1
         return self

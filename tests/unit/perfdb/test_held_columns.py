@@ -102,6 +102,28 @@ def test_arrays_grow_with_the_rows(rows: list[Row], more: list[Row], by: list[st
     require_alike(*narrowed(Matching(columns, AT), ordered(known), by))
 
 
+@given(rows_of, st.lists(st.tuples(st.integers(0, 99), st.sampled_from([None, "a", "d"])), max_size=9), conditions)
+def test_arrays_follow_rows_that_change_and_go(
+    rows: list[Row], turns: list[tuple[int, str | None]], by: list[str]
+) -> None:
+    """A row goes, or has another value: the arrays that were made before say what the rows say."""
+    columns = Columns(ordered(rows))
+    for place, model in turns:
+        known = list(columns.rows)
+        if not known:
+            return
+        require_alike(*narrowed(Matching(columns, AT), known, by))
+        at = place % len(known)
+        if model is None:
+            columns = columns.without(at)
+            known = [*known[:at], *known[at + 1 :]]
+        else:
+            other: Row = (*known[at][:2], model, *known[at][3:])
+            columns = columns.with_row(other, at, again=True)
+            known = [*known[:at], other, *known[at + 1 :]]
+        require_alike(*narrowed(Matching(columns, AT), known, by))
+
+
 def test_a_row_that_is_told_of_twice_stands_there_once() -> None:
     """In place of the first, with its own values."""
     rows: list[Row] = [(_BEGIN, "x", "a", 1.0, "slow", "one")]

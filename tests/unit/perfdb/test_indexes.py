@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.indexes import _MOST_BROUGHT, held_indexes, held_paths, indexes
+from inferbench_tasks.perfdb.indexes import (
+    _MOST_BROUGHT,
+    held_indexes,
+    held_paths,
+    index_of_newest,
+    indexes,
+)
+from inferbench_tasks.perfdb.queries import parse
 
 
 def test_no_index_has_more_fields_than_mongodb_allows() -> None:
@@ -46,3 +55,20 @@ def test_the_first_index_is_the_one_that_older_databases_have() -> None:
         "summary.throughput_samples_per_s", "summary.error_ratio", "summary.resources.server.cpu_cores.mean",
         "summary.resources.server.rss_bytes.max",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ("verdict=invalid", "newest"),
+        ("verdict=disturbed device=gpu since=7d batch>=4", "newest"),
+        ("", None),
+        ("device=gpu", None),  # one index has it: MongoDB need not choose
+        ("verdict=invalid model=resnet*", None),  # a list of its own is shorter
+        ("verdict=valid p99_ms<=20", None),  # a bound that few may keep
+        ("verdict=invalid run=run-7", None),
+    ],
+)
+def test_a_list_by_verdict_goes_through_the_newest(query: str, index: str | None) -> None:
+    """Where the verdict is asked for, and nothing that leads to few results by an index of its own."""
+    assert index_of_newest(parse(query).filter) == index

@@ -4,7 +4,7 @@
 // one drags (or types, or moves by keys) as the objective. Table and picture leave out the same; the address has the
 // whole state, of which the server makes the table's rows anew.
 const board = document.getElementById("board"), handle = document.getElementById("board-handle");
-const see = { points: [], x: null, y: null, colour: null, numbers: null, hidden: new Set(), bound: null, over: null, groups: [], extent: [0, 1] };
+const see = { points: [], x: null, y: null, colour: null, numbers: null, hidden: new Set(), bound: null, over: null, groups: [], best: [], extent: [0, 1] };
 
 // At the end of a list that is cut: how many are not shown.
 const moreThan = (most, list, tag) => list.length > most ? [element(tag, `and ${list.length - most} more`, { class: "soft" })] : [];
@@ -52,6 +52,7 @@ function filterBoard() {
   for (const point of shown) { const key = `${point.group}\n${point.device}`; if (!best.has(key) || better(point, best.get(key))) best.set(key, point); }
   const list = [...best.values()].sort((a, b) => a.group.localeCompare(b.group) || (better(a, b) ? -1 : 1)), most = new Map();
   for (const point of list) most.set(point.group, Math.max(most.get(point.group) || 0, point.y));
+  see.best = list;
   const bars = document.getElementById("board-bars");
   bars.replaceChildren(...list.slice(0, MOST_BARS).map((point) => {
     const item = element("li", null), bar = element("span", null, { class: "bar", "aria-hidden": "true" });
@@ -192,6 +193,7 @@ if (board) {
   for (const select of document.querySelectorAll("select[data-board]")) select.addEventListener("change", () => { inAddress({ [select.dataset.board]: select.value, off: [], ...(select.dataset.board === "x" ? { bound: null } : {}) }); loadBoard(); });
   document.getElementById("board-bound").addEventListener("input", (event) => setBound(event.target.value === "" ? null : Number(event.target.value)));
   document.getElementById("board-png").addEventListener("click", () => see.points.length && saved(boardFile(see, board.dataset.query, kept).toDataURL("image/png"), "leaderboard.png"));
+  document.getElementById("board-bars-csv").addEventListener("click", () => savedText(csvOf({ data: [{ name: see.y.name, x: see.best.map((point) => point.device), y: see.best.map((point) => point.y), text: see.best.map((point) => `${point.model}, ${point.load}, ${point.group}, ${point.run}`) }] }), "best-of-each-device.csv"));
   // Another filter is asked with the same picture.
   document.querySelector("form.filters").addEventListener("formdata", (event) => { for (const name of ["x", "y", "colour", "bound", "off"]) for (const value of ofAddress(name)) event.formData.append(name, value); });
   addEventListener("resize", drawBoard);
