@@ -261,9 +261,8 @@ def beside(url: str, db: PerfDB, data_dir: Path, turns: int, seconds: float) -> 
         low, high = np.percentile(drawn, [2.5, 97.5])
         print(f"p{percentile} watched ÷ alone: {found:.4f} (95%: {low:.4f} to {high:.4f})", flush=True)
     alone = np.concatenate([pair[0] for pair in pairs])
-    print(
-        f"{len(pairs)} pairs of turns of {seconds:g} s, {len(alone)} requests alone, p99 {np.percentile(alone, 99):.3f} ms"
-    )
+    print(f"{len(pairs)} pairs of turns of {seconds:g} s; {len(alone)} requests alone, ", end="")
+    print(f"p99 {np.percentile(alone, 99):.3f} ms")
     word = "ok" if high <= LIMIT_RATIO else "TOO MUCH" if low > LIMIT_RATIO else "not decided"
     print(f"the p99's ratio is to be at most {LIMIT_RATIO}: {word}")
     return bool(low <= LIMIT_RATIO)

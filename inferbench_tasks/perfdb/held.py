@@ -214,9 +214,7 @@ class Held:
         names = [(document["run_id"], document["attempt"]) for _, document in told.written]
         left = set() if there is None else self._rows.keys() - there - set(names)
         changed = left | {
-            name
-            for name, (new, _) in zip(names, told.written, strict=True)
-            if not new or name in self._rows
+            name for name, (new, _) in zip(names, told.written, strict=True) if not new or name in self._rows
         }
         if changed:
             self._rows = dict(self._rows)  # others look at the old ones

@@ -102,7 +102,11 @@ def test_arrays_grow_with_the_rows(rows: list[Row], more: list[Row], by: list[st
     require_alike(*narrowed(Matching(columns, AT), ordered(known), by))
 
 
-@given(rows_of, st.lists(st.tuples(st.integers(0, 99), st.sampled_from([None, "a", "d"])), max_size=9), conditions)
+@given(
+    rows_of,
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from([None, "a", "d"])), max_size=9),
+    conditions,
+)
 def test_arrays_follow_rows_that_change_and_go(
     rows: list[Row], turns: list[tuple[int, str | None]], by: list[str]
 ) -> None:
