@@ -57,7 +57,7 @@ class Format(ABC):
     tensors: ClassVar[bool] = True
     #: True: its values are in full precision, whatever its source had them packed in.
     unpacks: ClassVar[bool] = False
-    #: Where a model of it can be made and run; elsewhere than on the CPU, by that device's own worker.
+    #: Where a model of it can be made and run; what can't be on the CPU is made without a child, which sees no GPU.
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     #: Precisions whose scales are measured on real samples.
     calibrated: ClassVar[frozenset[str]] = frozenset()

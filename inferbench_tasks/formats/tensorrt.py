@@ -36,9 +36,9 @@ class TensorRtFormat(Format):
     def unavailable(self) -> str | None:
         """TensorRT builds on the GPU that it builds for."""
         if shutil.which("nvidia-smi") is None:
-            return "a TensorRT engine is built by the device's own worker: this machine has no NVIDIA GPU"
+            return "a TensorRT engine is built and served where its GPU is: this machine has no NVIDIA GPU"
         if find_spec("tensorrt") is None:
-            return "the package tensorrt is not installed; on the device's worker: pip install tensorrt"
+            return "the package tensorrt is not installed; on the machine with the GPU: pip install tensorrt"
         return None
 
     def versions(self) -> dict[str, str]:

@@ -87,7 +87,8 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
         )
     if load.arrivals.kind == "max_rate":
         yield Finding(
-            ("load.arrivals", "load.protocol"), "max_rate does not search with streams of tokens yet"
+            ("load.arrivals", "load.protocol"),
+            "max_rate does not search with streams of tokens; `inferbench recommend --capacity FILE` does",
         )
     if spec.requests.conversing:
         for field, message in conversing_problems(load):

@@ -34,7 +34,7 @@ Paste a submission (YAML), or give the name of one of the submissions folder; **
 of `validate`, each problem with its line and field.
 
 1. `validate`: reads it; a valid submission becomes a DAG of its own, `submitted.<name>.<digest>`.
-2. `run`: starts that DAG; its link opens it, with the six stages of every job.
+2. `run`: starts that DAG; its link opens it, with the stages of every job.
 3. `outcome`: ends as that run ends; its note has each verdict, and links to the report and the runs.
 
 By REST: `POST /api/v2/dags/submit/dagRuns` with `{"logical_date": null, "conf": {"submission": "name: ..."}}`, or

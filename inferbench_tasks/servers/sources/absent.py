@@ -72,7 +72,7 @@ def _no_symbols() -> str:
 ABSENT = (
     Absent("aotinductor", "layer", "aotinductor", "code compiled with kernel profiling"),
     Absent(
-        "tensorflow_profiler", "layer", "savedmodel", "XPlane; requests to it go by gRPC, which is not traced"
+        "tensorflow_profiler", "layer", "savedmodel", "XPlane; TensorFlow Serving's requests are not traced"
     ),
     Absent("triton_trace", "model", "triton", "its own spans, with mode=opentelemetry"),
     Absent("mlserver", "model", "mlserver", "its own spans"),

@@ -25,9 +25,9 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_without_a_gpu_it_names_the_devices_worker(tmp_path: Path) -> None:
+def test_without_a_gpu_it_says_where_an_engine_is_built(tmp_path: Path) -> None:
     """In the table, at the conversion and at the backend."""
-    words = "built by the device's own worker: this machine has no NVIDIA GPU"
+    words = "built and served where its GPU is: this machine has no NVIDIA GPU"
     assert words in str(TensorRtFormat().unavailable())
     assert words in str(TensorRt.unavailable("process", "gpu"))
     with pytest.raises(InputError, match=words):
