@@ -172,9 +172,10 @@ def measure(
 
 def _cpu_s(folder: Path) -> float:
     """CPU seconds so far of this process and of the mongod below its folder."""
+    # Asked of all at once: another's may end meanwhile, and then has no command line.
     servers = [
         p
-        for p in psutil.process_iter(["name"])
-        if p.info["name"] == "mongod" and f"{folder}/perfdb/db" in p.cmdline()
+        for p in psutil.process_iter(["name", "cmdline"])
+        if p.info["name"] == "mongod" and f"{folder}/perfdb/db" in (p.info["cmdline"] or ())
     ]
     return float(sum(sum(p.cpu_times()[:2]) for p in (psutil.Process(), *servers)))
