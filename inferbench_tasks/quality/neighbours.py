@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferbench_tasks.quality.base import Answered, Measure, Quality
-from inferbench_tasks.quality.bootstrap import of_samples
-from inferbench_tasks.quality.ranks import spearman
+from inferbench_tasks.quality.rank_interval import of_ranks
 from inferbench_tasks.quality.vectors import cosines, vectors, why_not
 
 
@@ -34,4 +33,4 @@ class Neighbours(Measure):
         pair = vectors(answered)
         assert pair is not None
         served, source = (cosines(part, np.roll(part, -1, axis=0)) for part in pair)
-        return of_samples(len(served), lambda rows: spearman(served[rows], source[rows]))
+        return of_ranks(served, source, chained=True)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.base import Answered, Quality
+from inferbench_tasks.quality.rank_interval import of_ranks
 from inferbench_tasks.quality.ranks import spearman
 from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite, the_output
 
@@ -48,6 +49,10 @@ class TargetSpearman(TargetMeasure):
             numbers.reshape(-1).astype(np.float64) for numbers in (output, answered.targets[self.target])
         ]
         return list(np.stack(columns, axis=1))
+
+    def of_parts(self, parts: Parts) -> Quality:
+        table = np.asarray(parts)
+        return of_ranks(table[:, 0], table[:, 1])
 
     def figure(self, parts: Parts) -> float:
         table = np.asarray(parts)
