@@ -47,7 +47,7 @@ def change_points(
     open_segments = [(0, len(values))]
     while open_segments:
         start, end = open_segments.pop()
-        split = best_split(values[start:end], permutations, rng)
+        split = best_split(values[start:end], permutations, rng, alpha)
         if split is None or split[1] > alpha:
             continue
         index = start + split[0]
@@ -59,10 +59,21 @@ def change_points(
     return [ChangePoint(index, p, medians[i], medians[i + 1]) for i, (index, p) in enumerate(splits)]
 
 
+def chance(
+    history: Sequence[float], alpha: float, permutations: int = PERMUTATIONS, seed: int = 1
+) -> float | None:
+    """The p-value by which ``change_points`` judges the whole history; None if it is too short, or all alike."""
+    split = best_split(np.asarray(history, float), permutations, np.random.default_rng(seed), alpha)
+    return None if split is None else split[1]
+
+
 def best_split(
-    values: NDArray[np.float64], permutations: int, rng: np.random.Generator
+    values: NDArray[np.float64], permutations: int, rng: np.random.Generator, alpha: float = 1.0
 ) -> tuple[int, float] | None:
-    """The split with the largest statistic and its permutation p-value; None if the history is too short."""
+    """The split with the largest statistic and its permutation p-value; None if the history is too short.
+
+    Once the p-value can't be ``alpha`` any more, that of the permutations so far is given.
+    """
     n = len(values)
     if n < 2 * MIN_SEGMENT:
         return None
@@ -73,11 +84,14 @@ def best_split(
     if largest <= 0:
         return None
     orders = rng.permuted(np.tile(np.arange(n), (permutations, 1)), axis=1)
-    at_least_as_large = 0
-    for block in np.array_split(orders, max(1, permutations * n * n // 4_000_000)):
+    at_least_as_large = tried = 0
+    for block in np.array_split(orders, max(1, permutations // 1000, permutations * n * n // 4_000_000)):
         shuffled = distances[block[:, :, None], block[:, None, :]]
         at_least_as_large += int((_statistics(shuffled).max(axis=1) >= largest - 1e-12).sum())
-    return index + MIN_SEGMENT, (at_least_as_large + 1) / (permutations + 1)
+        tried += len(block)
+        if at_least_as_large + 1 > alpha * (permutations + 1):
+            break
+    return index + MIN_SEGMENT, (at_least_as_large + 1) / (tried + 1)
 
 
 def _statistics(distances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.regression.changepoint import change_points
+from inferbench_tasks.regression.machine_changes import RATE, corrected
 
 #: The newest sessions of a setting that are looked at, and the settings, those that were begun last.
 MOST_SESSIONS, MOST_SETTINGS = 60, 20
@@ -20,9 +21,10 @@ def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
     """A row for each setting with its sessions: the level of each over the setting's first, and where it changed.
 
     ``device``: part of the processor's name. ``level_ratio``: 1.1 is a tenth slower than when its times began;
-    ``references``: the same of each reference in the newest session; ``changes``: E-Divisive at 1% over the levels.
+    ``references``: the same of each reference in the newest session; ``changes``: E-Divisive over the levels, at a
+    false discovery rate of 1% over all settings that are told (``machine_changes``).
     """
-    rows = []
+    told = []
     levels = find(db, LEVELS, {}, {"references_ns": 1, "setting": 1}, [("created_at", -1)])
     chosen = [one for one in levels if device.lower() in one["setting"]["processor"].lower()]
     for level in map(to_plain, chosen[:MOST_SETTINGS]):
@@ -30,22 +32,26 @@ def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
         newest = find(db, REFERENCES, where, {}, [("measured_at", -1)], MOST_SESSIONS)
         if newest:
             sessions = [to_plain(one) for one in reversed(newest)]
-            rows.append(_row(level["setting"], level["references_ns"], sessions))
-    return rows
+            base_ns = level["references_ns"]
+            ratios = [level_of(one["references_ns"], base_ns) for one in sessions]
+            told.append((level["setting"], base_ns, sessions, ratios))
+    found = corrected([ratios for *_, ratios in told])
+    return [_row(*one, *found) for one in told]
 
 
 def _row(
-    setting: Mapping[str, Any], base_ns: Mapping[str, float], sessions: Sequence[Mapping[str, Any]]
+    setting: Mapping[str, Any],
+    base_ns: Mapping[str, float],
+    sessions: Sequence[Mapping[str, Any]],
+    ratios: Sequence[float],
+    alpha: float,
+    permutations: int,
 ) -> dict[str, Any]:
     points = [
-        {
-            "session": one["session"],
-            "measured_at": one["measured_at"],
-            "level_ratio": level_of(one["references_ns"], base_ns),
-        }
-        for one in sessions
+        {"session": one["session"], "measured_at": one["measured_at"], "level_ratio": ratio}
+        for one, ratio in zip(sessions, ratios, strict=True)
     ]
-    changes = change_points([point["level_ratio"] for point in points])
+    changes = change_points(ratios, alpha, permutations)
     last = sessions[-1]["references_ns"]
     return {
         "device": setting["processor"],
@@ -59,7 +65,7 @@ def _row(
                 "session": points[one.index]["session"],
                 "measured_at": points[one.index]["measured_at"],
                 "change_percent": (one.after / one.before - 1) * 100,
-                "p_value": one.p_value,
+                "p_value": min(1.0, one.p_value * RATE / alpha),
             }
             for one in changes
         ],

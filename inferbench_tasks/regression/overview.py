@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,8 +13,8 @@ from inferbench_tasks.regression import store
 from inferbench_tasks.regression.attribution import COLD_START, attribute
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
-from inferbench_tasks.regression.changepoint import change_points
 from inferbench_tasks.regression.decide import Event, Policy, State, decide, decides, usual_noise
+from inferbench_tasks.regression.machine_changes import machine_changes
 from inferbench_tasks.regression.power import ALPHA, minimum_detectable_effect
 from inferbench_tasks.regression.store import SessionDocument, SessionRun
 from inferbench_tasks.regression.surroundings import differences
@@ -37,10 +35,11 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
     documents = {session.session_id: session for session in store.sessions(db, names)}
     newest = newest_nights(documents.values())
     together = Counter(history[-1].id for history in histories.values())
+    machine = machine_changes(histories)
     series = [
         _series(
             db, key, histories[key], states[key], documents,
-            level=min(ALPHA, policy.suspect_rate / together[histories[key][-1].id]),
+            level=min(ALPHA, policy.suspect_rate / together[histories[key][-1].id]), machine=machine[key],
         )
         for key in sorted(histories, key=str)
     ]  # fmt: skip
@@ -117,8 +116,10 @@ def _series(
     state: State,
     documents: Mapping[str, SessionDocument],
     level: float,
+    machine: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """``level``: of the test that its stated effect is found by; stricter the more series a night has."""
+    """``level``: of the test that its stated effect is found by; stricter the more series a night has. ``machine``:
+    what ``machine_changes`` says of it."""
     figure = figure_named(key.figure)
     pairs = int(np.median([len(session.log_ratios()) for session in history]))
     mde = None
@@ -139,7 +140,7 @@ def _series(
         ],
         "events": [_event(db, key, event, documents) for event in state.events],
         "suspicion": _event(db, key, state.suspicion, documents) if state.suspicion else None,
-        "machine_changes": machine_changes(history),
+        "machine_changes": machine,
     }  # fmt: skip
 
 
@@ -151,19 +152,6 @@ def pair_of(db: PerfDB, key: SeriesKey, session: SessionDocument) -> list[str]:
         if _of_series(run, key, results):
             first.setdefault(run.side, run.run_id)
     return [first[side] for side in ("baseline", "candidate")] if len(first) == 2 else []
-
-
-def machine_changes(history: Sequence[Session]) -> list[dict[str, Any]]:
-    """Where the level of the baseline changed though its code did not: the machine did."""
-    changes = []
-    for _, nights in itertools.groupby(history, key=lambda session: session.baseline_id):
-        same = list(nights)
-        levels = [math.log(float(np.median(session.baseline))) for session in same]
-        changes += [
-            {"session": same[p.index].id, "change_percent": percent(p.after - p.before), "p_value": p.p_value}
-            for p in change_points(levels)
-        ]
-    return changes
 
 
 def _event(

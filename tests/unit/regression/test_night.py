@@ -13,7 +13,6 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.regression import session as nightly
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.night import DEFAULT_PAIRS, MOST_PAIRS, pairs_for
-from inferbench_tasks.regression.overview import machine_changes
 from inferbench_tasks.regression.sides import Side
 from tests.unit.regression.builders import P50, nights
 
@@ -30,18 +29,6 @@ def test_pairs_follow_from_the_noise_and_not_from_a_change_that_was_accepted() -
     before = pairs_for({P50: quiet}, 0.1)
     assert before < MOST_PAIRS and pairs_for({P50: quiet + slower}, 0.1) <= before + 1
     assert pairs_for({P50: nights([0] * 10, noise=0.05)}, 0.005) == MOST_PAIRS
-
-
-def test_code_that_became_the_baseline_is_no_change_of_the_machine() -> None:
-    """The level of the baseline is looked at as long as its code is the same."""
-    before = nights([0] * 8)
-    slower = [
-        replace(s, id=f"z{s.id}", baseline_id="b", baseline=tuple(1.2 * v for v in s.baseline))
-        for s in nights([0] * 8, seed=2)
-    ]
-    assert machine_changes([*before, *slower]) == []
-    machine = [replace(s, baseline_id="a") for s in slower]
-    assert [round(change["change_percent"]) for change in machine_changes([*before, *machine])] == [20]
 
 
 @pytest.fixture
