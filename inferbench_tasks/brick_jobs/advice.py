@@ -1,8 +1,9 @@
 """Which device for a model, or which model for a task, by predictions from stored times: ranked, and no more said than
 they bear.
 
-What is mostly estimated is not ranked, and where a prediction is not calibrated there is no probability: its interval
-leaves out what cutting changes.
+What is mostly estimated is not ranked. Nor is a prediction that is not calibrated beside ones that are: a sum of bricks
+leaves out what cutting changes, by how much nobody measured there, so that no interval could be widened by it. Where
+none is calibrated the sums are ranked, without a probability, and that is said.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TOP = 3
 
 def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> dict[str, Any]:
     """``ranked``: the fastest first, with the probabilities that each is faster than the next, and within ``slo_ms``;
-    ``left_out``: the others, and why.
+    ``left_out``: the others, and why. Either all that are ranked are calibrated or none is.
 
     ``rows``: as ``answer`` gives them. Times are of one request by itself: neither waiting nor a server's own work.
     """
@@ -37,6 +38,14 @@ def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> di
             judged.append(row)
             continue
         left_out.append({**_who(row), "coverage_ratio": coverage, "why": why})
+    calibrated = [row for row in judged if row["calibrated_by"]]
+    if calibrated:
+        left_out += [
+            {**_who(row), "coverage_ratio": row["coverage_ratio"], "why": _sum_alone(row)}
+            for row in judged
+            if not row["calibrated_by"]
+        ]
+        judged = calibrated
     judged.sort(key=lambda row: row["predicted_ms"])
     ranked = []
     for at, row in enumerate(judged[:TOP]):
@@ -63,10 +72,10 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
     said = [f"Left out: {row['model']} on {row['device']}: {row['why']}." for row in found["left_out"]]
     if not ranked:
         return [*said, "Nothing can be recommended: no prediction is measured enough."]
-    if any(row["calibrated_by"] is None for row in ranked):
+    if not ranked[0]["calibrated_by"]:
         said.append(
-            "Where nothing calibrates a prediction there is no probability: at least three other models have to be "
-            "measured as a whole there."
+            "Nothing calibrates these predictions, so there is no probability, and the order is that of the bricks' "
+            "sums: at least three other models have to be measured as a whole there to tell how far these are off."
         )
     if len(ranked) == 1:
         said.append("There is nothing to compare it with.")
@@ -82,6 +91,13 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
 
 def _who(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("model", "device", "runtime", "threads", "batch_size")}
+
+
+def _sum_alone(row: Mapping[str, Any]) -> str:
+    return (
+        f"its bricks take {row['predicted_ms']:.4g} ms, which nothing calibrates there (three other models measured as "
+        "a whole would): a sum is not ranked beside calibrated times"
+    )
 
 
 def _log(row: Mapping[str, Any]) -> tuple[float, float, int] | None:

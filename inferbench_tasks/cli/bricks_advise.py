@@ -30,7 +30,8 @@ def advise(
 ) -> None:
     """Rank devices for a model, or models for a task, by latencies predicted from stored times.
 
-    Nothing is run. What is mostly estimated is left out, and there are no probabilities of what is not calibrated.
+    Nothing is run. What is mostly estimated is left out, and so is what is not calibrated where others are; where none
+    is there are no probabilities.
     """
     from inferbench_tasks.brick_jobs.advice import in_words
     from inferbench_tasks.brick_jobs.advise import advised

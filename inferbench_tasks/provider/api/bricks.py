@@ -130,7 +130,8 @@ def advise(
     slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,
 ) -> Response:
     """``ranked``: the top three by predicted latency, with the probabilities that each is faster than the next and
-    within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, and why."""
+    within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, or not calibrated
+    where others are, and why."""
     try:
         found = advised(db, model, task, device, batch_size, granularity, slo_ms, precision, runtime)
     except InputError as error:

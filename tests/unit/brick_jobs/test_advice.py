@@ -62,12 +62,25 @@ def test_what_is_not_measured_enough_is_never_ranked() -> None:
     )
 
 
-def test_no_probability_of_what_is_not_calibrated() -> None:
-    """Its interval leaves out what cutting changes; of two neither may lack it."""
-    found = advice([row("a", 10.0), row("b", 30.0, by=None)], 10.0)
+def test_a_sum_of_bricks_is_not_ranked_beside_calibrated_times() -> None:
+    """However fast it looks: 5 ms of bricks may be 20 ms of a model. It is left out, with its sum and the reason."""
+    found = advice([row("sum", 5.0, by=None), row("a", 10.0), row("b", 30.0)], 10.0)
+    assert [(one["rank"], one["device"]) for one in found["ranked"]] == [(1, "a"), (2, "b")]
+    assert found["judged"] == 2 and found["ranked"][0]["faster_than_next_probability"] > 0.99
+    [left] = found["left_out"]
+    assert left["device"] == "sum" and left["coverage_ratio"] == 1.0
+    assert "its bricks take 5 ms, which nothing calibrates there" in left["why"]
+    assert in_words(found)[0].startswith("Left out: m on sum: its bricks take 5 ms")
+    assert not any("no probability" in text for text in in_words(found))
+
+
+def test_sums_alone_are_ranked_without_a_probability_which_is_said() -> None:
+    """Where nothing is calibrated all are alike; that their order is of sums stands in the words."""
+    found = advice([row("b", 30.0, by=None), row("a", 10.0, by=None)], 10.0)
+    assert [one["device"] for one in found["ranked"]] == ["a", "b"] and not found["left_out"]
     assert [one["faster_than_next_probability"] for one in found["ranked"]] == [None, None]
-    assert [one["within_slo_probability"] for one in found["ranked"]] == [pytest.approx(0.5), None]
-    assert any("there is no probability" in text for text in in_words(found))
+    assert [one["within_slo_probability"] for one in found["ranked"]] == [None, None]
+    assert any("the order is that of the bricks' sums" in text for text in in_words(found))
 
 
 def test_an_interval_that_reaches_zero_tells_no_probability() -> None:
