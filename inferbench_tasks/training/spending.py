@@ -76,14 +76,14 @@ def of_training(
         "goodput_rps": None,
     }
     measured = Measured(
-        cast("Window", window), recording, summary, dict(hardware), DeviceSpec(job.devices.kind.kind)
+        cast("Window", window), recording, summary, _with_its_gpu(hardware), DeviceSpec(job.devices.kind.kind)
     )
     summary["energy"] = energy = _energy(measured, job)
     carbon, cost = Carbon().compute(measured), Cost().compute(measured)
     epoch = each * job.devices.ranks
-    usd = cost.get("usd_per_1k_samples")
-    if usd is not None and job.devices.kind.kind == "gpu":
-        usd *= job.devices.count  # the price is of one device
+    # A GPU's price is of one device; a processor's is of all cores that the job had, on all of its devices.
+    held = job.devices.count if job.devices.kind.kind == "gpu" else 1
+    usd = None if cost.get("usd_per_1k_samples") is None else cost["usd_per_1k_samples"] * held
     told = ("method", "uncertainty_ratio", "scope", "power_w")
     return {
         "energy": {
@@ -99,9 +99,23 @@ def of_training(
         "cost": {
             "unit": "USD",
             **_of(_each(usd), epoch, cost["reason"]),
-            "cheapest": (cost.get("instances") or [None])[0],
+            "cheapest": _of_all(cost["instances"][0], held) if cost.get("instances") else None,
         },
     }
+
+
+def _with_its_gpu(hardware: Mapping[str, Any]) -> dict[str, Any]:
+    """Which product was used is known, too, where all GPUs of the host are of one."""
+    gpus = hardware.get("gpus") or []
+    alike = len({gpu["name"] for gpu in gpus}) == 1
+    return {**hardware, "gpu": gpus[0]} if alike and not hardware.get("gpu") else dict(hardware)
+
+
+def _of_all(instance: Mapping[str, Any], held: int) -> dict[str, Any]:
+    """An instance's rate and its costs, which are of one device, for all that were held at once: ``devices``."""
+    of_one = ("usd_per_hour", "usd_per_1k", "usd_per_1k_samples", "usd_per_1k_under_slo")
+    costs = {name: instance[name] * held for name in of_one if instance[name] is not None}
+    return {**instance, **costs, "devices": held}
 
 
 def _energy(measured: Measured, job: TrainingJob) -> dict[str, Any]:

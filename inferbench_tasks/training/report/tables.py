@@ -204,8 +204,8 @@ def spending(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     ]
     note = (
         "Energy and CO2: from the start of the first epoch to the end of the last one, loaders' starts, warm-up and "
-        "instruments in it. Cost: by the samples/s without instruments, of the cheapest instance with this device. "
-        + " ".join(f"{text}." for text in dict.fromkeys(said))
+        "instruments in it. Cost: by the samples/s without instruments, of the cheapest instance with this device, for "
+        "all that were held. " + " ".join(f"{text}." for text in dict.fromkeys(said))
     )
     return [{"title": "", "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note.strip()}]
 

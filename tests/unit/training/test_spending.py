@@ -73,6 +73,27 @@ def test_energy_is_of_all_epochs_and_money_of_steps_alone(monkeypatch: pytest.Mo
     assert cost["per_million_samples"] == pytest.approx(1000 * cost["per_epoch"])
 
 
+def test_money_is_for_all_devices_that_were_held() -> None:
+    """Four T4 at 0.526 USD/h each: 2.104 USD/h, for 1,000 samples at 500/s 2 s of them. The cores of a job on two
+    devices are those of both already."""
+    gpus = HARDWARE | {"gpus": [{"name": "Tesla T4"}] * 4}
+    held = job(kind="gpu", count=4, processes=1)
+    cost = spending.of_training(answers(), held, EMPTY, gpus, 500.0)["cost"]
+    cheapest = cost["cheapest"]
+    assert (cheapest["instance"], cheapest["devices"]) == ("g4dn.xlarge", 4)
+    assert cheapest["usd_per_hour"] == pytest.approx(4 * 0.526)
+    assert cheapest["usd_per_1k_samples"] == pytest.approx(4 * 0.526 * 2 / 3600)
+    assert cost["per_million_samples"] == pytest.approx(1000 * cheapest["usd_per_1k_samples"])
+    assert cost["per_epoch"] == pytest.approx(4 * 0.526 * 2 / 3600)
+    one, two = (
+        spending.of_training(answers(), job(count=count, processes=2 // count), EMPTY, HARDWARE, 500.0)[
+            "cost"
+        ]
+        for count in (1, 2)
+    )
+    assert one == two and one["cheapest"]["devices"] == 1
+
+
 def test_what_is_not_known_is_null_with_its_reason() -> None:
     """Never 0: no counter, no samples/s, several GPUs of which one is read, no epoch."""
     told = spending.of_training(answers(), job(), EMPTY, HARDWARE, None)
