@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferbench_tasks.training.fleet.links import slow_members
@@ -25,7 +25,7 @@ _AND = " + "
 class Fleet:
     """One job on the devices of one kind, or on groups of them. ``step_s``: by device or group (``A + B``) the
     seconds of a step of its runs, the newest first. ``size``: devices of a group. ``slow_members``: devices whose
-    every group is slow; ``slow`` has none of their groups.
+    every group is slow; ``slow`` has none of their groups. ``job``: its digest; ``newest``: the last run of it.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class Fleet:
     slow: tuple[Outlier, ...]
     size: int = 1
     slow_members: tuple[Outlier, ...] = ()
+    newest: TrainingResult | None = None
 
     @property
     def judged(self) -> bool:
@@ -51,6 +52,7 @@ def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> lis
         lambda: defaultdict(list)
     )
     newest: dict[tuple[str, str], str] = {}
+    newest_of: dict[tuple[int, str, str, str], TrainingResult] = {}
     for result in results:
         members = devices_of(result)
         if not members or not result.verdict.valid or result.submission.digest is None:
@@ -62,13 +64,15 @@ def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> lis
         version = newest.setdefault((group, job), version_of(result))
         if version_of(result) != version:
             continue
-        of = series[len(members), _kind(result), job, version][group]
+        same = len(members), _kind(result), job, version
+        newest_of.setdefault(same, result)
+        of = series[same][group]
         if len(of) < NEWEST:
             of.append((step_s, result.run_id))
     return [
-        _fleet(size, kind, job, of, rate)
-        for (size, kind, job, _), of in sorted(series.items(), key=lambda item: item[0][0])
-        if len(of) > 1 or size > 1
+        replace(_fleet(same[0], same[1], same[2], of, rate), newest=newest_of[same])
+        for same, of in sorted(series.items(), key=lambda item: item[0][0])
+        if len(of) > 1 or same[0] > 1
     ]
 
 
@@ -140,6 +144,7 @@ def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, An
 def lines(fleet: Fleet, alone: Mapping[str, bool] | None = None) -> list[dict[str, Any]]:
     """A line for each device or group, the slowest first: its step, by that of the others, and whether it is named.
 
+    With the job that they ran: its submission's name, the begin of its digest, torch's version; ``run``: the newest.
     ``alone``: see the function; it tells a slow link from slow devices.
     """
     import numpy as np
@@ -147,6 +152,7 @@ def lines(fleet: Fleet, alone: Mapping[str, bool] | None = None) -> list[dict[st
     means = {device: float(np.exp(np.mean(np.log(values)))) for device, values in fleet.step_s.items()}
     bounds = {outlier.device: outlier.bound for outlier in (*fleet.slow_members, *fleet.slow)}
     named = {device: bound for device in means if (bound := _bound_of(device, bounds)) is not None}
+    last = fleet.newest
     rows = []
     for device, mean_s in sorted(means.items(), key=lambda item: -item[1]):
         others = [value for other, value in means.items() if other != device and other not in named]
@@ -155,6 +161,10 @@ def lines(fleet: Fleet, alone: Mapping[str, bool] | None = None) -> list[dict[st
             {
                 "device": device,
                 "kind": fleet.kind,
+                "submission": last.submission.name if last else None,
+                "job": fleet.job[:12],
+                "torch": last.engine.version if last and last.engine else None,
+                "run": fleet.runs[device][0],
                 "runs": len(fleet.step_s[device]),
                 "step_ms": mean_s * 1e3,
                 "by_the_others": ratio,

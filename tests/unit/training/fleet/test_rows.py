@@ -8,12 +8,13 @@ from itertools import combinations
 import pytest
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
-from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
 from inferbench_tasks.training.diagnosis.runs import slow_device
 from inferbench_tasks.training.fleet.rows import alone, fleets, history, lines
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import EngineInfo, TrainingResult
 from tests.unit.training.report.results import view
 
+ENGINE = EngineInfo(kind="torchrun", strategy="ddp", processes=1, threads=1)
 #: Batches of 8, as those of the made-up steps.
 JOB = {"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": {"batch_size": 8}}
 
@@ -54,6 +55,27 @@ def test_runs_of_one_job_on_one_kind_are_set_beside_each_other() -> None:
     assert others[0]["by_the_others"] == pytest.approx(1)
     (few,) = fleets(results[:3])
     assert not few.judged and {row["is"] for row in lines(few)} == {"not judged"}
+
+
+def test_a_row_names_its_job_and_the_run_that_it_is_of() -> None:
+    """The newest of each device, the submission's name and the begin of the job's digest; two jobs are told apart, and
+    so are two versions of torch."""
+    first = [result(f"r{at}", f"d{at}") for at in range(2)]
+    rows = lines(fleets([result("new", "d0"), *first])[0])
+    assert {(row["device"], row["run"], row["runs"]) for row in rows} == {
+        ("d0", "x-1.new", 2),
+        ("d1", "x-1.r1", 1),
+    }
+    assert {(row["submission"], row["job"]) for row in rows} == {("x", "1" * 12)}
+    other = [
+        one.model_copy(update={"submission": SubmissionInfo(name="y", digest="f" * 64)}) for one in first
+    ]
+    assert {(row["submission"], row["job"]) for one in fleets([*first, *other]) for row in lines(one)} == {
+        ("x", "1" * 12),
+        ("y", "f" * 12),
+    }
+    made = [one.model_copy(update={"engine": ENGINE.model_copy(update={"version": "2.9"})}) for one in first]
+    assert {row["torch"] for row in lines(fleets(made)[0])} == {"2.9"}
 
 
 def test_a_devices_history_is_by_its_own_first_run() -> None:
