@@ -10,9 +10,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.training import step_spans
-from inferbench_tasks.training.expected_ratio import computing
-from inferbench_tasks.training.imported.rows import PHASES
-from inferbench_tasks.training.imported.table import COLUMNS
+from inferbench_tasks.training.jade_table import jade_table
 from inferbench_tasks.training.result import TrainingResult
 
 Form = Literal["chrome", "parquet", "csv", "jade"]
@@ -49,51 +47,6 @@ def write(db: PerfDB, results: Sequence[TrainingResult], path: Path) -> int:
     partial.write_bytes(content)
     partial.replace(path)
     return count
-
-
-def jade_table(results: Sequence[TrainingResult]) -> str:
-    """Rows with BenchmarkJade's columns by its own definition, times in seconds with four digits, as its README has.
-
-    InputError for a run that did not measure them (``timing: [synchronised, jade]``) or that does not count.
-    """
-    head = " | ".join(name.title() for name in COLUMNS)
-    lines: list[str] = []
-    heading = None
-    for result in sorted(results, key=_headed):
-        jade = result.summary.jade if result.summary else None
-        if not result.verdict.valid:
-            raise InputError(f"{result.run_id} is {result.verdict}: it has no place in a table", field="RUN")
-        if jade is None or not jade["columns"]:
-            why = jade["reason"] if jade else "it was run without `timing: [synchronised, jade]`"
-            raise InputError(f"{result.run_id} has no columns of BenchmarkJade: {why}", field="RUN")
-        if _headed(result) != heading:
-            heading = _headed(result)
-            lines += ["", f"### {heading}", "", f"| {head} |", "|" + " - |" * len(COLUMNS)]
-        lines.append(_jade_row(result, jade["columns"]))
-    return "\n".join(lines).lstrip() + "\n"
-
-
-def _headed(result: TrainingResult) -> str:
-    """The heading of the table that a run's row is in: its network, in letters that such a heading may have, and in
-    which precision it computed."""
-    name = result.model.name if result.model else "?"
-    known = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in name).strip()
-    return f"{known} ({computing(result)['precision']})"
-
-
-def _jade_row(result: TrainingResult, columns: dict[str, float]) -> str:
-    device, engine = result.device, result.engine
-    words = {"train": "Train", "inference": "Inference", "smooth_inference": "Smooth Inference"}
-    cells = [
-        result.cluster or "this host",
-        str(result.data.get("kind")),
-        words[str(result.benchmark)],
-        (device.name if device else None) or "cpu",
-        str(engine.processes if engine else 1),
-        str(result.loader.get("workers") or 0),
-        *(f"{columns[name]:.4f}" if name in columns else "-" for name in PHASES),
-    ]
-    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
 
 def _steps(db: PerfDB, result: TrainingResult) -> Any:

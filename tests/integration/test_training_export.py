@@ -14,8 +14,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cli.training import app
 from inferbench_tasks.perfdb.documents import Provenance
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.training import steps
-from inferbench_tasks.training.export import jade_table
+from inferbench_tasks.training import steps, stored_job
 from inferbench_tasks.training.imported import table
 from tests.unit.training.epochs import JOB, PHASES_MS, STEP_MS, answer
 from tests.unit.training.report.results import view
@@ -37,6 +36,9 @@ def stored(perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, monkeypatch: pytest.
     steps.write([answer(0), answer(1)], path)
     for label, wrong in (("good", None), ("bad", "nobody watched")):
         result = view(label, ranks=2, jade=JADE, wrong=wrong).result
+        result = result.model_copy(
+            update={"provenance": Provenance.model_validate({"job": stored_job.stored(JOB)})}
+        )
         perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
         perfdb.save_result(result, path)
         perfdb.end_run(result.run_id, result.verdict)
@@ -75,25 +77,13 @@ def test_raw_steps_are_those_that_were_stored(stored: Path, ending: str) -> None
 
 
 def test_a_table_of_jades_is_read_back_as_it_was(stored: Path) -> None:
-    """By the reader of its published ones: times in seconds with four digits, a dash where it has no column."""
+    """By the reader of its published ones: times in seconds, a dash where it has no column, the batch above it."""
     file = stored / "t.md"
     assert CliRunner().invoke(app, ["export", str(file), "x-1.good"]).exit_code == 0
     (row,) = table.read(file.read_text(), "t.md")
     assert (row.model, row.data, row.benchmark, row.devices) == ("fashion-cnn", "digits", "inference", 2)
-    assert (row.loading_s, row.processing_s, row.forward_s) == (0.0312, None, 0.0045)
-
-
-def test_a_table_says_in_which_precision_and_on_which_cluster_a_run_was() -> None:
-    """A run in bf16 is in no table of fp32, and two clusters are told apart, as the reader tells them."""
-    plain = view("plain", jade=JADE).result
-    job = Provenance.model_validate({"job": {"train": {"precision": "bf16"}}})
-    half = plain.model_copy(update={"provenance": job, "cluster": "north"})
-    rows = table.read(jade_table([plain, half, plain]), "t.md")
-    assert [(row.model, row.precision, row.cluster) for row in rows] == [
-        ("fashion-cnn", "bf16", "north"),
-        ("fashion-cnn", "fp32", "this host"),
-        ("fashion-cnn", "fp32", "this host"),
-    ]
+    assert (row.loading_s, row.processing_s, row.forward_s) == (0.0312, None, 0.00451)
+    assert (row.batch_size, row.image_size) == (32, 28)
 
 
 def test_what_can_not_be_written_is_refused_and_leaves_no_file(stored: Path) -> None:

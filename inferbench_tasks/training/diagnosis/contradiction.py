@@ -13,7 +13,7 @@ DIGITS = 4
 
 
 def find(content: Import) -> Iterator[Cause]:
-    """Rows and logs of the same run (the same benchmark, data and times) whose number of devices or workers differ."""
+    """Rows and logs of the same run (the same benchmark, data and times) that differ in devices, workers or samples."""
     differing: dict[tuple[str, int, int], list[str]] = defaultdict(list)
     for row in content.rows:
         for log in content.logs:
@@ -22,6 +22,7 @@ def find(content: Import) -> Iterator[Cause]:
             for what, said, logged in (
                 ("devices", row.devices, log.devices),
                 ("loader processes", row.workers, log.workers),
+                ("samples in a batch", row.batch_size or log.batch_size, log.batch_size),
             ):
                 if said != logged:
                     more = f" ('Devices used: {log.devices} x {log.device}')" if what == "devices" else ""

@@ -8,7 +8,7 @@ from functools import cache
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.contradiction import same_run
-from inferbench_tasks.training.imported.rows import Import, TableRow
+from inferbench_tasks.training.imported.rows import SAME_WORK, Import, TableRow
 
 #: So far from the expectation a device is still as it should be: both factors and times are of single runs.
 TOLERANCE_RATIO = 0.15
@@ -99,7 +99,7 @@ def _remedy(device_fine: bool, loading: bool) -> str | None:
 
 def _pairs(content: Import) -> Iterator[tuple[TableRow, TableRow]]:
     """Inference and training; the forward time of smooth inference is none."""
-    same = ("model", "precision", "data", "benchmark", "workers")
+    same = (*SAME_WORK, "data", "benchmark")
     rows = [row for row in content.rows if row.benchmark != "smooth_inference"]
     for slow in rows:
         for fast in rows:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.imported.rows import PHASES, Import, TableRow
+from inferbench_tasks.training.imported.rows import PHASES, SAME_WORK, Import, TableRow
 
 #: So many robust standard deviations from the median are no chance, and never less than this factor.
 DEVIATIONS, LEAST_FACTOR = 6.0, 3.0
@@ -57,7 +57,7 @@ def find(content: Import) -> Iterator[Cause]:
 
 
 def _pairs(rows: list[TableRow]) -> Iterator[tuple[TableRow, TableRow]]:
-    same = ("model", "precision", "cluster", "benchmark", "device", "devices", "workers")
+    same = (*SAME_WORK, "cluster", "benchmark", "device", "devices")
     for index, row in enumerate(rows):
         for other in rows[index + 1 :]:
             if row.data != other.data and all(getattr(row, name) == getattr(other, name) for name in same):

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.contradiction import same_run
-from inferbench_tasks.training.imported.rows import Import, TableRow
+from inferbench_tasks.training.imported.rows import SAME_WORK, Import, TableRow
 from inferbench_tasks.training.peak import FEWER_PRODUCTS, device_flops, least_forward_s
 
-#: FLOP of one forward pass of one image of 224 x 224 (a multiply-add is two), counted over the network's graph.
+#: Side of ImageNet's images, which tables without another one are of.
+SIDE = 224
+#: FLOP of one forward pass of one such image (a multiply-add is two), counted over the network's graph.
 FORWARD_FLOP = {"resnet50": 2 * 4.089e9}
 #: A sum of columns this near to inference's forward pass holds that pass.
 SAME_RATIO = 0.1
@@ -62,14 +64,14 @@ def _network(name: str | None) -> str:
 
 
 def _batch_size(row: TableRow, content: Import) -> int | None:
-    """That of the row's own log, else of all logs; None where these differ."""
+    """That of the row's own log, else what its heading says, else of all logs; None where these differ."""
     own = next((log.batch_size for log in content.logs if same_run(row, log)), None)
-    return own or content.batch_size
+    return own or row.batch_size or content.batch_size
 
 
 def _flop(row: TableRow, batch_size: int) -> float | None:
-    """Of a forward pass of a batch; None of a network whose work is not known."""
-    flop = FORWARD_FLOP.get(_network(row.model))
+    """Of a forward pass of a batch; None of a network whose work is not known, and of images of another size."""
+    flop = FORWARD_FLOP.get(_network(row.model)) if row.image_size in (None, SIDE) else None
     return flop * batch_size if flop else None
 
 
@@ -77,7 +79,7 @@ def _inference_beside(row: TableRow, rows: list[TableRow]) -> TableRow | None:
     """Inference of the same devices and data on one device, where the sum of smooth inference can be compared."""
     if row.devices != 1 or row.benchmark != "smooth_inference":
         return None
-    same = ("cluster", "data", "device", "devices", "workers", "model")
+    same = (*SAME_WORK, "cluster", "data", "device", "devices")
     return next(
         (
             other

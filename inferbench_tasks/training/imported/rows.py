@@ -13,13 +13,19 @@ Benchmark = Literal["train", "inference", "smooth_inference"]
 PHASES = ("loading", "processing", "forward", "backward")
 #: BenchmarkJade's batch per device, where nothing says another.
 USUAL_BATCH = 128
+#: What rows of the same work have alike, beside their cluster, device, data and benchmark.
+SAME_WORK = ("model", "precision", "batch_size", "image_size", "settings", "workers")
+#: Fields that rows of earlier versions do not have, and Jade's do not fill.
+NEWER = frozenset({"batch_size", "image_size", "settings"})
 Seconds = Annotated[float, Field(ge=0)]
 
 
 class TableRow(Document):
     """One row: mean seconds of a step's phases, None where the table has a dash. ``source``: file and line.
 
-    ``cells``: the times as they were written: how many digits a figure has tells of slips of the pen.
+    ``cells``: the times as they were written: how many digits a figure has tells of slips of the pen. ``batch_size``:
+    per device, ``image_size``: side, pixels, ``settings``: others that are not the usual ones (``threads 2``); as the
+    heading says them, which BenchmarkJade's own tables do not.
     """
 
     source: str
@@ -36,6 +42,9 @@ class TableRow(Document):
     forward_s: Seconds | None = None
     backward_s: Seconds | None = None
     cells: dict[str, str] = {}
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    image_size: Annotated[int, Field(ge=1)] | None = None
+    settings: tuple[str, ...] = ()
 
     def time_s(self, phase: str) -> float | None:
         """The time of a phase of ``PHASES``, seconds."""
@@ -99,8 +108,16 @@ class Import(Document):
     rows: list[TableRow] = []
     logs: list[Log] = []
 
+    def as_json(self) -> str:
+        """What its id is made of: the same for the same files, whichever version reads them."""
+        newer = (
+            NEWER if not any(row.batch_size or row.image_size or row.settings for row in self.rows) else ()
+        )
+        return self.model_dump_json(exclude={"rows": {"__all__": set(newer)}})
+
     @property
     def batch_size(self) -> int | None:
-        """The batch per device: of the logs, BenchmarkJade's usual one without any; None where they differ."""
+        """The batch per device of rows that state none: of the logs, BenchmarkJade's usual one without any; None where
+        they differ."""
         sizes = {log.batch_size for log in self.logs} or {USUAL_BATCH}
         return sizes.pop() if len(sizes) == 1 else None

@@ -31,7 +31,7 @@ class ImportedTraining(Document):
 
 def keep(db: PerfDB, content: Import) -> ImportedTraining:
     """Write it, unless it is there; as it stands in PerfDB."""
-    digest = hashlib.sha256(content.model_dump_json().encode()).hexdigest()
+    digest = hashlib.sha256(content.as_json().encode()).hexdigest()
     document = ImportedTraining(import_id=f"{PREFIX}{digest[:12]}", content=content)
     stored = to_stored(document.model_dump(exclude={"import_id"}))
     db.retrying(

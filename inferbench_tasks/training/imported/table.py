@@ -1,9 +1,15 @@
-"""BenchmarkJade's Markdown tables."""
+"""BenchmarkJade's Markdown tables, and those that are exported here in their form.
+
+A heading names the network and in brackets the precision, ``Resnet 50 (fp32)``. Jade's batch is 128 and its images have
+224 pixels unless its log says otherwise, so that it says neither; what is exported does, and whatever else of the job
+is not usual: ``fashion-cnn (fp32, batch 32, 28 px, threads 2)``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.imported.rows import PHASES, Benchmark, TableRow
@@ -18,8 +24,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inference": "inference",
     "smooth inference": "smooth_inference",
 }
-_MODEL = re.compile(r"[\w\- ]+")
+#: A name, and sizes that differ from the network's usual ones: ``resnet18(width=32)``.
+_MODEL = re.compile(r"[\w\-. ]+(\([\w\-]+=\d+(, [\w\-]+=\d+)*\))?")
 _PRECISIONS = ("fp32", "fp16", "bf16", "tf32")
+_BATCH, _SIDE = re.compile(r"batch (\d{1,6})"), re.compile(r"(\d{1,5}) px")
 _RULE = re.compile(r"^\|?[\s:|-]+\|?$")
 
 
@@ -34,11 +42,11 @@ def read(text: str, name: str) -> list[TableRow]:
     Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time.
     """
     rows: list[TableRow] = []
-    model = precision = None
+    of: dict[str, Any] = {}
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
-        if heading := _heading(line):
-            (model, precision), inside = heading, False
+        if (said := _heading(line)) is not None:
+            of, inside = said, False
             continue
         cells = _cells(line)
         if not cells:
@@ -47,24 +55,39 @@ def read(text: str, name: str) -> list[TableRow]:
             _check_header(cells, f"{name}:{number}")
             inside = True
         elif inside and not _RULE.match(line.strip()):
-            rows.append(_row(cells, f"{name}:{number}", model, precision))
+            rows.append(_row(cells, f"{name}:{number}", of))
     if not rows:
         raise InputError(f"{name} has no row of a table with the columns {' | '.join(COLUMNS)}")
     return rows
 
 
-def _heading(line: str) -> tuple[str, str | None] | None:
-    """Model and precision of a Markdown heading; None for any other line."""
+def heading(
+    model: str, precision: str, batch_size: int, image_size: int | None, settings: Sequence[str]
+) -> str:
+    """As ``read`` takes it, without the marks before it."""
+    side = [] if image_size is None else [f"{image_size} px"]
+    return f"{model} ({', '.join([precision, f'batch {batch_size}', *side, *settings])})"
+
+
+def _heading(line: str) -> dict[str, Any] | None:
+    """What a Markdown heading says of the rows below it; None for any other line."""
     text = line.strip()
     if not text.startswith("#"):
         return None
     text = text.lstrip("#").strip()
     name, _, last = text.rpartition("(")
-    precision = last.removesuffix(")") if last.endswith(")") else None
+    precision, *more = last.removesuffix(")").split(", ") if last.endswith(")") else [""]
     if precision not in _PRECISIONS:
-        name, precision = text, None
-    name = name.rstrip()
-    return (name, precision) if _MODEL.fullmatch(name) else None
+        name, precision, more = text, "", []
+    if not _MODEL.fullmatch(name := name.rstrip()):
+        return None
+    said: dict[str, Any] = {"model": name, "precision": precision or None}
+    for part in list(more):
+        for field, form in (("batch_size", _BATCH), ("image_size", _SIDE)):
+            if field not in said and (found := form.fullmatch(part)) and int(found[1]):
+                said[field] = int(found[1])
+                more.remove(part)
+    return said | {"settings": tuple(more)}
 
 
 def _cells(line: str) -> list[str]:
@@ -80,7 +103,7 @@ def _check_header(cells: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: the columns must be {' | '.join(COLUMNS)}; got {' | '.join(names)}")
 
 
-def _row(cells: Sequence[str], where: str, model: str | None, precision: str | None) -> TableRow:
+def _row(cells: Sequence[str], where: str, of: Mapping[str, Any]) -> TableRow:
     if len(cells) != len(COLUMNS):
         raise InputError(f"{where}: a row has {len(COLUMNS)} cells; got {len(cells)}")
     cluster, data, benchmark, device, devices, workers, *times = cells
@@ -93,8 +116,6 @@ def _row(cells: Sequence[str], where: str, model: str | None, precision: str | N
         raise InputError(f"{where}: # devices must be at least 1")
     return TableRow(
         source=where,
-        model=model,
-        precision=precision,
         cluster=cluster,
         data=data,
         benchmark=BENCHMARKS[benchmark.lower()],
@@ -102,6 +123,7 @@ def _row(cells: Sequence[str], where: str, model: str | None, precision: str | N
         devices=int(devices),
         workers=int(workers),
         cells=dict(zip(PHASES, times, strict=True)),
+        **of,
         **{f"{phase}_s": _seconds(cell, where) for phase, cell in zip(PHASES, times, strict=True)},
     )
 
