@@ -17,6 +17,8 @@ def sentences(found: Difference) -> list[str]:
     if found.ci95 is None:
         rounds = min(len(side.framework_ms_by_round) for side in (left, right))
         first += " One round has no interval." if rounds < 2 else " Its rounds are all alike: no interval."
+        if rounds < 2 and found.one_way and found.difference_ms:
+            first += " Whether another one would show the same is not decided."
     elif found.ci95[0] <= 1 <= found.ci95[1]:
         return [first, "No difference is shown: the interval of the ratio has 1 in it.", *_fused(found)]
     return [first, *_makers(found), *_fused(found)]
@@ -32,7 +34,7 @@ def _makers(found: Difference) -> list[str]:
     rows = sorted(found.rows, key=lambda row: row.difference_ms * math.copysign(1, size))
     most, least = rows[-1], rows[0]
     share = most.difference_ms / size
-    told = f"{_told(most, found)} ({share:.0%} of the difference)"
+    told = f"{_told(most, found)} ({share:.0%} of the difference{_doubt(most)})"
     # Where one row is all of it, rounding may have it be a hair more; only what has the other sign is against it.
     if share > 1 and least.difference_ms * size < 0:
         return [f"More than all of it: {told}; the other way: {_told(least, found)}."]
@@ -41,6 +43,15 @@ def _makers(found: Difference) -> list[str]:
 
 def _told(row: Row, found: Difference) -> str:
     return f"{_named(row, found)}, {row.difference_ms:+.4g} ms"
+
+
+def _doubt(row: Row) -> str:
+    """What makes most of a difference in the means may differ by chance alone, by its own rounds."""
+    if row.ratio is not None and not row.one_way:
+        return "; not decided: by one of its two means it is more, by the other less"
+    if row.ci95 is None or not row.ci95[0] <= 1 <= row.ci95[1]:
+        return ""
+    return f"; not decided: its own ratio's interval, {row.ci95[0]:.3g} to {row.ci95[1]:.3g}, has 1 in it"
 
 
 def _named(row: Row, found: Difference) -> str:

@@ -71,6 +71,34 @@ def test_a_difference_within_the_interval_is_none() -> None:
     assert words[1].startswith("No difference is shown") and not any("Most of it" in each for each in words)
 
 
+def test_what_makes_most_of_it_may_itself_be_undecided() -> None:
+    """A run takes 230 instead of 200 ms in every round; of that one layer makes 20 ms, from 60, 100 and 140 ms to 80,
+    120 and 160: 1.22 times as long, of which the interval is 0.498 to 3.01 (errors of the logarithms 0.247 and 0.201,
+    Student's 2.82 with 3.8 degrees of freedom).
+    """
+    left = summed("a", [100.0, 140.0, 60.0], [100.0, 61.0, 139.0], framework_ms=[200.0, 201.0, 199.0])
+    right = summed("b", [120.0, 160.0, 80.0], [110.0, 71.0, 149.0], framework_ms=[230.0, 231.0, 229.0])
+    found = difference(left, right)
+    assert found.ci95 is not None and found.ci95[0] > 1
+    low, high = found.rows[0].ci95 or (0, 0)
+    assert math.log(found.rows[0].ratio or 0) == pytest.approx(0.2011, abs=1e-3)
+    assert math.log(high / low) / 2 == pytest.approx(2.82 * math.hypot(0.2466, 0.2010), rel=0.01)
+    assert sentences(found)[1] == (
+        "Most of it: c0 (convolution), 1.22 times as long, +20 ms (67% of the difference; not decided: its own ratio's "
+        f"interval, {low:.3g} to {high:.3g}, has 1 in it)."
+    )
+
+
+def test_of_one_round_nothing_is_decided() -> None:
+    """It is told what made the difference in it, and that another may show none."""
+    words = sentences(
+        difference(summed("a", [1.0], framework_ms=[1.0]), summed("b", [2.0], framework_ms=[2.0]))
+    )
+    assert words[0].endswith(
+        "One round has no interval. Whether another one would show the same is not decided."
+    )
+
+
 def test_rounds_that_do_not_differ_at_all_have_no_interval() -> None:
     """Layers of 3 us by a clock of 1 us: their ratio is not known to every digit."""
     ratio, ci95 = ratio_of([0.003, 0.003], [0.004, 0.004])
@@ -150,7 +178,10 @@ def test_a_layer_whose_means_point_to_different_sides_is_told_without_its_ratio(
     found = difference(left, right)
     assert found.one_way and not found.rows[0].one_way
     assert found.rows[0].ratio == pytest.approx(4 / 3)
-    assert sentences(found)[1] == "Most of it: c0 (convolution), -1 ms (100% of the difference)."
+    assert sentences(found)[1] == (
+        "Most of it: c0 (convolution), -1 ms (100% of the difference; not decided: by one of its two means it is more, "
+        "by the other less)."
+    )
 
 
 def test_a_difference_of_a_millionth_is_one() -> None:
