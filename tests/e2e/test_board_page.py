@@ -268,7 +268,9 @@ def test_a_colour_that_is_off_stays_off_whatever_it_is_called(page: Page, site: 
 
 
 def test_a_rate_that_was_not_steady_is_hollow_and_said(page: Page, site: Site, perfdb: PerfDB) -> None:
-    """The legend says what a ring in dashes is, the text of the point why; the file of the picture has it, too."""
+    """The legend says what a ring in dashes is, the text of the point why; the file of the picture has it, too. Of more
+    points than are looked into the file says that nobody looked.
+    """
     why = "not steady: the throughput drifts by -22% over the load"
     moved = {"figures": {"steady_state": why, "throughput_change_ratio": -0.22}}
     page.goto(f"{site.url}/inferbench/leaderboard?y=throughput_rps")
@@ -291,3 +293,18 @@ def test_a_rate_that_was_not_steady_is_hollow_and_said(page: Page, site: Site, p
     page.screenshot(path=site.shots / "13-not-steady.png", full_page=True)
     with page.expect_download():
         page.locator("#board-png").click()
+    written = page.evaluate(
+        """() => {
+            const pen = document.createElement("canvas").getContext("2d"), told = [];
+            pen.fillText = (text) => told.push(text);
+            return [true, false].map((read) => {
+                told.length = 0;
+                see.looked_into = read;
+                paintLegend(pen, see, 0, 0, 900);
+                return [...told];
+            });
+        }"""
+    )
+    assert "hollow, in dashes: of a rate that was not steady" in written[0]
+    assert "of so many points it is not read whose rate was not steady, nor their intervals" in written[1]
+    assert not any("hollow" in text for text in written[1])

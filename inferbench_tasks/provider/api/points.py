@@ -17,6 +17,9 @@ from inferbench_tasks.provider.api.runs import Q
 
 router = APIRouter(tags=["questions"])
 COLUMNS = Point._fields
+#: What is not looked for among too many points: left out of a CSV then, in which an empty cell would say that there is
+#: none.
+_LOOKED_FOR = ("x_interval", "y_interval", "not_steady")
 Name = Annotated[str, Query(max_length=300)]
 
 
@@ -34,7 +37,7 @@ def points(
 
     JSON has ``columns`` and ``rows`` in their order, and of ``colour`` whether all that is known are numbers; CSV names
     the figures. ``not_steady``: why a figure is of a rate that moved; like intervals it is looked for among 500 points
-    at most (``looked_into``).
+    at most (``looked_into``); a CSV of more points does not have these columns.
     """
     with blame("q"):
         found = scatter(db, x, y, colour, q)
@@ -55,6 +58,9 @@ def points(
         "looked_into": found.looked_into,
     }
     rows = [dict(zip(columns, row, strict=True)) for row in cells] if format == "csv" else []
+    if not found.looked_into:
+        rows = [{name: value for name, value in row.items() if name not in _LOOKED_FOR} for row in rows]
+        columns = [name for name in columns if name not in _LOOKED_FOR]
     return table(request, format, rows, body, name="points", columns=columns)
 
 

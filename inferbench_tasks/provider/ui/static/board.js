@@ -130,7 +130,7 @@ function legend() {
 
 // What the rings mean, where there are any; and that nobody looked for them where there are too many points.
 function movedLegend() {
-  if (!see.looked_into) return [element("span", "of so many points it is not read whose rate was not steady, nor their intervals", { class: "soft" })];
+  if (!see.looked_into) return [element("span", NOT_READ, { class: "soft" })];
   return see.points.some((point) => point.not_steady) ? [element("span", NOT_STEADY, { class: "soft" })] : [];
 }
 

@@ -20,6 +20,7 @@ function stroke(pen, places) {
 
 // Of a rate that was not steady: a ring, in dashes, and so is the front from it to its neighbours.
 const DASHES = [3, 2], NOT_STEADY = "hollow, in dashes: of a rate that was not steady";
+const NOT_READ = "of so many points it is not read whose rate was not steady, nor their intervals";
 
 function dot(pen, x, y, radius, hollow) {
   pen.beginPath(); pen.arc(x, y, radius, 0, 7);
@@ -133,8 +134,9 @@ function paintLegend(pen, see, left, top, width) {
 }
 
 function paintMoved(pen, see, left, y) {
-  if (!anyMoved(see)) return 0;
+  if (see.looked_into && !anyMoved(see)) return 0;
   pen.textAlign = "left"; pen.fillStyle = pen.strokeStyle = PAPER.ink;
+  if (!see.looked_into) { pen.fillText(NOT_READ, left, y); return 18; }
   dot(pen, left + 5, y, 5, true); pen.fillText(NOT_STEADY, left + 14, y);
   return 18;
 }
