@@ -7,6 +7,7 @@ requests/s of one sample are the same load as 100 requests/s of eight.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
@@ -19,6 +20,7 @@ _USUAL_NETWORK = "lan"
 #: How inputs come to a server unless another way is named, and in results of before there was one.
 _USUAL_TRANSPORT = "network"
 UNKNOWN = "load not known"
+_ONE_OF_BEFORE = re.compile(r"(?<![\d,.])1 samples in flight")
 #: The arrivals of a run without a load, which only evaluated or traced.
 NO_LOAD, WITHOUT_LOAD = "none", "no load"
 
@@ -26,6 +28,11 @@ NO_LOAD, WITHOUT_LOAD = "none", "no load"
 def is_search(load: str) -> bool:
     """Whether that load, in ``offered``'s words, is a search for the highest rate: each run has a rate of its own."""
     return load.split(",", 1)[0] == _SEARCH
+
+
+def in_words_of_now(load: str) -> str:
+    """A load as ``offered`` says it, of one that a link or a script may have in the words of before."""
+    return _ONE_OF_BEFORE.sub("1 sample in flight", load.strip())
 
 
 @cache

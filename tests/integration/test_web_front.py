@@ -14,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend import scatter
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api import cluster
@@ -185,6 +186,18 @@ def test_an_empty_board_says_why_on_its_page_and_over_rest(perfdb: PerfDB, http:
     assert "not ranked by" not in http.get("/inferbench/leaderboard?by=throughput_rps").text
 
 
+def test_a_link_with_a_load_in_the_words_of_before_still_finds_it(perfdb: PerfDB, http: TestClient) -> None:
+    """One sample in flight was "1 samples"; the page's field then has the words of now."""
+    summary = {"e2e_latency_ms": {"p99": 5.0}, "throughput_rps": 10.0, "throughput_samples_per_s": 10.0}
+    load = {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "batch_size": 1, "duration_s": 10.0}
+    perfdb.save_result(result("users", summary=summary, load=load))
+    asked = {"by": "p99_ms", "load": "closed_loop, 1 samples in flight"}
+    answer = http.get("/inferbench/api/recommend", params=asked)
+    assert answer.status_code == 200 and [row["run"] for row in answer.json()["top"]] == ["users"]
+    page = http.get("/inferbench/recommend", params={**asked, "ask": "1"}).text
+    assert 'value="closed_loop, 1 sample in flight"' in page and "No result that matches" not in page
+
+
 def test_points_tell_whose_rate_was_not_steady(perfdb: PerfDB, http: TestClient) -> None:
     """As JSON in a column, with whether it was looked for; in CSV under the same name."""
     why = "not steady: the throughput drifts by -22% over the load"
@@ -195,6 +208,18 @@ def test_points_tell_whose_rate_was_not_steady(perfdb: PerfDB, http: TestClient)
     assert row["not_steady"] == why and body["looked_into"] is True
     (line,) = csv.DictReader(io.StringIO(http.get("/inferbench/api/points?y=throughput_rps&format=csv").text))
     assert line["not_steady"] == why
+
+
+def test_what_is_not_looked_for_among_too_many_points_is_no_empty_column(
+    perfdb: PerfDB, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty cell would say that there is no interval, and that the rate was steady."""
+    monkeypatch.setattr(scatter, "MOST_INTERVALS", 0)
+    perfdb.save_result(latency("many", 10.0))
+    body = http.get("/inferbench/api/points?y=throughput_rps").json()
+    (line,) = csv.DictReader(io.StringIO(http.get("/inferbench/api/points?y=throughput_rps&format=csv").text))
+    assert body["looked_into"] is False and line["run"] == "many"
+    assert not {"x_interval", "y_interval", "not_steady"} & line.keys()
 
 
 def test_a_run_s_page_has_the_roof_that_its_report_has(perfdb: PerfDB, http: TestClient) -> None:

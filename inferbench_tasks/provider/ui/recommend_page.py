@@ -17,6 +17,7 @@ from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_ob
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.offered import in_words_of_now
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.questions import advise, bound
@@ -49,6 +50,7 @@ def recommend(
     Bounds come as REST takes them (``slo``), or field by field from the form.
     """
     problem, advice = None, None
+    load = in_words_of_now(load)
     grounds: list[dict[str, Any]] = []
     more_grounds = 0
     texts: list[str] = []

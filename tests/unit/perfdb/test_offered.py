@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered, sets_rate, spoken
+from inferbench_tasks.perfdb.offered import UNKNOWN, in_words_of_now, of_requests, offered, sets_rate, spoken
 
 
 @pytest.mark.parametrize(
@@ -102,3 +102,16 @@ def test_loads_that_differ_in_the_seventh_digit_differ() -> None:
 def test_an_open_loop_alone_says_how_much_is_answered(load: dict[str, Any], says: bool) -> None:
     """Elsewhere a server answers as fast as it can, and what it uses follows from that."""
     assert sets_rate(offered(load)) is says
+
+
+def test_a_load_in_the_words_of_before_is_the_load_of_now() -> None:
+    """Links and scripts have "1 samples in flight"; other numbers that end in 1 were never said otherwise."""
+    now = offered({"arrivals": {"kind": "closed_loop", "concurrency": 1}, "network": "wifi"})
+    assert now == "closed_loop, 1 sample in flight, network wifi"
+    assert in_words_of_now("closed_loop, 1 samples in flight, network wifi ") == now == in_words_of_now(now)
+    for text in (
+        "closed_loop, 11 samples in flight",
+        "closed_loop, 1,001 samples in flight",
+        "poisson, 1 samples/s",
+    ):
+        assert in_words_of_now(text) == text
