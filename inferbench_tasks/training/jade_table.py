@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.imported.rows import PHASES
 from inferbench_tasks.training.imported.table import COLUMNS, heading
@@ -14,7 +15,7 @@ from inferbench_tasks.training.stored_job import fields_of
 
 _WORDS: Final = {"train": "Train", "inference": "Inference", "smooth_inference": "Smooth Inference"}
 #: Blocks of a job, and what of each stands in the table itself, or makes a step neither more nor less work.
-_BLOCKS: Final = {
+_BLOCKS: Final[Mapping[str, tuple[type[Spec], set[str]]]] = {
     "data": (DataSpec, {"kind", "path", "samples", "image_size"}),
     "loader": (LoaderSpec, {"workers"}),
     "train": (
