@@ -27,6 +27,7 @@ _TELLING = (
     "instances",
     "cores",
     "protocol",
+    "prompts",
     "settings",
 )
 

@@ -18,7 +18,8 @@ from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 Document = dict[str, Any]
-#: What makes a row: the model as it is served, the stack, the system. Paths in a result.
+#: What makes a row: the model as it is served, the stack, the system, and of a language model what it is asked: a
+#: request of a thousand tokens is another than one of ten. Paths in a result.
 ROW = {
     "model": "model.name",
     "model_version": "model.version",
@@ -31,6 +32,7 @@ ROW = {
     "device": "device.name",
     "cores": "device.cores",
     "protocol": "load.protocol",
+    "prompts": "load.arrivals.prompts",
 }
 #: Settings of a backend that ``ROW`` or the rest of a row says already, or that say nothing of how it serves.
 _SAID = ("threads", "instances", "device", "engine", "env", "label")

@@ -202,7 +202,8 @@ def _estimate(found: Found, row: dict[str, Any], column: str) -> Estimate | None
 
 
 def _same_model(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["model"], row["task"]
+    """Asked the same, where it is asked prompts."""
+    return row["model"], row["task"], row["prompts"]
 
 
 def _same_energy(row: dict[str, Any]) -> tuple[Any, ...]:

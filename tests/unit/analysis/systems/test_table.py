@@ -83,6 +83,24 @@ def test_ranks_are_within_the_model_and_ties_share_one() -> None:
     assert [made[name]["rank_trimmed_mean_ms"] for name in "abcd"] == [1, 1, 3, None]
 
 
+def test_answers_to_other_prompts_are_no_faster_server() -> None:
+    """A hundred times as many requests of ten tokens as of a thousand: rows of their own, ranked among their like."""
+
+    def asked(run_id: str, backend: str, words: str, rate: float) -> dict[str, Any]:
+        return run(run_id, backend, {**MANY, "prompts": words}, throughput_samples_per_s=rate)
+
+    documents = [
+        asked("short", "vllm", "10 tokens in, 10 out", 500.0),
+        asked("long", "vllm", "1,000 tokens in, 1,000 out", 5.0),
+        asked("other", "llama.cpp", "1,000 tokens in, 1,000 out", 2.0),
+    ]
+    made = {row["best_run"]: row for row in rows(sorted_in(documents), lambda run: None)}
+    assert {name: row["rank_throughput_samples_per_s"] for name, row in made.items()} == {
+        "short": None, "long": 1, "other": 2,
+    }  # fmt: skip
+    assert made["short"]["prompts"] == "10 tokens in, 10 out"
+
+
 def test_right_answers_are_ranked_over_the_same_samples_only() -> None:
     """Both within one data set; the third was asked another one, where it is alone. No measure is called another's."""
 
