@@ -45,6 +45,9 @@ def speedup(
         found = of_stored(db, query or [], reference, by)
     for note in found.notes:
         say(note)
+    for row in found.rows:
+        if row["other_version"]:
+            say(f"{row['model']}, {row['precision']}, {row['device']}: {row['other_version']}")
     table = output is OutputFormat.table
     emit([{name: row[name] for name in _SHOWN} for row in found.rows] if table else found.rows, output)
     if not found.rows:

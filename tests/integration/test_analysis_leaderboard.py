@@ -133,18 +133,25 @@ def test_differences_within_noise_share_a_rank(perfdb: PerfDB) -> None:
 
 
 def test_energies_say_their_method_and_tie_within_its_uncertainty(perfdb: PerfDB) -> None:
-    """An estimate is not ranked before a counter that it can't be told from, and each row says which it is."""
+    """An estimate is never ranked beside a counter, which measures another thing; two estimates of two machines tie
+    within what they may be wrong by, and each row says which method it is of.
+    """
     for name, joule, method, uncertainty in (
         ("guess", 1.0, "codecarbon_estimate", 1.0),
-        ("counter", 1.5, "nvml_counter", 0.05),
+        ("another", 1.5, "codecarbon_estimate", 1.0),
+        ("counter", 1.2, "nvml_counter", 0.05),
     ):
         energy = {"joule_per_request": joule, "method": method, "uncertainty_ratio": uncertainty}
         add(perfdb, name, 10.0, energy=energy)
     rows = leaderboard(perfdb, "energy_j")
     assert [(r["rank"], r["run"], r["energy_method"]) for r in rows] == [
         (1, "guess", "codecarbon_estimate"),
+        (1, "another", "codecarbon_estimate"),
         (1, "counter", "nvml_counter"),
     ]
+    assert [r["tie"] is not None for r in rows] == [False, True, False]
+    assert rows[2]["load"].endswith(", energy by nvml_counter")
+    assert [r["run"] for r in leaderboard(perfdb, "energy_j", limit=1)] == ["guess", "counter"]
     assert "energy_method" not in leaderboard(perfdb, "p99_ms")[0]
 
 

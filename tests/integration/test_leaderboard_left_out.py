@@ -86,3 +86,22 @@ def test_points_say_whose_rate_was_not_steady(perfdb: PerfDB) -> None:
     assert shown.looked_into
     latencies = scatter(perfdb, "p99_ms", "p99_ms", "backend")
     assert {point.not_steady for point in latencies.points} == {None}
+
+
+def test_a_board_s_energy_is_no_worse_than_a_processor_s_share(perfdb: PerfDB) -> None:
+    """An estimate of a server's share of a processor does not take a GPU from the front, whose board was read."""
+    for name, kind, joule, p99 in (
+        ("cpu", "cpu", 0.1, 5.0),
+        ("gpu", "gpu", 2.0, 8.0),
+        ("worse", "gpu", 3.0, 9.0),
+    ):
+        device = {"kind": kind, "name": kind, "cores": 2.0}
+        add(perfdb, name, p99, energy={"joule_per_sample": joule, "method": kind}, device=device)
+    by_energy = scatter(perfdb, "p99_ms", "joule_per_sample", "backend")
+    assert {(point.run, point.front) for point in by_energy.points} == {
+        ("cpu", True),
+        ("gpu", True),
+        ("worse", False),
+    }
+    by_rate = scatter(perfdb, "p99_ms", "p99_ms", "backend")
+    assert {point.run for point in by_rate.points if point.front} == {"cpu"}

@@ -22,6 +22,7 @@ from inferbench_tasks.analysis.devices.roofline import Measured, predicted
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.moved import moved_notes
+from inferbench_tasks.analysis.recommend.versions import versions_notes
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
@@ -178,6 +179,7 @@ def _offer(offer: Offer, judge: Judge) -> Offer:
                         configuration=names[one.candidate.key], run=one.candidate.documents[0]["run_id"],
                     )
                 )  # fmt: skip
+    offer.notes += versions_notes({device.words: best.candidate for device, best in offer.best.items()})
     _predict(offer)
     return in_order(offer)
 

@@ -32,6 +32,7 @@ from inferbench_tasks.analysis.devices.places import (
 from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.moved import why_moved
+from inferbench_tasks.analysis.recommend.versions import other_version
 from inferbench_tasks.analysis.systems.found import one_at_a_time
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -53,6 +54,7 @@ MEANINGS = {
     "keeps_slo_probability": "that the device's configuration really keeps the bound",
     "configuration": "the device's best one within the bound",
     "asked": "what each request carries, over the protocol beside it: only equal requests are compared",
+    "other_version": "that the device's configuration and the reference's were served by two versions of one server",
     "asked_alone": "whether the device was asked one sample at a time; if not, that none of its configurations keeps "
     "the bound says nothing of the device",
 }
@@ -212,6 +214,7 @@ def _of_one(
             "configuration": None,
             "runs": None,
             "run": None,
+            "other_version": None,
             "reason": None,
         }
         if own is None:
@@ -227,6 +230,7 @@ def _of_one(
                 "configuration": describe([own.candidate])[own.candidate.key],
                 "runs": own.candidate.runs,
                 "run": own.candidate.documents[0]["run_id"],
+                "other_version": other_version(own.candidate, against.candidate),
                 "reason": why_moved(own.candidate, THROUGHPUT),
             }
         rows.append(row)

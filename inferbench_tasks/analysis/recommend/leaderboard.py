@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
-from inferbench_tasks.analysis import model_names, steadiness
+from inferbench_tasks.analysis import energy_ground, model_names, steadiness
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import newest_of
@@ -35,7 +35,7 @@ from inferbench_tasks.perfdb.values import to_plain
 MAX_RATE, TOKENS, USUAL = "max_rate_samples_per_s", "output_tokens_per_s", "p99_ms"
 #: Why it is another than the usual one.
 UNUSUAL = {MAX_RATE: "runs that match searched for it", TOKENS: f"no run that matches has a {USUAL}"}
-#: Of so many objectives the best are read, where a figure depends on them.
+#: Of so many objectives, or methods of an energy, the best are read, where a figure depends on them.
 _OBJECTIVES = 10
 EVERYTHING = Selection()
 #: So many lines are kept by a figure with the same ones beside it, and so many rankings of a figure.
@@ -93,16 +93,15 @@ def board_of(
     its rate is no level of the server. A
     configuration that was run several times stands there once, with its newest result that has the figure. Of equal
     figures the newest is first.
-    Figures of good answers are ranked within one objective as well.
+    Figures of good answers are ranked within one objective as well, energies by one method (``energy_ground``).
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     ``selection``: of these configurations only those that it leaves in.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
-    mixed = (
-        figure.name in OF_GOOD_ANSWERS
-    )  # of a load those of several objectives, which documents alone tell
+    # Of a load those of several objectives, or of several methods of an energy, which documents alone tell.
+    mixed = figure.name in OF_GOOD_ANSWERS or figure.energy_based
     index = held(db)
     best, count = _best(
         index, figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
@@ -124,17 +123,22 @@ def _best(
     if selection:
         kept = selection.keeps(index, matching)
         rows = [row for row in rows if kept(row)]
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     value, size = index.values(figure.field_path), index.values("load.batch_size")
     task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
     no_model_of = no_model.of_rows(index.values)
+    kind = index.values("device.kind")
     for row in rows:
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
-        key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load)
+        # An energy's method is of a kind of device, so that none of them hides the others.
+        kinds = (str(kind(row)),) if figure.energy_based else ()
+        key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *kinds)
         groups.setdefault(key, []).append(row)
     sign = -1 if figure.higher else 1
     best = [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
+    if figure.energy_based:  # what of two kinds of device is of one method all the same
+        best.sort(key=lambda row: sign * value(row))
     return best, sum(map(len, groups.values()))
 
 
@@ -165,6 +169,7 @@ def _documents(
     paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
     paths += [*no_model.PATHS, *(judged_on.PATHS if figure.evaluated else ())]
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
+    paths += [f"summary.{path}" for path in energy_ground.paths(figure)]
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [documents[identity(row)] for row in rows if identity(row) in documents]

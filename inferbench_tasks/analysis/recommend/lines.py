@@ -16,6 +16,7 @@ from inferbench_tasks.analysis.certainty import (
     of_result,
     why_equal,
 )
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.dotted import value_at
@@ -70,6 +71,8 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
     summary = document.get("summary") or {}
     if figure.name in OF_GOOD_ANSWERS:
         text = f"{text}, {good_within(summary)}"
+    elif figure.energy_based:
+        text = f"{text}, {got_by(figure, summary)}"
     data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
     task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
     value, interval = figure.stored(summary), figure.interval_in(summary)

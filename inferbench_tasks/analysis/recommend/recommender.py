@@ -13,6 +13,7 @@ from typing import Any
 
 from inferbench_tasks.analysis import lacking
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.recommend.candidates import (
@@ -34,12 +35,13 @@ from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.moved import moved_notes
 from inferbench_tasks.analysis.recommend.reasons import why
+from inferbench_tasks.analysis.recommend.versions import versions_notes
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, offered
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, in_words_of_now, is_search, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -74,7 +76,8 @@ _UNWATCHED = (
 
 def usual_objective(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> str:
     """What to optimise where nothing is asked for: the highest rate, where every matching result searched for it."""
-    loads = {each for each in held(db).rows(parse(query).filter).offered() if load in (None, each)}
+    picked = load and in_words_of_now(load)
+    loads = {each for each in held(db).rows(parse(query).filter).offered() if picked in (None, each)}
     return MAX_RATE if loads and all(map(is_search, loads)) else THROUGHPUT
 
 
@@ -249,6 +252,13 @@ def _decide(
             f"{figure.word.capitalize()} is by objectives that differ here ({'; '.join(good)}): under a wider one more "
             "answers are good, and no server is better. Compare runs of one objective."
         )
+    got = sorted({got_by(figure, c.documents[0].get("summary") or {}) for c in fitting[: TOP + 1]})
+    if len(got) > 1:
+        notes.append(
+            f"{figure.word.capitalize()} was got in ways that differ here ({'; '.join(got)}) and measure different "
+            "things: by it none of two such is better. Compare those of one."
+        )
+    notes += [f"{note}." for note in versions_notes({names[c.key]: c for c in fitting[:TOP]})]
     notes += moved_notes(fitting[:TOP], names, (objective, *(bound.figure for bound in bounds)))
     notes += trade_offs
     beside = (ACCURACY,) if trade_offs else ()

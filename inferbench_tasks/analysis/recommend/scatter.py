@@ -27,9 +27,10 @@ Interval = tuple[float, float] | None
 class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
-    ``group``: task and data set (of measures what they were judged on), whether it is no model, and what a language
-    model is asked, within which one is better than another; ``front``: no other of its group is at least as good in
-    both figures and better in one. Intervals are of 95%, None where there is none. ``not_steady``: why one of the
+    ``group``: task and data set (of measures what they were judged on), whether it is no model, what a language model
+    is asked, and by an energy the kind of device, within which one is better than another; ``front``: no other of its
+    group is at least as good in both figures and better in one. Intervals are of 95%, None where there is none.
+    ``not_steady``: why one of the
     figures is of a rate that moved, None where nothing says so.
     """
 
@@ -76,11 +77,13 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     data = judged_on.data_of((across, up), index.values)
     no_model_of = no_model.of_rows(index.values)
     arrivals = index.values("load.arrivals")
+    kind = index.values("device.kind") if across.energy_based or up.energy_based else None
     groups = [
         _group(
             no_model.task_in_words(task(row), no_model_of(row)),
             data(row),
             (arrivals(row) or {}).get("prompts"),
+            f"energy of a {kind(row)}" if kind else None,
         )
         for row in shown
     ]
@@ -128,9 +131,10 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
     return kept
 
 
-def _group(task: Any, dataset: Any, prompts: Any) -> str:
+def _group(task: Any, dataset: Any, prompts: Any, energy: str | None) -> str:
+    """``energy``: whose; a board's counter and what is told of a processor measure different things."""
     named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
-    return f"{named}, {prompts}" if prompts else named
+    return ", ".join(str(part) for part in (named, prompts, energy) if part)
 
 
 def _beside(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
-from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
@@ -15,7 +14,6 @@ from inferbench_tasks.perfdb.offered import NO_LOAD, UNKNOWN, WITHOUT_LOAD, offe
 
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
-_METHOD = "energy.method"
 
 
 def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
@@ -74,7 +72,7 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     # Under a wider bound more answers are good: that is no better server.
     if figure.name in OF_GOOD_ANSWERS and _good(first) != _good(other):
         return True
-    return figure.energy_based and _method(first) != _method(other)
+    return _got_by(figure, first) != _got_by(figure, other)
 
 
 def _arrivals(run: ResultDocument) -> Any:
@@ -95,9 +93,10 @@ def judged_on_others(first: ResultDocument, other: ResultDocument) -> str | None
     return f"{other.run_id} was evaluated on {which}, not {one}: how right its answers are is shown, and not compared."
 
 
-def _method(run: ResultDocument) -> Any:
-    summary: Mapping[str, Any] = run.summary.model_dump(include={"energy"})
-    return value_at(summary, _METHOD)
+def _got_by(figure: Figure, run: ResultDocument) -> str:
+    if not figure.energy_based:
+        return ""
+    return got_by(figure, run.summary.model_dump(include={"energy", "carbon"}))
 
 
 def _good(run: ResultDocument) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import (
     judged_on_others,
@@ -34,6 +35,17 @@ def notes_of(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
     notes = list(dict.fromkeys([*_cpu_notes(results), *notes]))
     if len({result.summary.energy.method for result in results} - {None}) > 1:
         notes.append("Their energies were got by different methods, which measure different things.")
+    of_co2 = FIGURES["co2_g_per_1k"]
+    grounds = [
+        got_by(of_co2, result.summary.model_dump(include={"energy", "carbon"}))
+        for result in results
+        if _emits(result)
+    ]
+    if len(electricity := sorted({ground.rpartition(", ")[2] for ground in grounds})) > 1:
+        notes.append(
+            f"Their CO₂ is of different electricity ({'; '.join(electricity)}): it is shown and not compared; the "
+            "energies are."
+        )
     for result in results:
         notes += [*_disturbances(result), *_unsteadiness(result)]
     if any(map(searched, results)):
@@ -51,6 +63,10 @@ def notes_of(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
             f"{DRIFT_RATIO:.0%} is assumed beside them. Repeated runs would tell more."
         )
     return notes
+
+
+def _emits(result: ResultDocument) -> bool:
+    return FIGURES["co2_g_per_1k"].stored(result.summary.model_dump(include={"co2_g_per_1k"})) is not None
 
 
 def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from inferbench_tasks.analysis.certainty import Change, of_result
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
+from inferbench_tasks.analysis.report.difference_notes import notes_of
 from inferbench_tasks.analysis.report.differences import difference
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.runs import RunView
@@ -109,6 +110,43 @@ def test_two_energies_of_one_machine_are_ranked_as_far_apart_as_they_are() -> No
     figure = FIGURES["joule_per_sample"]
     assert [row["rank"] for row in ranked([one.model_dump(), two.model_dump()], figure, ())] == [1, 2]
     assert [row["rank"] for row in ranked([one.model_dump(), elsewhere.model_dump()], figure, ())] == [1, 1]
+
+
+def test_an_estimate_of_a_share_is_not_ranked_before_a_counter_of_the_whole() -> None:
+    """0.1 J of the server's own work by an estimate, 2 J of all packages with what idles there: whoever is better,
+    these two don't say. A CO₂ is ranked and compared within one region's electricity.
+    """
+    part, whole = run("a", 0.1, BY_CPU), run("b", 2.0, RAPL)
+    made = ranked([part.model_dump(), whole.model_dump()], FIGURES["joule_per_sample"], ())
+    assert [(row["rank"], row["load"].rpartition(", ")[2]) for row in made] == [
+        (1, "energy by rapl"),
+        (1, "energy by tdp_estimate"),
+    ]
+    assert difference(part, whole, "joule_per_sample", {}).verdict is None
+    assert difference(run("a", 0.1, RAPL), whole, "joule_per_sample", {}).verdict == "worse"
+    france, world = (emitting(name, per_kwh) for name, per_kwh in (("f", 56.0), ("w", 480.0)))
+    co2 = FIGURES["co2_g_per_1k_samples"]
+    made = ranked([france.model_dump(), world.model_dump()], co2, ())
+    assert [(row["rank"], row["load"].rpartition(", ")[2]) for row in made] == [
+        (1, "480 g CO2e/kWh"),
+        (1, "56 g CO2e/kWh"),
+    ]
+    assert difference(france, world, co2.name, {}).verdict is None
+    assert difference(france, world, "joule_per_sample", {}).verdict == "no difference shown"
+    assert difference(france, emitting("g", 56.0, 20.0), co2.name, {}).verdict == "worse"
+    [note] = [text for text in notes_of([france, world], {}) if "CO₂" in text]
+    assert "(480 g CO2e/kWh; 56 g CO2e/kWh)" in note
+    assert not any("CO₂" in text for text in notes_of([france, emitting("g", 56.0)], {}))
+
+
+def emitting(name: str, per_kwh: float, joule: float = 1.0) -> ResultDocument:
+    """So much a sample, by RAPL: 1,000 of 1 J are 1/3,600 kWh."""
+    of_1k = joule * per_kwh / 3600
+    summary = run(name, joule, RAPL).summary.model_dump() | {
+        "co2_g_per_1k": of_1k, "co2_g_per_1k_samples": of_1k, "carbon": {"g_per_kwh": per_kwh},
+    }  # fmt: skip
+    del summary["cpu_ms_per_sample"]
+    return result(name, summary=summary, environment={"system": {"host": "bench-1"}})
 
 
 def test_a_report_and_the_papers_page_are_as_sure() -> None:

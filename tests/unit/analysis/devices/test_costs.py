@@ -281,3 +281,15 @@ def test_a_processor_of_unknown_cores_has_no_price() -> None:
     """Its share of the instance is not known: a note instead of the whole instance's price."""
     offer = one([run("old", {**CPU, "cores": None}, 5.0, 100.0)])
     assert offer.rows == [] and any("from before cores were stored" in note for note in offer.notes)
+
+
+def test_costs_of_two_versions_of_a_server_say_so() -> None:
+    """In a note of the offer; of one version there is none."""
+    cpu, gpu = run("c", CPU, 10.0, 100.0), run("g", T4, 5.0, 200.0)
+    assert not any("version" in note for note in offers([cpu, gpu])[0].notes)
+    gpu["backend"]["version"] = "2"
+    [note] = [note for note in offers([cpu, gpu])[0].notes if "version" in note]
+    assert note == (
+        "onnxruntime ran in 2 versions, and what lies between these may be the version's: 1: AMD EPYC 7R32, 2 cores; "
+        "2: Tesla T4, 4 cores"
+    )

@@ -312,3 +312,27 @@ def test_what_is_no_model_is_known_by_what_served_it() -> None:
         ", images (no model: a stand-in)"
     )
     assert other.columns["task"] == "images (no model: a stand-in)"
+
+
+def test_another_version_of_the_server_is_said_beside_the_speed_up() -> None:
+    """Twice as fast on another device by another version: nobody knows whose the factor is. The same version, or
+    another server, which the configuration names, says nothing.
+    """
+    reference = run("c", CPU, 10.0, 100.0)
+    for kind, version, words in (
+        (
+            "onnxruntime",
+            "2",
+            "onnxruntime 2, on the reference 1: what lies between the two may be the version's",
+        ),
+        ("onnxruntime", "1", None),
+        ("openvino", "2", None),
+    ):
+        other = run("g", T4, 5.0, 200.0)
+        other["backend"] |= {"kind": kind, "version": version}
+        base, gpu = speedups([reference, other]).rows
+        assert (
+            gpu["speedup"] == pytest.approx(2)
+            and gpu["other_version"] == words
+            and base["other_version"] is None
+        )

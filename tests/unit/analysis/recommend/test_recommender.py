@@ -250,3 +250,33 @@ def test_a_pinned_run_is_no_repeat_of_one_on_the_whole_machine() -> None:
         "cores 16" in recommendation.top[0]["configuration"]
         and "cores 3" in recommendation.top[2]["configuration"]
     )
+
+
+def test_two_versions_of_a_server_are_said_beside_the_choice_between_them() -> None:
+    """What lies between them may be the version's; of one version, or one that is not known, nothing is said."""
+    for versions, said in ((("1", "2"), True), (("1", "1"), False), ((None, "2"), False)):
+        documents = [priced(1, 1000.0), priced(4, 600.0)]
+        for document, version in zip(documents, versions, strict=True):
+            document["backend"] |= {"kind": "onnxruntime", "version": version}
+        notes = [
+            note for note in choose(documents, "throughput_samples_per_s", []).notes if "versions" in note
+        ]
+        assert bool(notes) is said
+        if said:
+            assert notes[0].startswith("onnxruntime ran in 2 versions, and what lies between these may be")
+            assert notes[0].endswith(".")
+
+
+def test_energies_of_two_methods_are_said_to_measure_different_things() -> None:
+    """An estimate of 1 J is no better server than a counter's 2 J; of one method there is no such note."""
+    for methods, said in ((("tdp_estimate", "rapl"), True), (("rapl", "rapl"), False)):
+        documents = [run(1, 100.0, 20), run(4, 100.0, 20)]
+        for document, joule, method in zip(documents, (1.0, 2.0), methods, strict=True):
+            document["summary"]["energy"] = {
+                "joule_per_sample": joule, "method": method, "uncertainty_ratio": 0.03,
+            }  # fmt: skip
+        notes = [
+            note for note in choose(documents, "joule_per_sample", []).notes if "measure different" in note
+        ]
+        assert [note.startswith("Energy was got in ways that differ here (energy by rapl; energy by tdp")
+                for note in notes] == [True] * said  # fmt: skip
