@@ -14,6 +14,7 @@ from scipy.stats import false_discovery_control
 from inferbench_tasks.analysis.charts.style import MAX_RUNS
 from inferbench_tasks.analysis.report import matrices, varied
 from inferbench_tasks.analysis.report.measure_words import HEADS, measure_text
+from inferbench_tasks.analysis.report.parts import merged
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
@@ -34,7 +35,8 @@ def evaluated(views: Sequence[RunView]) -> list[RunView]:
 
 def words(views: Sequence[RunView]) -> str:
     """What was asked, and what an interval is of."""
-    asked = [view.evaluation for view in evaluated(views)]
+    # Of parts of one evaluation it says how many samples they have together.
+    asked = [view.evaluation for view in merged(evaluated(views)).views]
     if not asked:
         return ""
     sets = ", ".join(dict.fromkeys(f"{e['samples']:,} samples of {e['dataset']}" for e in asked))
@@ -50,20 +52,22 @@ def words(views: Sequence[RunView]) -> str:
 
 def tables(views: Sequence[RunView]) -> list[Table]:
     """The measures of each run, each run against the first on the same samples, what the pre-processing changes, the
-    classes, the surest mistakes."""
-    shown = evaluated(views)
-    if not shown:
+    classes, the surest mistakes. The parts of one evaluation are one run."""
+    alone = evaluated(views)
+    if not alone:
         return []
+    found = merged(alone)
+    shown = found.views
     return [
-        *_measures(shown),
+        *_measures(shown, found.notes),
         *_pairs(shown),
-        *varied.tables(shown),
+        *varied.tables(alone),
         *matrices.tables(shown),
         *_mistakes(shown),
     ]
 
 
-def _measures(views: Sequence[RunView]) -> list[Table]:
+def _measures(views: Sequence[RunView], notes: Sequence[str]) -> list[Table]:
     names = {name for view in views for name in view.evaluation["under_load"].get("measures", {})}
     loaded = any(view.evaluation.get("scenario") != ONE_BY_ONE for view in views)
     ordered = [*(name for name in HEADS if name in names), *sorted(names - HEADS.keys())]
@@ -96,6 +100,7 @@ def _measures(views: Sequence[RunView]) -> list[Table]:
     note = " ".join(
         [
             "Answers differ where they are further apart than the bound on a conversion's difference.",
+            *notes,
             *_reasons(views),
             *_ties(views),
             *_data(views),

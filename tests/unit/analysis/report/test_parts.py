@@ -1,0 +1,106 @@
+"""The parts of an evaluation in a report: one row, one table of classes, one list of mistakes, over all samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.report import answers
+from inferbench_tasks.analysis.report.parts import merged
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.quality.intervals import share
+from tests.unit.analysis.evaluations.builders import SAMPLES, evaluated
+from tests.unit.analysis.evaluations.builders import answers as answered
+
+WRONG = {3, 4, 5, 12}
+
+
+def part(number: int, of: int = 2, precision: str = "fp32", wrong: set[int] = WRONG, **more: Any) -> RunView:
+    """Every so many-th of the twenty samples, as the run of a sweep."""
+    rows = list(range(SAMPLES))[number - 1 :: of]
+    job = {"name": "coins", "evaluate": {"part": f"{number}/{of}"}, "convert": {"precision": precision}}
+    counts = [[0, 0], [0, 0]]
+    for at in rows:
+        counts[at % 2][(at + (at in wrong)) % 2] += 1
+    evaluation = {
+        "samples": len(rows),
+        "differing": {"compared": len(rows), "beyond_tolerance": number, "samples": [number]},
+        "confusion": {"classes": [0, 1], "counts": counts},
+    } | more.pop("evaluation", {})
+    run_id = f"coins.{precision}-{number}"
+    result = evaluated(run_id, wrong & set(rows), provenance={"job": job}, evaluation=evaluation, **more)
+    result.model.precision = precision
+    table = answered(wrong).take(rows)
+    label = f"{precision}, {number}/{of}"
+    return RunView(run_id, job, result.verdict, result, None, answers=lambda: table, label=label)
+
+
+def test_parts_are_one_row_over_all_samples() -> None:
+    """16 of 20 with Wilson's interval over twenty, both parts' differing samples, and the words say twenty samples."""
+    views = [part(1), part(2)]
+    (measures, *_) = answers.tables(views)
+    (row,) = measures["rows"]
+    whole = share(16, 20)
+    low, high = (f"{100 * end:.2f}%" for end in (whole.low or 0, whole.high or 0))
+    by_name = dict(zip(measures["head"], row, strict=True))
+    assert by_name["run"] == "coins, 2 parts"
+    assert by_name["top-1"] == by_name["top-1 one by one"] == f"80.00% ({low} to {high})"
+    assert by_name["answered otherwise under load"] == "3 of 20 (samples 1, 2)"
+    assert (
+        "coins, 2 parts: one evaluation of fp32, 1/2, fp32, 2/2, each measure made anew." in measures["note"]
+    )
+    assert "coins, 2 parts has no auc: what it needs of each sample is not kept." in measures["note"]
+    assert answers.words(views).startswith("Each of 20 samples of coins was asked")
+
+
+def test_classes_and_mistakes_are_of_all_parts() -> None:
+    """Counts add up, by hand: of ten samples of each class two and two are named the other; four mistakes in all."""
+    tables = {table["title"]: table for table in answers.tables([part(1), part(2)])}
+    rows = tables["Classes and answers"]["rows"]
+    assert [row[1:] for row in rows] == [["8", "2"], ["2", "8"]]
+    assert [row[1] for row in tables["Surest mistakes"]["rows"]] == ["12", "5", "4", "3"]
+
+
+def test_two_evaluations_in_parts_are_compared_as_wholes() -> None:
+    """int8's parts lose four samples against fp32's, over all twenty; parts are never compared with each other."""
+    views = [part(1, wrong=set()), part(2, wrong=set()), part(1, precision="int8"), part(2, precision="int8")]
+    found = merged(views)
+    assert [view.label for view in found.views] == ["precision fp32, 2 parts", "precision int8, 2 parts"]
+    (pairs,) = [table for table in answers.tables(views) if table["title"].startswith("Against")]
+    assert pairs["title"] == "Against precision fp32, 2 parts, sample by sample"
+    (row,) = pairs["rows"]
+    assert row[:4] == ["precision int8, 2 parts", "0", "4", row[3]] and row[3].startswith("-20.00")
+
+
+@pytest.mark.parametrize("views", [[part(1)], [part(1), part(2, 3)], [part(1), part(1)]])
+def test_what_makes_no_whole_is_shown_as_it_is(views: list[RunView]) -> None:
+    """One part of two, parts of other numbers, one twice: each its own row, and the note says why."""
+    found = merged(views)
+    assert [view.run_id for view in found.views] == [view.run_id for view in views]
+    (measures, *_) = answers.tables(views)
+    assert len(measures["rows"]) == len(views) and "they make no whole: " in measures["note"]
+
+
+def test_a_whole_with_a_part_that_does_not_count_says_so() -> None:
+    """The measures stand, and the note names the part and its verdict."""
+    bad = part(2)
+    bad.verdict = Verdict.model_validate("invalid: late")
+    assert bad.result is not None
+    bad.result.verdict = bad.verdict
+    (measures, *_) = answers.tables([part(1), bad])
+    assert len(measures["rows"]) == 1
+    assert "coins, 2 parts does not count, for fp32, 2/2 is invalid: late." in measures["note"]
+
+
+def test_runs_that_asked_all_stand_where_they_stood() -> None:
+    """Between parts too; a run without its answers is no part."""
+    whole = part(1)
+    whole.job = {"name": "coins", "evaluate": {"part": None}, "convert": {"precision": "fp16"}}
+    found = merged([part(1), whole, part(2)])
+    assert [view.run_id for view in found.views] == ["coins.fp32-1", whole.run_id]
+    assert found.views[1] is whole
+    silent = part(1)
+    silent.answers = None
+    assert merged([silent]).views == [silent] and not merged([silent]).notes
