@@ -15,6 +15,7 @@ from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.queries import trace_of
+from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 from inferbench_tasks.tracing.stored import find_imported, refuse_imported
 
 app = typer.Typer(
@@ -123,7 +124,8 @@ def show(
 ) -> None:
     """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table.
 
-    Of an imported trace what its file told: services, spans by name, what is wrong with it.
+    Of a share of a load (trace.one_in) which share it is, and the parts of its requests. Of an imported trace what its
+    file told: services, spans by name, what is wrong with it.
     """
     from inferbench_tasks.analysis.stack.base import ANALYSES
     from inferbench_tasks.analysis.stack.document import analysed
@@ -136,7 +138,11 @@ def show(
         if (kept := find_imported(db, run)) is not None:
             _show_imported(kept, output)
             return
-        document = analysed(subject_of(db, _result(db, run)))
+        result = _result(db, run)
+        if not name and (share := share_in_words(trace := trace_of(result))):
+            _show_share(result.run_id, trace, share, output)
+            return
+        document = analysed(subject_of(db, result))
     if not name:
         emit(document if output is not OutputFormat.table else _sentences(document), output)
         return
@@ -202,6 +208,15 @@ def _open() -> PerfDB:
 
 def _result(db: PerfDB, run: str) -> ResultDocument:
     return db.get_result(db.resolve_run(run))
+
+
+def _show_share(run: str, trace: dict[str, Any], share: str, output: OutputFormat) -> None:
+    """The parts of the traced requests of a load, and of how many they are."""
+    if output is not OutputFormat.table:
+        emit({"run": run, "traced": share, "trace": trace}, output)
+        return
+    emit(trace["parts"], output)
+    say(f"{share}. {doubts_in_words(trace)}".rstrip())
 
 
 def _show_imported(document: dict[str, Any], output: OutputFormat) -> None:

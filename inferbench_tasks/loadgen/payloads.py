@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,9 @@ from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.sampled import SampledPayloads, in_context
 from inferbench_tasks.loadgen.shared_inputs import SharedInputs
-from inferbench_tasks.protocols.traceparent import context_of, metadata_of, with_header
+from inferbench_tasks.protocols.traceparent import context_of
 from inferbench_tasks.requests.ragged import rows_of, unpacked
 
 #: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
@@ -80,15 +80,27 @@ def answer_check(plan: LoadPlan) -> AnswerCheck:
 def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     """The requests in the order in which they are sent, cyclically; the same for every shard.
 
-    A request of several samples has neighbours of the data set, the last ones followed by the first.
+    A request of several samples has neighbours of the data set, the last ones followed by the first. Where one in so
+    many is traced they are by the numbers of requests, see ``SampledPayloads``.
     """
+    over_http = plan.endpoint.protocol == "http"
+    if (seed := plan.trace_seed) is not None and (one_in := plan.trace_one_in) is not None:
+        return SampledPayloads(_built(plan, None), seed, one_in, over_http=over_http)
+    return _built(plan, seed)
+
+
+def _built(plan: LoadPlan, seed: str | None) -> Sequence[Payload]:
+    """``seed``: of the contexts of all requests, by their samples; None: they carry none."""
     rng = np.random.default_rng([plan.seed, 0x5A11])
     samples, build = _placed(plan, plan.shared) if plan.shared else _carried(plan)
     budget = _MAX_BYTES // len(plan.batches)
     by_size = [_of_size(samples, share.batch_size, build, budget) for share in plan.batches]
-    if (seed := plan.trace_seed) is not None:
+    if seed is not None:
         over_http = plan.endpoint.protocol == "http"
-        by_size = [[_traced(payload, seed, over_http) for payload in payloads] for payloads in by_size]
+        by_size = [
+            [in_context(each, context_of(seed, each.sample_index), over_http=over_http) for each in payloads]
+            for payloads in by_size
+        ]
     if plan.in_order:
         (payloads,) = by_size
         if len(payloads) < samples:
@@ -120,12 +132,6 @@ def build_groups(plan: LoadPlan, groups: Sequence[Sequence[int]]) -> list[Payloa
         Payload(encode({name: rows_of(array, rows) for name, array in inputs.items()}), rows[0], len(rows))
         for rows in groups
     ]
-
-
-def _traced(payload: Payload, seed: str, over_http: bool) -> Payload:
-    context = context_of(seed, payload.sample_index)
-    wire = with_header(payload.wire, context) if over_http else payload.wire
-    return replace(payload, wire=wire, metadata=metadata_of(context))
 
 
 def _carried(plan: LoadPlan) -> tuple[int, Build]:

@@ -124,6 +124,8 @@ class LoadPlan(_Data):
     mlperf: MlperfSettings | None = None
     #: Requests carry a ``traceparent`` made of this and their sample, as a header or as metadata; None: none does.
     trace_seed: str | None = None
+    #: With it, one request in so many carries one, made of the seed and its own number; None: all do.
+    trace_one_in: int | None = None
     #: Whether every answer is decoded and kept with its request, which costs the sender time.
     keep_answers: bool = False
     #: How streams of tokens are asked for; None for answers that come whole.

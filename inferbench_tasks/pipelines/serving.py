@@ -218,11 +218,13 @@ def _evaluation_s(spec: JobSpec) -> float:
 
 
 def _trace_s(spec: JobSpec) -> float:
-    """A server of each round and level; the usual levels where none is named."""
+    """A server of each round and level, the usual ones where none is named; of a share of the load all of it, twice."""
     from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST
 
     if spec.trace is None:
         return 0.0
+    if spec.trace.one_in is not None:
+        return spec.trace.rounds * 2 * (SERVER_S + _load_s(spec))
     levels = LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1
     return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
 

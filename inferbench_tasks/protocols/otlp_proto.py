@@ -38,6 +38,7 @@ _TABLE = {
     "Span": (
         ("trace_id", 1, "bytes"),
         ("span_id", 2, "bytes"),
+        ("trace_state", 3, "string"),
         ("parent_span_id", 4, "bytes"),
         ("name", 5, "string"),
         ("kind", 6, "int32"),

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from inferbench_tasks.protocols import tracestate
+
 HEADER = "traceparent"
 HEADER_BYTES = HEADER.encode()
 #: Later versions may have more behind the flags; what level 1 knows of them stays in front.
@@ -14,11 +16,16 @@ _FORM = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 
 
 class TraceContext(NamedTuple):
-    """``trace_id``: 32 hex digits; ``span_id``: 16, of the span that asks; ``sampled``: whether to trace it."""
+    """``trace_id``: 32 hex digits; ``span_id``: 16, of the span that asks; ``sampled``: whether to trace it.
+
+    ``state``: the entries of its ``tracestate``; empty of none, and of one that is none (``state_ignored``).
+    """
 
     trace_id: str
     span_id: str
     sampled: bool = True
+    state: str = ""
+    state_ignored: bool = False
 
     def __str__(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
@@ -37,23 +44,43 @@ def parse(value: bytes) -> TraceContext | None:
     return TraceContext(trace_id.decode(), span_id.decode(), bool(int(flags, 16) & 1))
 
 
-def parse_all(values: Sequence[bytes]) -> TraceContext | None:
-    """The context of a request by all its headers of that name; None of several, which contradict each other."""
-    return parse(values[0]) if len(values) == 1 else None
+def parse_all(values: Sequence[bytes], states: Sequence[bytes] = ()) -> TraceContext | None:
+    """The context of a request by all its headers of that name; None of several, which contradict each other.
+
+    ``states``: its headers ``tracestate``. They count only with a context, and a context stands without them (W3C).
+    """
+    context = parse(values[0]) if len(values) == 1 else None
+    if context is None or not states:
+        return context
+    state = tracestate.read_state(states)
+    return context._replace(state=state or "", state_ignored=state is None)
 
 
-def context_of(seed: str, sample_index: int) -> TraceContext:
-    """The context of one request of a load: the same seed and sample give the same, others give others."""
-    digest = hashlib.sha256(f"{seed}\n{sample_index}".encode()).hexdigest()
+def context_of(seed: str, number: int) -> TraceContext:
+    """The context of one request of a load, by its sample or its number: the same give the same, others others."""
+    digest = hashlib.sha256(f"{seed}\n{number}".encode()).hexdigest()
     return TraceContext(digest[:32], digest[32:48])
+
+
+def one_in_context(seed: str, number: int, one_in: int) -> TraceContext | None:
+    """The context of a request if it is one of the ``one_in``-th part that is traced, by chance; else None.
+
+    Not each ``one_in``-th: what recurs in a load (a batch, a user's turn) would always or never be met.
+    """
+    context = context_of(seed, number)
+    if not tracestate.is_chosen(context.trace_id, one_in):
+        return None
+    return context._replace(state=tracestate.one_in_state(one_in))
 
 
 def metadata_of(context: TraceContext) -> tuple[tuple[str, str], ...]:
     """The same as metadata of gRPC, or as headers of who writes requests by itself."""
-    return ((HEADER, str(context)),)
+    state = ((tracestate.HEADER, context.state),) if context.state else ()
+    return ((HEADER, str(context)), *state)
 
 
 def with_header(wire: bytes, context: TraceContext) -> bytes:
     """A prebuilt request of HTTP/1.1 with the context behind its first line."""
     line, end, rest = wire.partition(b"\r\n")
-    return b"".join([line, end, HEADER_BYTES, b": ", str(context).encode(), b"\r\n", rest])
+    headers = [f"{name}: {value}\r\n".encode() for name, value in metadata_of(context)]
+    return b"".join([line, end, *headers, rest])

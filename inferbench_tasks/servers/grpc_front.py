@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.spans import HEADERS
-from inferbench_tasks.protocols.traceparent import HEADER
+from inferbench_tasks.protocols.traceparent import HEADER as TRACEPARENT
+from inferbench_tasks.protocols.tracestate import HEADER as TRACESTATE
 from inferbench_tasks.servers.model import ServedModel
 
 QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADERS
@@ -83,9 +84,12 @@ class GrpcFront:
         answer = encode(decoded, execution.outputs)
         encoded_ns = time.monotonic_ns()
         if self.model.recorder is not None:
-            values = [value.encode() for key, value in context.invocation_metadata() or () if key == HEADER]
+            told = context.invocation_metadata() or ()
+            values, states = (
+                [value.encode() for key, value in told if key == name] for name in (TRACEPARENT, TRACESTATE)
+            )
             moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
-            self.model.recorder.request(values, moments, execution)
+            self.model.recorder.request(values, moments, execution, states)
         preprocess_ns = decoded_ns - started_ns + execution.input_ns
         postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
         context.set_trailing_metadata(

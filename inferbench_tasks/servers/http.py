@@ -20,7 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.protocols.spans import HEADER_BYTES
-from inferbench_tasks.protocols.traceparent import HEADER_BYTES as HEADER_BYTES_OF_TRACE
+from inferbench_tasks.protocols.traceparent import HEADER_BYTES as TRACEPARENT
+from inferbench_tasks.protocols.tracestate import HEADER_BYTES as TRACESTATE
 from inferbench_tasks.servers.codec import HEADER_LENGTH, decode_request, encode_response
 from inferbench_tasks.servers.model import ServedModel
 from inferbench_tasks.servers.shared_memory_routes import add_routes
@@ -78,9 +79,12 @@ class InferenceApp(FastAPI):
             )
             encoded_ns = time.monotonic_ns()
             if self.model.recorder is not None:
-                values = [value for key, value in scope["headers"] if key == HEADER_BYTES_OF_TRACE]
+                values, states = (
+                    [value for key, value in scope["headers"] if key == name]
+                    for name in (TRACEPARENT, TRACESTATE)
+                )
                 moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
-                self.model.recorder.request(values, moments, execution)
+                self.model.recorder.request(values, moments, execution, states)
             preprocess_ns = decoded_ns - received_ns + execution.input_ns
             postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
             headers = [

@@ -37,8 +37,8 @@ class Recorder:
         self._requests: list[dict[str, Any]] = []
         self._runs: list[dict[str, Any]] = []
         self._lost = 0
-        #: Requests with a ``traceparent`` that is none.
-        self._ignored = 0
+        #: Requests with a ``traceparent`` that is none, and those whose ``tracestate`` beside a good one is none.
+        self._ignored = self._ignored_states = 0
         self._offsets = [epoch_offset()]
 
     def request(
@@ -46,18 +46,21 @@ class Recorder:
         traceparents: Sequence[bytes],
         moments: tuple[int | None, int, int, int, int],
         execution: Execution,
+        tracestates: Sequence[bytes] = (),
     ) -> None:
         """A request that was answered: started, received, decoded, resumed, encoded; the execution knows the moments
-        between. Kept if its headers ``traceparents`` ask for it; one that is none is counted (W3C: to be ignored).
+        between. Kept if its headers ``traceparents`` ask for it; one that is none is counted (W3C: to be ignored), and
+        so are ``tracestates`` that are none, without which the context stands.
 
         Started is None where a library reads requests before we know of them.
         """
         if not traceparents:
             return
-        context = parse_all(traceparents)
+        context = parse_all(traceparents, tracestates)
         if context is None:
             self._ignored += 1
             return
+        self._ignored_states += context.state_ignored
         if not context.sampled:
             return
         if len(self._requests) >= MOST_ROWS:
@@ -71,6 +74,7 @@ class Recorder:
             {
                 "trace_id": context.trace_id,
                 "parent_id": context.span_id,
+                **({"tracestate": context.state} if context.state else {}),
                 "started_ns": received_ns if started_ns is None else started_ns,
                 "unseen": ["read"] if started_ns is None else [],
                 "received_ns": received_ns,
@@ -104,6 +108,7 @@ class Recorder:
             "runs": self._runs,
             "layers": layers,
             "ignored": self._ignored,
+            "ignored_states": self._ignored_states,
             "lost": self._lost + sum(source.lost for source in sources),
         }
         partial = self._path.with_suffix(".partial")

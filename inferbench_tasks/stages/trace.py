@@ -39,7 +39,7 @@ def run(inp: Input, ctx: Context) -> Output:
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)
     try:
-        return traced(inp, ctx)
+        return sampled(inp, ctx) if inp.job.trace and inp.job.trace.one_in else traced(inp, ctx)
     except CancelledError:
         raise
     except (InferBenchError, OSError) as error:
@@ -52,7 +52,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     """All rounds, and what they come to."""
     from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.stages.traced import once
-    from inferbench_tasks.tracing.assemble import assemble
+    from inferbench_tasks.tracing.assemble import assemble, worst_clock
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
@@ -95,7 +95,6 @@ def traced(inp: Input, ctx: Context) -> Output:
     write(spans, path)
     layers = layer_times(without_deeper(spans))
     defects = sum(each.defects for each in assembled)
-    clocks = [each.clock for each in assembled if each.clock]
     document = {
         "levels": levels,
         # With several levels kept each request was asked with the instruments of each.
@@ -106,15 +105,24 @@ def traced(inp: Input, ctx: Context) -> Output:
         "unanswered": sum(each.unanswered for each in assembled),
         "lost": sum(each.lost for each in assembled),
         "ignored": sum(each.ignored for each in assembled),
-        "clock": {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]}
-        if clocks
-        else {},
+        "clock": worst_clock(assembled),
         "overheads": [each.as_dict() for each in overheads(rounds, levels)],
         "layers": layers.as_dict() if layers else None,
         "checks": checks(spans, layers, defects),
     }
     if reached is not None:
         document["ceilings"] = reached
+    return Output(document=document, spans_path=str(path))
+
+
+def sampled(inp: Input, ctx: Context) -> Output:
+    """The job's own load, of which one request in so many is traced."""
+    from inferbench_tasks.stages.traced_load import traced_load
+    from inferbench_tasks.tracing.spans import write
+
+    document, spans = traced_load(inp, ctx)
+    path = ctx.run_dir(inp.run_id) / SPANS_FILE
+    write(spans, path)
     return Output(document=document, spans_path=str(path))
 
 

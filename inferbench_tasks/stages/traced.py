@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -50,12 +50,20 @@ class Traced:
     epoch_offset_ns: int
 
 
-def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
-    """Start a server with that level's instruments, warm it up, ask it, end it; in round ``number``."""
+@dataclass(frozen=True)
+class Instrumented:
+    """A server with one level's instruments, which is up. ``told``: what it told, once it was ended."""
+
+    endpoint: Endpoint
+    told: Callable[[], Mapping[str, Any] | None]
+
+
+@contextmanager
+def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumented]:
+    """Start a server with that level's instruments; end it. Its answers are the model's, before and after."""
     backend = BACKENDS.load(inp.job.serve.backend)()
     launcher = LAUNCHERS.load(inp.job.serve.launcher)()
-    run_folder = ctx.run_dir(inp.run_id)
-    folder = run_folder / "trace"
+    folder = ctx.run_dir(inp.run_id) / "trace"
     if folder.exists():
         rmtree(folder)
     folder.mkdir()
@@ -80,23 +88,34 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     )
     servers_dir = settings.servers_dir(ctx.data_dir)
     started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+
+    def told() -> Mapping[str, Any] | None:
+        if tracing is None:
+            return None
+        if not path.is_file():
+            end = launcher.log_end(started.server)
+            raise ServerError(f"The server left no trace; the end of its log:\n{end}")
+        document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+        return document
+
     try:
         with closing(started.probe) as probe:
             _check(inp, probe, level)
-            ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
-            asked = ask(
-                inp, ctx, started.endpoint, run_folder / "trace-load", f"{inp.run_id} {level} {number}"
-            )
+            yield Instrumented(started.endpoint, told)
             _check(inp, probe, level)
     finally:
         records.end_run(servers_dir, inp.run_id)
-    if tracing is not None and not path.is_file():
-        raise ServerError(
-            f"The server left no trace; the end of its log:\n{launcher.log_end(started.server)}"
-        )
+
+
+def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
+    """Start a server with that level's instruments, warm it up, ask it, end it; in round ``number``."""
+    folder = ctx.run_dir(inp.run_id) / "trace-load"
+    with instrumented(inp, ctx, level) as server:
+        ask(inp, ctx, server.endpoint, folder, None)
+        asked = ask(inp, ctx, server.endpoint, folder, f"{inp.run_id} {level} {number}")
     return Traced(
         asked=asked,
-        told=orjson.loads(path.read_bytes()) if tracing is not None else None,
+        told=server.told(),
         latencies_ms=[(one.done_ns - one.sent_ns) / 1e6 for one in asked],
         epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
     )

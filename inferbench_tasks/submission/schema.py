@@ -289,11 +289,19 @@ class EvaluateSpec(Spec):
         return self
 
 
-class TraceSpec(Spec):
-    """The first samples of the requests are asked one by one, with the instruments of each level on in turns."""
+#: Requests that are traced one by one unless told otherwise.
+USUAL_TRACED = 30
 
-    requests: Annotated[int, Field(ge=1, le=1000)] = 30
+
+class TraceSpec(Spec):
+    """The first samples of the requests are asked one by one, with the instruments of each level on in turns; or, with
+    ``one_in``, a share of the requests of the load is traced."""
+
+    requests: Annotated[int, Field(ge=1, le=1000)] = USUAL_TRACED
     """How many."""
+    one_in: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The job's own load is sent to a server that tells of requests, and one in so many is traced, chosen by chance
+    before it leaves, at the levels ``application`` and ``model``; without, requests are asked one by one."""
     rounds: Annotated[int, Field(ge=1, le=50)] = 3
     """How often each level has its turn, each time with a fresh server; what instruments cost is known by rounds."""
     deepest: Literal["model", "framework", "layer", "library"] | None = None
@@ -321,6 +329,7 @@ class JobSpec(JobBase):
         "evaluate.measures": None,
         "evaluate.vary": None,
         "trace": None,
+        "trace.one_in": None,
         "load.endpoint": None,
         "load.transport": "network",
         "load.scenario": None,

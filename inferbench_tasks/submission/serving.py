@@ -8,6 +8,7 @@ from inferbench_tasks.submission.abilities import BackendAbilities
 from inferbench_tasks.submission.context import context_findings
 from inferbench_tasks.submission.conversing import beginnings, conversing_problems, too_many_turns
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.sampled_trace import sampled_findings
 from inferbench_tasks.submission.schema import PROMPTED, SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.transport import transport_findings
 
@@ -134,6 +135,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     """What can't be told of single requests."""
     if spec.trace is None:
         return
+    yield from sampled_findings(spec)
     name, levels = spec.serve.backend, backend.levels_of(spec.convert.format)
     if not levels:
         message = (

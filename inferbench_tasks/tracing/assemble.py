@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.tracing.spans import INSTRUMENTED, Level, Span
+from inferbench_tasks.tracing.spans import INSTRUMENTED, STATE, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
@@ -30,7 +30,10 @@ _USED = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as its client saw it, CLOCK_MONOTONIC ns. ``span_id``: in its ``traceparent``."""
+    """A request as its client saw it, CLOCK_MONOTONIC ns. ``span_id``: in its ``traceparent``.
+
+    ``about``: attributes of its span besides; of a share of a load its number there, ``one_in`` and ``tracestate``.
+    """
 
     trace_id: str
     span_id: str
@@ -39,6 +42,7 @@ class Asked:
     sent_ns: int
     first_byte_ns: int
     done_ns: int
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -46,8 +50,8 @@ class Assembled:
     """``spans``: trace by trace, parents before children.
 
     ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: what
-    the server counted and did not keep. ``ignored``: requests whose ``traceparent`` was none. ``clock``: how both
-    clocks were set against each other, ns.
+    the server counted and did not keep. ``ignored``: requests whose ``traceparent`` was none, ``ignored_states`` whose
+    ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -55,6 +59,7 @@ class Assembled:
     unanswered: int = 0
     lost: int = 0
     ignored: int = 0
+    ignored_states: int = 0
     clock: dict[str, int] = field(default_factory=dict)
 
 
@@ -84,6 +89,7 @@ def assemble(
         }
     made.lost = told["lost"]
     made.ignored = told["ignored"]
+    made.ignored_states = told.get("ignored_states", 0)
     rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
@@ -93,6 +99,12 @@ def assemble(
         )
     made.unanswered = 0 if silent else sum((r.trace_id, r.span_id) not in rows for r in asked)
     return made
+
+
+def worst_clock(made: Sequence[Assembled]) -> dict[str, int]:
+    """Of all servers that told of their clocks the largest error and drift; empty where none did."""
+    clocks = [each.clock for each in made if each.clock]
+    return {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]} if clocks else {}
 
 
 class _Trace:
@@ -122,13 +134,14 @@ class _Trace:
             "span_id": request.span_id,
             "sent_after_ns": request.sent_ns - request.intended_ns,
             "first_byte_after_ns": request.first_byte_ns - request.intended_ns,
+            **request.about,
         }
         root = self._span(-1, "application", "request", request.intended_ns, request.done_ns, attributes)
         if row is None:
             return
-        server = self._span(
-            root, "model", "server", row["started_ns"], row["encoded_ns"], {"rows": row["rows"]}
-        )
+        # As the server got it: what stands between may have added entries.
+        told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {})
+        server = self._span(root, "model", "server", row["started_ns"], row["encoded_ns"], told)
         inference = server
         for name, begins, ends in _PARTS:
             if name in row["unseen"]:

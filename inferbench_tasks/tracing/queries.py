@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.tracing.share import share_in_words
 from inferbench_tasks.tracing.spans import spans_of
 
 
@@ -26,7 +27,9 @@ def trace_of(result: ResultDocument) -> dict[str, Any]:
 
 def about_run(result: ResultDocument) -> dict[str, str]:
     """What spans of a run say of it where they go: attributes of their resource."""
-    return {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
+    about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
+    share = share_in_words(result.extensions.get("trace") or {})
+    return about | ({"inferbench.traced": share} if share else {})
 
 
 def spans_file(result: ResultDocument) -> dict[str, Any]:

@@ -26,6 +26,10 @@ INSTRUMENTED = "instrumented"
 PART = "part"
 Part = Literal["measured", "warmup", "last"]
 MEASURED: Part = "measured"
+#: The attribute of a request that is one of a share of its load: one in so many was chosen, by chance.
+ONE_IN = "one_in"
+#: The attribute with the entries of a span's ``tracestate``.
+STATE = "tracestate"
 #: The attribute of a rank's step, within that of all ranks of a training.
 RANK = "rank"
 #: Of a span that another tool told of, whose levels are not ours.

@@ -24,7 +24,8 @@ _LONGEST_DAYS = 36_500
 _UNFINISHED_S = 86_400.0
 _OF_RUNS = (
     "run_id", "created_at", "model.name", "backend.kind", "extensions.trace.requests", "extensions.trace.spans",
-    "extensions.trace.levels", "extensions.trace.defects", "extensions.trace.layers.framework_ms",
+    "extensions.trace.of", "extensions.trace.levels", "extensions.trace.defects",
+    "extensions.trace.layers.framework_ms",
     "extensions.trace.layers.explained_ratio", "extensions.trace.problem", "extensions.trace.file.bytes",
     "extensions.trace.deleted_at",
 )  # fmt: skip
@@ -149,6 +150,8 @@ def _row_of_run(raw: dict[str, Any]) -> dict[str, Any]:
         "model": raw["model"]["name"],
         "backend": raw["backend"]["kind"],
         "requests": trace.get("requests"),
+        # Of a share of a load: how many requests that had.
+        "of": trace.get("of"),
         "spans": trace.get("spans"),
         "levels": ", ".join(trace.get("levels") or []),
         "defects": trace.get("defects"),

@@ -20,7 +20,7 @@ from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
 from inferbench_tasks.clients.kserve_grpc import decode_answer, encode_request
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, TensorSpec
-from inferbench_tasks.protocols.traceparent import TraceContext
+from inferbench_tasks.protocols.traceparent import TraceContext, one_in_context
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
 from inferbench_tasks.stages.base import Context
@@ -151,6 +151,52 @@ def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
     assert {names[span.trace_id, span.parent] for span in inner} == {"Loop"}
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: str) -> None:
+    """Those that their numbers choose, each in a trace of its own down to the parts in the server, with the probability
+    as its state; the trace says of how many requests it is. Samples are sent again and again meanwhile.
+    """
+    arrivals = {"kind": "constant", "rate_rps": 200.0}
+    load = {"arrivals": arrivals, "duration_s": 1.0, "warmup_s": 0.2, "protocol": protocol}
+    inp = order(dense_case(tmp_path), tmp_path, load=load, requests=30, one_in=4)
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    document = output.document
+    assert "problem" not in document, document
+    assert (document["levels"], document["one_in"], document["rounds"]) == (["application", "model"], 4, 1)
+    assert document["of"] == 200 and document["failed"] == document["unanswered"] == document["lost"] == 0
+    seed = f"{inp.run_id} model 0"
+    # The warm-up has the first 40 numbers.
+    chosen = {number: context for number in range(40, 240) if (context := one_in_context(seed, number, 4))}
+    assert 20 < len(chosen) < 90
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    roots = [span for span in spans if span.parent < 0]
+    assert len(roots) == document["requests"] == len(chosen)
+    assert {span.attributes["request"]: span.trace_id for span in roots} == {
+        number: context.trace_id for number, context in chosen.items()
+    }
+    servers = [span for span in spans if span.name == "server"]
+    assert {span.trace_id for span in servers} == {span.trace_id for span in roots}
+    assert {span.attributes["tracestate"] for span in (*roots, *servers)} == {"ot=th:c"}
+    assert {span.level for span in spans} == {"application", "model"}
+    assert document["ignored"] == document["ignored_states"] == 0
+    assert {part["requests"] for part in document["parts"]} == {len(chosen)}
+    assert [each["level"] for each in document["overheads"]] == ["application", "model"]
+    assert leftovers(inp.run_id) == []
+
+
+def test_a_share_of_which_nothing_was_chosen_is_no_trace(tmp_path: Path) -> None:
+    """Of 20 requests one in a million: the trace says that none was chosen and what to do, and shows no spans."""
+    load = {"arrivals": {"kind": "constant", "rate_rps": 100.0}, "duration_s": 0.2, "warmup_s": 0.0}
+    inp = order(dense_case(tmp_path), tmp_path, load=load, requests=30, one_in=1_000_000)
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert output.spans_path is None
+    assert output.document["problem"].startswith(
+        "None of the load's 20 requests was chosen, 1 in 1,000,000 is by"
+    )
+    assert leftovers(inp.run_id) == []
+
+
 def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
     """No instrument below it is on, and nothing is said of layers."""
     output = trace.run(
@@ -219,26 +265,32 @@ def test_a_trace_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
 
 
 def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> None:
-    """Of five requests one has a sampled context; one is broken and one has two, which are counted, one is not sampled,
-    one has none. All are answered.
+    """Of seven requests three have a sampled context, one of them with a state that is kept, one with a state that is
+    none, which is counted; one is broken and one has two, which are counted, one is not sampled, one has none. All are
+    answered.
     """
     case = dense_case(tmp_path)
     path = tmp_path / "told.json"
     context = TraceContext("1" * 32, "2" * 16)
     good, unsampled = str(context), str(context._replace(sampled=False))
-    cases = [[good], ["00-nonsense"], [unsampled], [], [good, good]]
+    cases: list[tuple[list[str], list[str]]] = [
+        ([good], []), (["00-nonsense"], ["a=1"]), ([unsampled], ["a=1"]), ([], ["a=1"]), ([good, good], []),
+        ([good], ["shop=1", "bank=2"]), ([good], ["a=1,a=2"]),
+    ]  # fmt: skip
     config = server_config(case, tmp_path, tracing=Tracing(path=str(path)))
     with running_server(config, tmp_path) as ports:
         connection = http.client.HTTPConnection("127.0.0.1", ports["http"], timeout=60)
         row = case.samples["x"][:1]
         tensor = {"name": "x", "datatype": "FP32", "shape": list(row.shape), "data": row.ravel().tolist()}
         body = json.dumps({"inputs": [tensor]}).encode()
-        for values in cases:
+        for values, states in cases:
             for _ in range(600):
                 connection.putrequest("POST", "/v2/models/dense/infer")
                 connection.putheader("Content-Length", str(len(body)))
                 for value in values:
                     connection.putheader("traceparent", value)
+                for value in states:
+                    connection.putheader("tracestate", value)
                 connection.endheaders(body)
                 answer = connection.getresponse()
                 answer.read()
@@ -249,12 +301,13 @@ def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> N
     told = json.loads(path.read_bytes())
     assert [(row["trace_id"], row["parent_id"]) for row in told["requests"]] == [
         (context.trace_id, context.span_id)
-    ]
-    assert told["runs"] == told["layers"] == [] and told["ignored"] == 2
+    ] * 3
+    assert [row.get("tracestate") for row in told["requests"]] == [None, "shop=1,bank=2", None]
+    assert told["runs"] == told["layers"] == [] and (told["ignored"], told["ignored_states"]) == (2, 1)
 
 
 def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
-    """A caller's own context is continued; a broken one is ignored, and counted."""
+    """A caller's own context is continued, its state too; a broken one is ignored, and counted."""
     case = dense_case(tmp_path)
     path = tmp_path / "told.json"
     context = TraceContext("1" * 32, "2" * 16)
@@ -275,12 +328,14 @@ def test_of_callers_over_grpc_too(tmp_path: Path) -> None:
                         raise
                     time.sleep(0.05)
             for values in ([good], ["00-nonsense"], [unsampled], []):
-                answer = infer(message, timeout=10, metadata=[("traceparent", value) for value in values])
+                beside = [("traceparent", value) for value in values] + [("tracestate", "shop=1")]
+                answer = infer(message, timeout=10, metadata=beside)
                 scores: Any = decode_answer(frame(answer))["scores"]
                 np.testing.assert_allclose(scores, case.reference["scores"][:1], rtol=1e-5)
     told = json.loads(path.read_bytes())
     found = [(row["trace_id"], row["parent_id"]) for row in told["requests"]]
     assert found == [(context.trace_id, context.span_id)] and told["ignored"] == 1
+    assert told["requests"][0]["tracestate"] == "shop=1" and told["ignored_states"] == 0
 
 
 def test_a_server_that_answers_otherwise_is_not_traced(tmp_path: Path) -> None:

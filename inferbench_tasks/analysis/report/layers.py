@@ -8,10 +8,21 @@ from typing import Any
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 
 Table = dict[str, Any]
 #: So many layers are listed, the longest first, and so many runs have a chart of theirs.
 _LISTED, _CHARTS = 15, 4
+_ONE_BY_ONE = (
+    "The same requests, one by one; application: a server without instruments. The instruments of a level distort "
+    "its times, deeper ones do not."
+)
+_OF_A_LOAD = (
+    "The median of all requests of the load, traced or not; application: a server without instruments, and no request "
+    "carries a trace."
+)
+#: Spans around the parts of a request in the server.
+_AROUND = ("request", "server")
 
 
 def traced(views: Sequence[RunView]) -> list[RunView]:
@@ -25,11 +36,25 @@ def words(views: Sequence[RunView]) -> str:
     for view in traced(views):
         if problem := view.trace.get("problem"):
             sentences.append(f"{view.label} was not traced: {problem.splitlines()[0]}.")
+        elif share := share_in_words(view.trace):
+            beside = "".join(
+                f" {text}" for text in (doubts_in_words(view.trace), _longest_part(view.trace)) if text
+            )
+            sentences.append(f"{view.label}: {share}.{beside}{_doubts(view.trace)}")
         elif layers := view.trace.get("layers"):
             sentences.append(f"{view.label}: {most_of_it(layers)}.{_doubts(view.trace)}")
         else:
             sentences.append(f"{view.label}: its runtime tells nothing of its layers.{_doubts(view.trace)}")
     return " ".join(sentences)
+
+
+def _longest_part(trace: dict[str, Any]) -> str:
+    """In which part of the server most of a traced request's time went, by the medians."""
+    parts = [part for part in trace["parts"] if part["part"] not in _AROUND]
+    if not parts:
+        return ""
+    first = max(parts, key=lambda part: part["median_ms"])
+    return f"In the server {first['part']} takes longest, {number(first['median_ms'])} ms in the median."
 
 
 def _doubts(trace: dict[str, Any]) -> str:
@@ -97,10 +122,38 @@ def _chart(view: RunView, *, alone: bool) -> Chart:
 def tables(views: Sequence[RunView]) -> list[Table]:
     """What the instruments cost, the longest layers, and the time by type."""
     known = [view for view in traced(views) if "problem" not in view.trace]
-    return [*_overheads(known), *_longest(known), *_types(known)]
+    shares = [view for view in known if share_in_words(view.trace)]
+    whole = [view for view in known if view not in shares]
+    return [
+        *_overheads(whole, _ONE_BY_ONE),
+        *_overheads(shares, _OF_A_LOAD),
+        *_parts(shares),
+        *_longest(whole),
+        *_types(whole),
+    ]
 
 
-def _overheads(views: Sequence[RunView]) -> list[Table]:
+def _parts(views: Sequence[RunView]) -> list[Table]:
+    rows = [
+        [
+            view.label,
+            f"{view.trace['requests']:,} of {view.trace['of']:,}",
+            part["part"],
+            number(part["median_ms"]),
+            number(part["longest_ms"]),
+        ]
+        for view in views
+        for part in view.trace["parts"]
+    ]
+    head = ["run", "requests", "part", "median, ms", "longest, ms"]
+    note = "Of the traced requests alone, which were chosen by chance before they left."
+    table = {
+        "title": "Traced requests of the load", "head": head, "rows": rows, "numbers": [3, 4], "note": note
+    }  # fmt: skip
+    return [table] if rows else []
+
+
+def _overheads(views: Sequence[RunView], note: str) -> list[Table]:
     rows = []
     for view in views:
         for each in view.trace["overheads"]:
@@ -112,10 +165,6 @@ def _overheads(views: Sequence[RunView]) -> list[Table]:
                 [view.label, each["level"], number(each["latency_ms"]), f"{each['ratio']:.2f}", interval]
             )
     head = ["run", "instruments down to", "latency, ms", "times that without", "95%"]
-    note = (
-        "The same requests, one by one; application: a server without instruments. The instruments of a level distort "
-        "its times, deeper ones do not."
-    )
     return (
         [{"title": "What instruments cost", "head": head, "rows": rows, "numbers": [2, 3], "note": note}]
         if rows

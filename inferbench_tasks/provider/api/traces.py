@@ -22,6 +22,7 @@ from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.flame import flame_graph
 from inferbench_tasks.tracing.profiled import OneLevel, one_level
 from inferbench_tasks.tracing.queries import spans_like
+from inferbench_tasks.tracing.share import share_in_words
 from inferbench_tasks.tracing.spans import MEASURED, AnyLevel, Part
 from inferbench_tasks.tracing.stored import find_imported
 from inferbench_tasks.tracing.timeline import timeline as drawn
@@ -71,7 +72,8 @@ def one_trace(
     format: Annotated[Form | None, Query(description="Its spans.")] = None,
 ) -> Response:
     """Without ``format`` a traced run's trace and XSP's analyses: each with table, formula and sentence, or what is
-    missing; of an imported trace what its file told, and that it is not measured by InferBench.
+    missing; of a share of a load which share, and the parts of its requests; of an imported trace what its file told,
+    and that it is not measured by InferBench.
     """
     if format is None:
         return table(request, "json", [], plain(_document(db, run)))
@@ -162,6 +164,9 @@ def _document(db: PerfDB, run: str) -> dict[str, Any]:
         if (kept := find_imported(db, run)) is not None:
             return {"trace": {name: value for name, value in kept.items() if name != "file"}}
         result = db.get_result(db.resolve_run(run))
+        trace = result.extensions.get("trace") or {}
+        if (share := share_in_words(trace)) is not None:  # which has no layers, and nothing to analyse
+            return {"trace": trace, "run": result.run_id, "traced": share}
         return {"trace": result.extensions.get("trace"), **analysed(subject_of(db, result))}
     except InputError as error:
         raise not_found(str(error)) from error

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.tracing.foreign.base import MAX_NS, Findings, Told, level_of, stored_attributes
+from inferbench_tasks.tracing.spans import STATE
 
 _DIGITS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
@@ -60,7 +61,7 @@ def told(
 
 
 def about_span(
-    service: str, scope: str, kind: int, status: int, message: str, events: int, links: int
+    service: str, scope: str, kind: int, status: int, message: str, events: int, links: int, state: str
 ) -> dict[str, Any]:
     """What OTLP says of a span besides its attributes; what is empty is left out."""
     return {
@@ -71,4 +72,5 @@ def about_span(
         "message": message,
         "events": events,
         "links": links,
+        STATE: state,
     }

@@ -51,6 +51,7 @@ def _told(
     about = about_span(
         service, scope, _number(span.get("kind", 0), f"{at}.kind"), _number(status.get("code", 0), f"{at}.status.code"),
         text(status.get("message")), len(_list(span, "events", at)), len(_list(span, "links", at)),
+        text(span.get("traceState")),
     )  # fmt: skip
     name = span.get("name", "")
     if not isinstance(name, str):

@@ -80,7 +80,8 @@ class _Walk:
             require_room(self._place)
             span = self._parsed("Span", at, to)
             about = about_span(
-                service, scope, span.kind, span.status.code, span.status.message, len(span.events), len(span.links)
+                service, scope, span.kind, span.status.code, span.status.message, len(span.events), len(span.links),
+                span.trace_state,
             )  # fmt: skip
             ids = (span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
             attributes = {each.key: _value(each.value) for each in span.attributes}

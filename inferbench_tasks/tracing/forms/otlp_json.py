@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from inferbench_tasks.tracing.foreign.otlp import ERROR, KINDS
 from inferbench_tasks.tracing.forms.values import typed
-from inferbench_tasks.tracing.spans import Span, spans_of
+from inferbench_tasks.tracing.spans import STATE, Span, spans_of
 
 _KINDS = {name: number for number, name in KINDS.items()}
 #: OTLP's kinds: who is asked, who asks, what happens inside.
@@ -76,7 +76,12 @@ def kind_of(span: Span) -> int:
 def attributes_of(span: Span) -> dict[str, Any]:
     """What a span has of attributes, with its level and type, which OTLP has no field for."""
     ours = {"inferbench.level": span.level, **({"inferbench.type": span.type} if span.type else {})}
-    return ours | {name: value for name, value in span.attributes.items() if name != "span_id"}
+    return ours | {name: value for name, value in span.attributes.items() if name not in ("span_id", STATE)}
+
+
+def state_of(span: Span) -> str:
+    """Its ``tracestate``, which OTLP has a field for; of an imported span that of its file."""
+    return str(span.attributes.get(STATE) or _told(span).get(STATE) or "")
 
 
 def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
@@ -84,6 +89,7 @@ def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
+        **({"traceState": state} if (state := state_of(span)) else {}),
         "parentSpanId": ids[span.trace_id, span.parent] if span.parent >= 0 else "",
         "name": span.name,
         "kind": kind_of(span),

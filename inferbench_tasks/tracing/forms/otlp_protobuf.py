@@ -11,7 +11,7 @@ import pyarrow as pa
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.protocols import otlp_proto
 from inferbench_tasks.tracing.foreign.otlp import ERROR
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of, state_of
 from inferbench_tasks.tracing.forms.values import typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
@@ -78,6 +78,7 @@ def _span(span: Span, ids: dict[tuple[str, int], bytes]) -> bytes:
     made = otlp_proto.message("Span")(
         trace_id=bytes.fromhex(span.trace_id),
         span_id=ids[span.trace_id, span.number],
+        trace_state=state_of(span),
         parent_span_id=ids[span.trace_id, span.parent] if span.parent >= 0 else b"",
         name=span.name,
         kind=kind_of(span),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, assemble
+from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, Assembled, assemble, worst_clock
 from inferbench_tasks.tracing.layers import layer_times
 from inferbench_tasks.tracing.spans import Span, spans_of, table_of
 
@@ -172,6 +173,25 @@ def test_what_nobody_saw_is_no_span() -> None:
     server["requests"][0]["unseen"] = ["read"]
     names = [span.name for span in assemble([asked()], server, 0).spans]
     assert "decode" in names and "read" not in names
+
+
+def test_what_a_request_of_a_load_says_of_itself() -> None:
+    """Its number, of how many it was chosen, and its state; the server's span has the state as the server got it."""
+    server = told() | {"ignored_states": 3}
+    server["requests"][0]["tracestate"] = "proxy=1,ot=th:f"
+    about = {"request": 41, "one_in": 16, "tracestate": "ot=th:f"}
+    made = assemble([replace(asked(), about=about)], server, 0)
+    root, inside = made.spans[:2]
+    assert {name: root.attributes[name] for name in about} == about
+    assert (inside.name, inside.attributes) == ("server", {"rows": 1, "tracestate": "proxy=1,ot=th:f"})
+    assert made.ignored_states == 3 and assemble([asked()], told(), 0).ignored_states == 0
+
+
+def test_of_several_servers_the_worst_clock_counts() -> None:
+    """The largest error, and the largest drift of either sign; of none there is nothing."""
+    clocks = [{"error_ns": 80, "drift_ns": 40}, {}, {"error_ns": 20, "drift_ns": -90}]
+    assert worst_clock([Assembled(clock=clock) for clock in clocks]) == {"error_ns": 80, "drift_ns": -90}
+    assert worst_clock([Assembled()]) == {}
 
 
 def test_a_server_that_knows_of_no_request_is_told_of() -> None:

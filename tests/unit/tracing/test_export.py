@@ -15,8 +15,9 @@ from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
 from inferbench_tasks.tracing.forms import chrome
+from inferbench_tasks.tracing.forms.otlp_json import state_of
 from inferbench_tasks.tracing.forms.values import fitting
-from inferbench_tasks.tracing.spans import LEVELS, Span, id_of, spans_of, table_of
+from inferbench_tasks.tracing.spans import LEVELS, STATE, Span, id_of, spans_of, table_of
 
 SPANS = [
     Span(
@@ -67,6 +68,29 @@ def test_otlp_s_form(tmp_path: Path) -> None:
     assert values["fused"] == {"boolValue": True} and values["shape"] == {"stringValue": "[1,2]"}
     assert values["inferbench.level"] == {"stringValue": "layer"}
     assert {"key": "inferbench.run", "value": {"stringValue": "r"}} in resource["resource"]["attributes"]
+
+
+@pytest.mark.parametrize("ending", ["x.otlp.json", "x.otlp.pb"])
+def test_a_span_s_state_has_otlp_s_own_field(ending: str, tmp_path: Path) -> None:
+    """It is no attribute there; what is imported and goes out again has it still, and a span without has none."""
+    first = replace(SPANS[0], attributes={**SPANS[0].attributes, STATE: "ot=th:f,a=1"})
+    again = tmp_path / f"again-{ending}"
+    write(table_of([first, *SPANS[1:]]), tmp_path / ending, {})
+    foreign = read(load(tmp_path / ending))
+    back = list(arranged(foreign.spans, foreign.findings))
+    assert [span.attributes.get("otlp", {}).get(STATE) for span in back] == ["ot=th:f,a=1", None, None]
+    write(table_of(back), again, {})
+    assert [state_of(span) for span in back] == ["ot=th:f,a=1", "", ""]
+    second = read(load(again))
+    assert [
+        span.attributes.get("otlp", {}).get(STATE) for span in arranged(second.spans, second.findings)
+    ] == ["ot=th:f,a=1", None, None]
+    if ending.endswith("json"):
+        (resource,) = orjson.loads((tmp_path / ending).read_bytes())["resourceSpans"]
+        request, *others = resource["scopeSpans"][0]["spans"]
+        assert request["traceState"] == "ot=th:f,a=1"
+        assert all(each["key"] != STATE for each in request["attributes"])
+        assert all("traceState" not in each for each in others)
 
 
 def test_parquet_as_stored(tmp_path: Path) -> None:

@@ -59,6 +59,41 @@ def test_a_trace_says_what_speaks_against_it() -> None:
     )
 
 
+def sampled(**more: Any) -> dict[str, Any]:
+    """51 of 1,000 requests of a load, whose inference takes most of the time in the server."""
+    times = {"request": 9.0, "server": 8.0, "queue": 2.0, "inference": 5.0}
+    cost = [
+        {"level": level, "latency_ms": ms, "ratio": ms / 8, "ci95": None}
+        for level, ms in (("application", 8.0), ("model", 8.4))
+    ]
+    return {
+        "levels": ["application", "model"], "one_in": 20, "requests": 51, "of": 1_000, "failed": 0, "lost": 0,
+        "layers": None, "overheads": cost, "doubts": [],
+        "parts": [{"part": part, "requests": 51, "median_ms": ms, "longest_ms": 2 * ms} for part, ms in times.items()],
+    } | more  # fmt: skip
+
+
+def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
+    """How many of how many stand in the sentence and in each row; those without an answer, lost ones and a load that
+    was not the one that was asked for are told.
+    """
+    share = "a: 51 of 1,000 requests of the load were traced, 1 in 20 by chance"
+    longest = " In the server inference takes longest, 5 ms in the median."
+    assert layers.words([run("a", sampled())]) == f"{share}.{longest}"
+    worse = sampled(failed=2, lost=7, doubts=["round 1, level model: late"])
+    assert layers.words([run("a", worse)]) == (
+        f"{share}; 2 more were chosen and got no good answer; the server kept nothing of 7. "
+        f"Its load does not count: round 1, level model: late.{longest}"
+    )
+    cost, parts = layers.tables([run("a", sampled())])
+    assert (
+        cost["rows"][1] == ["a", "model", "8.4", "1.05", "–"] and "all requests of the load" in cost["note"]
+    )
+    assert parts["rows"][2] == ["a", "51 of 1,000", "queue", "2", "4"]
+    assert "one by one" in layers.tables([run("a", traced())])[0]["note"]
+    assert layers.charts([run("a", sampled())]) == []
+
+
 def test_a_trace_that_did_not_reach_its_collector_says_so() -> None:
     """How many spans are there and why the others are not, beside the sentence; of one that is whole nothing."""
     sent = {"spans": 1200, "accepted": 1000, "problem": "HTTP 503: full"}

@@ -1,0 +1,76 @@
+"""A share of a load's requests in traces of their own: which, and that the others are sent as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from inferbench_tasks.clients.base import Payload
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.loadgen.payloads import build_payloads
+from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, Segment
+from inferbench_tasks.loadgen.sampled import SampledPayloads
+from inferbench_tasks.protocols.traceparent import one_in_context, parse
+
+BODY = b"POST /x HTTP/1.1\r\nContent-Length: 1\r\n\r\n"
+BUILT = [Payload(BODY + b"a", 0, 1), Payload(BODY + b"b", 1, 1), Payload(BODY + b"c", 2, 1)]
+
+
+def test_a_request_that_is_sent_again_is_in_another_trace() -> None:
+    """Requests are taken by their numbers, as senders do: each chosen one has a context of its own, the same bytes
+    otherwise; all others are the very objects that were built.
+    """
+    payloads = SampledPayloads(BUILT, "load", 4, over_http=True)
+    traces = set()
+    for number in range(2_000):
+        payload = payloads[number % len(payloads)]
+        context = one_in_context("load", number, 4)
+        built = BUILT[number % 3]
+        if context is None:
+            assert payload is built
+            continue
+        headers = f"\r\ntraceparent: {context}\r\ntracestate: ot=th:c\r\n".encode()
+        assert payload.wire == built.wire.replace(b"\r\n", headers, 1)
+        assert (payload.sample_index, payload.batch_size) == (built.sample_index, built.batch_size)
+        traces.add(context.trace_id)
+    assert 400 < len(traces) < 600
+
+
+def test_over_grpc_the_message_is_not_touched() -> None:
+    """The context is metadata beside it."""
+    payloads = SampledPayloads(BUILT, "load", 1, over_http=False)
+    for number in range(7):
+        payload = payloads[number]
+        assert payload.wire is BUILT[number % 3].wire
+        (parent, value), (state, text) = payload.metadata
+        assert (parent, state, text) == ("traceparent", "tracestate", "ot=th:0")
+        assert parse(value.encode()) is not None
+    assert payloads[:2] == BUILT[:2]
+
+
+def test_a_plan_asks_for_it(tmp_path: Path) -> None:
+    """With ``trace_one_in`` requests are chosen by their numbers; a seed alone puts each sample in a trace."""
+    np.savez(tmp_path / "inputs.npz", x=np.arange(6, dtype=np.float32).reshape(3, 2))
+    plan = LoadPlan(
+        folder=str(tmp_path),
+        endpoint=Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="m"),
+        inputs_path=str(tmp_path / "inputs.npz"),
+        batches=(BatchShare(batch_size=1),),
+        segments=(Segment(kind="open", start_ns=0, end_ns=1),),
+        measure_start_ns=0,
+        measure_end_ns=1,
+        timeout_ns=1,
+        connections=1,
+        initial_connections=1,
+    )
+    plain = build_payloads(plan)
+    assert not any(b"traceparent" in payload.wire for payload in plain)
+    every = build_payloads(plan.model_copy(update={"trace_seed": "s"}))
+    assert len(every) == 3 and all(b"traceparent" in payload.wire for payload in every)
+    some = build_payloads(plan.model_copy(update={"trace_seed": "s", "trace_one_in": 5}))
+    marked = [number for number in range(300) if b"traceparent" in some[number].wire]
+    assert marked == [number for number in range(300) if one_in_context("s", number, 5)]
+    assert all(some[n] == plain[n % 3] for n in range(300) if n not in marked)
+    nobody = build_payloads(plan.model_copy(update={"trace_one_in": 5}))
+    assert list(nobody) == list(plain)
