@@ -21,8 +21,10 @@ from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.training.result import TrainingResult
 from tests.local_system import ROOT, Driver, local_system, once_each, shared_memory, write_job, write_training
+from tests.page_of_commands import sections
 from tests.probe_pipeline import install, submission
 from tests.stranger import ask
+from tests.ten_objectives import PAGE, SHOWN, Checklist, place
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
@@ -39,6 +41,7 @@ def _write(folder: Path) -> None:
     write_training(folder, "gang-long", samples=1347, rounds=60)
     write_training(folder, "gang-some", samples=640, rounds=12, workers=1)
     (folder / "probe.yaml").write_text(submission("probe"))
+    place(folder)
     (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
 
@@ -113,6 +116,24 @@ def test_the_report_opens_from_airflow(driver: Driver) -> None:
     assert page.status_code == 200
     assert "pair" in page.text
     assert httpx.get(url, timeout=60).status_code == 401
+
+
+@pytest.fixture(scope="module")
+def checklist(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checklist]:
+    made = Checklist(driver, tmp_path_factory.mktemp("objectives"))
+    yield made
+    made.close()
+
+
+def test_the_page_of_objectives_has_ten() -> None:
+    """Each heading of the page is shown by something here, and nothing here is without one."""
+    assert list(sections(PAGE)) == list(SHOWN) and len(SHOWN) == 10
+
+
+@pytest.mark.parametrize("objective", SHOWN)
+def test_an_objective_of_mlmodelscope_is_shown(checklist: Checklist, objective: str) -> None:
+    """What ``docs/explanation/mlmodelscope.md`` has for each runs as it stands there, and shows what the page says."""
+    checklist.show(objective)
 
 
 def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:

@@ -16,6 +16,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.keep import keep
 from inferbench_tasks.tracing.spans import write
+from tests.unit.analysis.report.test_layers import sampled
 from tests.unit.analysis.stack.spans import layer
 from tests.unit.analysis.stack.spans import run as spans_of_run
 from tests.unit.perfdb.builders import result
@@ -64,6 +65,35 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     assert [(each["left"], each["right"]) for each in beside["comparisons"]] == [("quick", "slow")]
     perfetto = http.get("/inferbench/api/traces/quick", params={"format": "perfetto"}).json()
     assert sum(event["ph"] == "X" for event in perfetto["traceEvents"]) == 12
+
+
+def test_a_share_of_a_load_says_so_wherever_it_is_shown(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str], perfdb_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Lists, REST, the command, pages and what goes to other tools: 3 of 70 requests, and not 3."""
+    path = tmp_path / "some.parquet"
+    write((span for at in range(3) for span in spans_of_run(at, 0, [])), path)
+    stored = perfdb.files.put(path, "spans.parquet", run_id="some")
+    trace = sampled(requests=3, of=70, spans=6) | {"file": stored.model_dump()}
+    perfdb.save_result(result("some", extensions={"trace": trace}))
+    words = "3 of 70 requests of the load were traced, 1 in 20 by chance"
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    (row,) = bench.traces()
+    assert (row["requests"], row["of"]) == (3, 70)
+    document = bench.trace("some")
+    assert document["traced"] == words and document["trace"]["parts"][0]["part"] == "request"
+    otlp_file = http.get("/inferbench/api/traces/some", params={"format": "otlp"}).json()
+    (resource,) = otlp_file["resourceSpans"]
+    assert {"key": "inferbench.traced", "value": {"stringValue": words}} in resource["resource"]["attributes"]
+    assert "3 of 70</td>" in http.get("/inferbench/traces").text
+    page = http.get("/inferbench/trace/some").text
+    assert f"{words}." in page and "<b>3 of 70</b>" in page
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "show", "some"])
+    told = capsys.readouterr()
+    assert ended.value.code == 0 and words in told.err and "inference" in told.out
 
 
 def test_a_flame_graph_and_columns_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
