@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -11,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli.links import own_end
 from inferbench_tasks.cli.load_table import print_result
 from inferbench_tasks.cli.load_tokens import token_options
 from inferbench_tasks.errors import InputError, LoadError
@@ -151,6 +153,11 @@ def run(
     allow_unsafe_load: bool = typer.Option(
         False, "--allow-unsafe-load", help="Also above half of what this client can send."
     ),
+    link: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Of `inferbench links listen` on the server's host: the network in between is measured before and after.",
+    ),
     save: Path | None = typer.Option(
         None, help="Folder for the records; by default under the data directory."
     ),
@@ -158,6 +165,9 @@ def run(
 ) -> None:
     """Load a server; print the figures and the certificate of the traffic; keep every record."""
     from inferbench_tasks.loadgen import standalone
+    from inferbench_tasks.networks.links.around import AroundLoad, require_same_host
+    from inferbench_tasks.networks.links.invitation import Invitation
+    from inferbench_tasks.networks.links.near_side import NearSide
 
     tokens = token_options(
         protocol,
@@ -179,6 +189,7 @@ def run(
             "allow_unsafe_load": allow_unsafe_load, "expect": expect,
         },
     )  # fmt: skip
+    invitation = Invitation.read(link) if link else None
     data_dir = settings.writable(settings.data_dir())
     folder = save or data_dir / "loads" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
@@ -186,8 +197,15 @@ def run(
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise InputError(f"The load is not valid: {problems}") from error
+    if invitation:
+        require_same_host(invitation, plan.endpoint.host)
     standalone.check_target(plan)
-    with _Bar() as bar, _Interruptible() as interrupt:
+    with ExitStack() as stack:
+        around = None
+        if invitation:
+            say(f"measuring the link to {invitation.address}")
+            around = AroundLoad(stack.enter_context(NearSide(invitation)), own_end())
+        bar, interrupt = stack.enter_context(_Bar()), stack.enter_context(_Interruptible())
         result = standalone.apply(
             plan,
             folder,
@@ -196,6 +214,7 @@ def run(
             bar.show,
             lambda: interrupt.asked,
             tokens.each if tokens else None,
+            around.ended if around else None,
         )
     if output is OutputFormat.table:
         print_result(result)

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from inferbench_tasks.cli.links import row
+from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.output import OutputFormat, emit, say
 
 _PERCENTILES = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
@@ -87,6 +89,8 @@ def print_result(result: Any) -> None:
             if warning != said:  # told below
                 say(f"warning: {warning}")
         typer.echo(f"steady state {certificate['figures']['steady_state']}")
+    if result.link:
+        _print_link(result.link)
     if result.outcome.mlperf:
         typer.echo(f"loadgen      {result.outcome.mlperf.words()}")
         for log in result.outcome.mlperf.logs:
@@ -95,6 +99,11 @@ def print_result(result: Any) -> None:
     if result.stimulus.valid:
         typer.echo(f"verdict      {document['verdict']}")
     typer.echo(f"samples      {document['samples_path']}")
+
+
+def _print_link(link: LinkAround) -> None:
+    measured = (("before", link.before), ("after", link.after))
+    emit([{"link": when, **row(one)} for when, one in measured if one], OutputFormat.table)
 
 
 def _print_tokens(tokens: dict[str, Any]) -> None:

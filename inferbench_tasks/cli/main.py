@@ -66,6 +66,7 @@ COMMANDS = {
     "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
     "nodes": ("Hosts: versions, machine, links, clock against the leader's, cache, devices.", "nodes"),
+    "links": ("The network between two hosts, measured: round trips, rates, clocks.", "links"),
     "cancel": ("End a submission on a running system: one's own, or as admin any.", "cancel"),
     "clean": ("Remove old files of runs, caches, submissions and logs; results stay.", "clean"),
     "doctor": ("Is this installation closed to who should not get in? Exit 1 on a finding.", "doctor"),

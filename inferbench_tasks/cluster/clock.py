@@ -25,14 +25,13 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.timing.epoch import epoch_offset
+from inferbench_tasks.timing.two_clocks import DRIFT
 
 log = logging.getLogger(__name__)
 
 EXCHANGES = 24
 #: Between two exchanges, so that they begin at all moments of a millisecond.
 LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.003
-#: So much may two clocks drift apart while they are compared: each is slewed by at most 500 ppm (Linux's adjtimex).
-DRIFT = 1000e-6
 #: A clock that moved by more against CLOCK_MONOTONIC meanwhile was set.
 STEP_NS = 1_000_000
 ATTEMPTS = 3

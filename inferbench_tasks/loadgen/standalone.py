@@ -13,6 +13,7 @@ import numpy as np
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.token_counter import token_counter
@@ -36,6 +37,7 @@ from inferbench_tasks.loadgen.token_load import (
 )
 from inferbench_tasks.loadgen.token_load import words as token_words
 from inferbench_tasks.loadgen.token_summary import Each
+from inferbench_tasks.networks.links.around import warnings as link_warnings
 from inferbench_tasks.submission.conversing import conversing_problems
 from inferbench_tasks.submission.schema import CLIENT_NAMES, LoadSpec
 
@@ -79,6 +81,8 @@ class Result:
     certificate: Certificate | None
     ceiling: Ceiling
     warnings: tuple[str, ...]
+    #: The network to the server's host, where it was measured.
+    link: LinkAround | None = None
 
     @property
     def problem(self) -> str | None:
@@ -121,6 +125,7 @@ class Result:
             "certificate": certificate,
             "ceiling": self.ceiling.model_dump(),
             "mlperf": self.outcome.mlperf.model_dump(mode="json") if self.outcome.mlperf else None,
+            **({"link": self.link.model_dump(mode="json")} if self.link else {}),
         }
 
 
@@ -256,8 +261,12 @@ def apply(
     show: Show,
     cancelled: Callable[[], bool],
     each: Each | None = None,
+    link_after: Callable[[], LinkAround] | None = None,
 ) -> Result:
-    """Apply a plan and sum up what was recorded; ``each``: what streamed answers must keep to be good."""
+    """Apply a plan and sum up what was recorded; ``each``: what streamed answers must keep to be good.
+
+    ``link_after``: measures the network once more, as soon as the load has ended.
+    """
     show("measuring this client's ceiling", 0.0, 1.0, None)
     if load_plan.stream is None:
         limit = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
@@ -269,6 +278,7 @@ def apply(
         show(phase, done_s, total_s, snapshot)
 
     outcome = apply_load(load_plan, folder / "samples.parquet", progress=progress, cancelled=cancelled)
+    link = link_after() if link_after else None
     summary = certificate = None
     if outcome.requests:
         summary = summarise(
@@ -289,7 +299,9 @@ def apply(
     words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
     if near := near_ceiling(summary, limit):
         words.append(near)
-    return Result(load_plan, outcome, summary, certificate, limit, (*outcome.warnings, *said, *words))
+    if link:
+        words += link_warnings(link)
+    return Result(load_plan, outcome, summary, certificate, limit, (*outcome.warnings, *said, *words), link)
 
 
 def near_ceiling(summary: dict[str, Any] | None, limit: Ceiling) -> str | None:

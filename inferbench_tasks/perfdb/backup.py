@@ -30,7 +30,7 @@ MANIFEST = "manifest.json"
 FORM = "inferbench-perfdb-1"
 #: The cluster as it is at this moment, which its workers and its scheduler write anew all the time: it belongs to the
 #: system that runs, so a backup has none of it, and a system that runs already counts as empty.
-MOMENTARY = frozenset({"devices", "waiting_jobs", "hosts", "leader"})
+MOMENTARY = frozenset({"devices", "waiting_jobs", "hosts", "leader", "links"})
 #: Documents and bytes written at once.
 BATCH, BATCH_BYTES = 1000, 16 << 20
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)

@@ -1,0 +1,98 @@
+"""The side that is measured: it tells its clock's moments, takes streams and sends them, for one peer that knows the secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+
+from inferbench_tasks.contracts.link import LinkEnd
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.networks.links import wire
+from inferbench_tasks.networks.links.invitation import Invitation, numeric
+from inferbench_tasks.timing.epoch import epoch_offset
+
+log = logging.getLogger(__name__)
+
+_LONGEST_STREAM_MS = 60_000
+#: Peers that have not been looked at yet.
+_BACKLOG = 8
+
+
+class FarSide:
+    """Listens on one address from its making on. The secret counts once: after a peer that knew it, nobody is heard."""
+
+    def __init__(self, address: str, port: int, host: str, home: str) -> None:
+        address = numeric(address)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            self._listener = socket.create_server((address, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise InputError(f"{address} port {port} can't be listened on: {error.strerror}.") from error
+        self.invitation = Invitation.drawn(address, self._listener.getsockname()[1])
+        self._about = LinkEnd(host=host, home=home, address=address)
+
+    def __enter__(self) -> FarSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    def serve(self, patience_s: float) -> str | None:
+        """Answer one peer until it is done; its address, or None where none came within ``patience_s``.
+
+        ConnectionError where it went away in the middle.
+        """
+        deadline = time.monotonic() + patience_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            self._listener.settimeout(left_s)
+            try:
+                connection, (peer, *_) = self._listener.accept()
+            except TimeoutError:
+                return None
+            with connection:
+                if not self._known(connection, str(peer)):
+                    continue
+                self._listener.close()
+                try:
+                    self._answer(connection)
+                except OSError as error:
+                    raise ConnectionError(f"{peer} went away in the middle of its measurement: {error}") from error
+                return str(peer)
+        return None
+
+    def _known(self, connection: socket.socket, peer: str) -> bool:
+        try:
+            wire.prepare(connection)
+            connection.settimeout(wire.GREETING_S)
+            known = wire.accept(connection, self.invitation.secret)
+        except OSError as error:
+            log.info("let go peer=%s reason=%s", peer, error)
+            return False
+        if not known:
+            log.warning("refused peer=%s: it does not know the secret", peer)
+        return known
+
+    def _answer(self, connection: socket.socket) -> None:
+        wire.send_text(connection, self._about.model_dump_json())
+        while True:
+            connection.settimeout(None)  # a load may last for hours; a host that is gone is noticed by keepalives
+            order = wire.receive(connection, 1)
+            connection.settimeout(wire.TIMEOUT_S)
+            if order == wire.TIME:
+                arrived_ns = time.monotonic_ns()
+                connection.sendall(wire.PAIR.pack(arrived_ns, time.monotonic_ns()))
+            elif order == wire.EPOCH:
+                epoch = epoch_offset()
+                connection.sendall(wire.PAIR.pack(epoch["offset_ns"], epoch["error_ns"]))
+            elif order == wire.UP:
+                counted = wire.receive_stream(connection)
+                connection.sendall(wire.PAIR.pack(counted.size, counted.duration_ns))
+            elif order == wire.DOWN:
+                (duration_ms,) = wire.LENGTH.unpack(wire.receive(connection, wire.LENGTH.size))
+                wire.send_stream(connection, min(duration_ms, _LONGEST_STREAM_MS) / 1e3)
+            elif order == wire.QUIT:
+                return
+            else:
+                raise ConnectionError(f"it gave an order that nobody knows: {json.dumps(order.decode('latin-1'))}")

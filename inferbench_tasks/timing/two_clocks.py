@@ -1,0 +1,84 @@
+"""How far another host's clock is from ours: bounds, from questions for the time that were answered.
+
+A question leaves at ``sent`` and its answer is here at ``received``, by our clock; the other host read its own at
+``arrived`` and ``answered`` in between. Whichever way took how much of the time, at a moment between ``sent`` and
+``received``
+
+    answered - received  <=  its clock - ours  <=  arrived - sent
+
+Several questions are intersected (Marzullo 1984), each widened by what two clocks may drift apart meanwhile. The middle
+of what is left is told, with half of its width as the error: a bound, no standard deviation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: So much may two clocks drift apart: each is slewed by at most 500 ppm (Linux's adjtimex).
+DRIFT = 1000e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question and its answer, ns: ``sent`` and ``received`` by our clock, the others by the other host's."""
+
+    sent_ns: int
+    arrived_ns: int
+    answered_ns: int
+    received_ns: int
+
+    @property
+    def round_trip_ns(self) -> int:
+        """Both ways, without the time that the other host took to answer."""
+        return self.received_ns - self.sent_ns - (self.answered_ns - self.arrived_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The other clock less ours lies between the two."""
+
+    low_ns: int
+    high_ns: int
+
+    @property
+    def middle_ns(self) -> float:
+        return (self.low_ns + self.high_ns) / 2
+
+    @property
+    def error_ns(self) -> float:
+        """At most so much is the middle wrong."""
+        return (self.high_ns - self.low_ns) / 2
+
+
+def bounds_at(exchanges: Sequence[Exchange], at_ns: int) -> Bounds | None:
+    """What all exchanges allow at a moment of our clock; None where they contradict each other, and without any.
+
+    Clocks that contradict themselves were set, or were slewed by more than ``DRIFT``, in between.
+    """
+    if not exchanges:
+        return None
+    low_ns = max(e.answered_ns - e.received_ns - _drift_ns(e, at_ns) for e in exchanges)
+    high_ns = min(e.arrived_ns - e.sent_ns + _drift_ns(e, at_ns) for e in exchanges)
+    return Bounds(low_ns, high_ns) if low_ns <= high_ns else None
+
+
+def drift_ppm(before: Sequence[Exchange], after: Sequence[Exchange]) -> tuple[float, float] | None:
+    """(least, most) that the other clock gained on ours between two groups of exchanges, in millionths of the time.
+
+    None where one of the groups tells no offset, and where no time passed between them.
+    """
+    if not before or not after:
+        return None
+    first_ns, last_ns = before[-1].received_ns, after[0].sent_ns
+    first, last = bounds_at(before, first_ns), bounds_at(after, last_ns)
+    if first is None or last is None or last_ns <= first_ns:
+        return None
+    passed = (last_ns - first_ns) / 1e6
+    return (last.low_ns - first.high_ns) / passed, (last.high_ns - first.low_ns) / passed
+
+
+def _drift_ns(exchange: Exchange, at_ns: int) -> int:
+    """From the end of the exchange that is farther from the moment: it is not known when in between it was true."""
+    return math.ceil(DRIFT * max(abs(at_ns - exchange.sent_ns), abs(at_ns - exchange.received_ns)))
