@@ -85,7 +85,8 @@ def _chain(nodes: tuple[Node, ...]) -> str:
         arrow = "" if node.first else " ─►[" if node.opens else " ─► "
         several = f" x {node.devices}" if node.devices > 1 else ""
         opening = f"{'[' if node.first else ''}{node.resource}{several}: " if node.opens else ""
-        text += f"{arrow}{opening}{node.stage}{' ]' if node.closes else ''}"
+        where = " (on another host)" if node.elsewhere else ""
+        text += f"{arrow}{opening}{node.stage}{where}{' ]' if node.closes else ''}"
     return text
 
 

@@ -28,7 +28,8 @@ class Last(BaseModel):
 
 
 class Lease(BaseModel):
-    """A job's right to one device or to several of one host (a gang), from ``serve`` to ``release``.
+    """A job's right to one device, to several of one host, or to one and another of another host (a gang), from ``serve``
+    to ``release``.
 
     ``token`` grows with each lease of the device: whoever holds an older one has lost it. A gang's is the same on all
     its devices. ``nonce`` tells a repeated request for a lease from somebody else's.
@@ -49,7 +50,8 @@ class Lease(BaseModel):
     run_id: str = ""
     """The job's run in PerfDB."""
     members: tuple[str, ...] = ()
-    """The ids of all devices that are held together. The worker of the first runs the job's stages."""
+    """The ids of all devices that are held together. The worker of the first runs the job's stages; one of another host
+    stands last (``cluster.apart``)."""
 
 
 class Device(BaseModel):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from inferbench_tasks.cluster.apart import elsewhere_part, own_part, pair, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
 from inferbench_tasks.cluster.seen_lease import SeenLease, leases_in
@@ -81,6 +82,8 @@ class Dispatcher:
         #: The tenants whose jobs get no device for now, with the reasons.
         self.withheld: dict[str, str] = {}
         self._aside: dict[str, QueuedJob] = {}
+        self._apart: set[str] = set()
+        """Jobs that hold a device of another host beside their own."""
 
     # -- told by the executor -----------------------------------------------------------------------
 
@@ -95,6 +98,8 @@ class Dispatcher:
             return
         if job.avoid:
             job = self._nodes.inward(job, self.cluster.devices())
+        if job.elsewhere:
+            self._apart.add(job.job_id)
         if self._why_aside(job) is not None:
             self._aside[job.job_id] = job
         else:
@@ -106,22 +111,31 @@ class Dispatcher:
         return {spec: self._why_aside(spec) or "next decision" for spec in self._aside.values()}
 
     def _why_aside(self, job: QueuedJob) -> str | None:
-        if job.n_devices > 1 and self.policy.params.binding != "late":
-            return f"the policy {self.policy.name} gives each job one device; it needs {job.n_devices}"
-        if job.n_devices > 1 and not self.cluster.grants_gangs:
+        n_devices = job.n_devices + bool(job.elsewhere)
+        if n_devices > 1 and self.policy.params.binding != "late":
+            return f"the policy {self.policy.name} gives each job one device; it needs {n_devices}"
+        if n_devices > 1 and not self.cluster.grants_gangs:
             return STANDALONE
-        return self.withheld.get(job.tenant)
+        if (reason := self.withheld.get(job.tenant)) is not None:
+            return reason
+        # The policy places its own device alone: it is no candidate until there is another host's as well.
+        if job.elsewhere and pair(job, self.devices.values()) is None:
+            return why_none(job, self.devices.values(), self.clock())
+        return None
 
     def withhold(self, reason_by_tenant: Mapping[str, str]) -> None:
         """Waiting jobs of these tenants get no device until they are named no more; what runs goes on."""
         self.withheld = dict(reason_by_tenant)
-        for job, spec in list(self._aside.items()):
-            if self._why_aside(spec) is None:
-                del self._aside[job]
-                self._apply(ev.Submitted(self.clock(), spec))
-        for job, entry in list(self.index.jobs.items()):
-            reason = self.withheld.get(entry.spec.tenant)
-            if reason is not None and entry.run is None and job not in self.held:
+        self._sort_out(self._aside, [job for job, e in self.index.jobs.items() if e.spec.tenant in self.withheld])
+
+    def _sort_out(self, aside: Iterable[str], candidates: Iterable[str]) -> None:
+        """Of these jobs: who may have a device now is a candidate, who may not waits aside."""
+        for job in list(aside):
+            if self._why_aside(self._aside[job]) is None:
+                self._apply(ev.Submitted(self.clock(), self._aside.pop(job)))
+        for job in list(candidates):
+            entry = self.index.jobs[job]
+            if entry.run is None and job not in self.held and (reason := self._why_aside(entry.spec)) is not None:
                 self._aside[job] = entry.spec
                 self._apply(ev.Cancelled(self.clock(), job, f"for now: {reason}"))
 
@@ -129,6 +143,13 @@ class Dispatcher:
         """The device on which a job may run now: its lease is held, and its worker said yes."""
         held = self.held.get(job)
         return held.device_id if held and held.lease.state == "confirmed" else None
+
+    def device_elsewhere(self, job: str) -> str | None:
+        """The device of another host on which stages of the job may run now, where it holds one."""
+        held = self.held.get(job)
+        if held is None or held.lease.state != "confirmed":
+            return None
+        return next(iter(elsewhere_part(held.lease)), None)
 
     def knows_leases(self) -> bool:
         """Whether the leases were looked at just now: not at its beginning, and not while PerfDB is away."""
@@ -170,15 +191,22 @@ class Dispatcher:
         now, token = self.clock(), held.lease.token
         if not self.knows(job):
             return False
-        if expired is not None:
-            _, numbers = self._nodes.place(expired)
+        own, blamed = own_part(held.lease), held.lease.members if expired is None else tuple(expired)
+        avoided = self._nodes.outward(self.index.jobs[job].spec).avoid
+        if expired is not None and (lost := [name for name in own if name in blamed]):
+            _, numbers = self._nodes.place(lost)
             self._apply(ev.LeaseExpired(now, job, token, numbers))
         else:
             self._apply(ev.InfraFailed(now, job, reason, charged, token))
-        self._nodes.look_again(self._nodes.place(held.lease.members)[0])
+        for name in (own[0], *elsewhere_part(held.lease)):
+            self._nodes.look_again(self._nodes.place([name])[0])
         spec = self._nodes.outward(self.index.jobs[job].spec)
         if ours and spec.attempt:
-            self.cluster.remember(job, spec.attempt, sorted(spec.avoid))
+            # The policy knows of its own host's devices alone, and takes them for lost with the other one.
+            new = {name for name in spec.avoid - avoided if name in blamed}
+            if charged or expired is not None:
+                new |= {name for name in elsewhere_part(held.lease) if name in blamed}
+            self.cluster.remember(job, spec.attempt, sorted(avoided | new))
         self._apply(ev.Cancelled(now, job, f"to be submitted again: {reason}"))
         return ours and spec.attempt <= self.index.params.max_retries
 
@@ -198,6 +226,8 @@ class Dispatcher:
         self._parts_since = {nonce: at for nonce, at in self._parts_since.items() if nonce in leases}
         actions = [action for seen in leases.values() for action in self._see_lease(seen, now)]
         self._seen_s = now
+        self._apart = {job for job in self._apart if self.knows(job)}
+        self._sort_out(sorted(self._apart & self._aside.keys()), sorted(self._apart & self.index.jobs.keys()))
         if self.held_back is None and (self._changed or now - self._decided_s >= DECIDE_EVERY_S):
             actions += self._decide(now)
         return actions
@@ -243,11 +273,13 @@ class Dispatcher:
         job = held.lease.job
         del self.held[job]
         self._release(held, "returned")
-        if not refused:
-            reason = f"{', '.join(late)} does not answer"
-            self._apply(ev.InfraFailed(now, job, reason, charged=False, token=held.lease.token))
+        own = own_part(held.lease)
         waits: str | None = job
-        for device_id, reason in refused.items():
+        if not any(name in refused for name in own):
+            reason = "; ".join(refused.values()) or f"{', '.join(late)} does not answer"
+            self._apply(ev.InfraFailed(now, job, reason, charged=False, token=held.lease.token))
+            waits = None
+        for device_id, reason in sorted(refused.items(), key=lambda item: item[0] not in own):
             node, [number] = self._nodes.place([device_id])
             self._apply(ev.HealthFailed(now, node, number, waits, reason))
             self._nodes.refused(node, number)
@@ -274,7 +306,7 @@ class Dispatcher:
         if not self.knows(lease.job):
             spec = self._nodes.inward(job_from_json(lease.spec), self.devices.values())
             self._apply(ev.Submitted(now, spec))
-        self._apply(ev.LeaseGranted(now, lease.job, *self._nodes.place(lease.members), lease.token))
+        self._apply(ev.LeaseGranted(now, lease.job, *self._nodes.place(own_part(lease)), lease.token))
         return True
 
     def _decide(self, now: float) -> list[Action]:
@@ -305,6 +337,13 @@ class Dispatcher:
     def _place(self, place: Place, now: float) -> None:
         spec = self._nodes.outward(self.index.jobs[place.job_id].spec)
         lead, *others = self._nodes.devices(place.node_id, place.devices)
+        if spec.elsewhere:
+            # Of its own devices the policy may have chosen one whose host has the only other.
+            if (two := pair(spec, self.devices.values(), lead)) is None:
+                reason = why_none(spec, self.devices.values(), now)
+                self._apply(ev.InfraFailed(now, place.job_id, reason, charged=False))
+                return
+            lead, others = two[0], [two[1]]
         lease = self.cluster.grant(
             lead, place.job_id, spec=to_json(spec), run_id=self.run_ids.get(place.job_id, ""),
             now_s=now, est_end_s=place.est_end_s, others=others,
@@ -316,7 +355,7 @@ class Dispatcher:
         self.held[place.job_id] = Held(lead, lease)
         for device_id in lease.members:
             self.devices[device_id] = self.devices[device_id].model_copy(update={"lease": lease})
-        self._apply(ev.LeaseGranted(now, place.job_id, place.node_id, place.devices, lease.token))
+        self._apply(ev.LeaseGranted(now, place.job_id, *self._nodes.place(own_part(lease)), lease.token))
 
     def _apply(self, event: ev.Event) -> None:
         self.index.apply(event)

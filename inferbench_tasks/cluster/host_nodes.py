@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from inferbench_tasks.cluster.apart import is_elsewhere
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import TTL_S
 from inferbench_tasks.scheduling import events as ev
@@ -84,7 +85,7 @@ class HostNodes:
                 continue
             for number, (device, state) in enumerate(zip(present, states, strict=True)):
                 if state != "ok":
-                    reason = device.reason if device and state == "quarantined" else "its worker is gone"
+                    reason = _reason(device) if device and state == "quarantined" else "its worker is gone"
                     yield ev.HealthFailed(now, node, number, None, reason)
 
     def look_again(self, node_id: str) -> None:
@@ -102,4 +103,11 @@ class HostNodes:
 def _state(device: Device | None) -> State:
     if device is None or not device.present(TTL_S):
         return "down"
-    return device.health
+    return "quarantined" if is_elsewhere(device) else device.health
+
+
+def _reason(device: Device) -> str:
+    """Why no job of its host is placed on it."""
+    if device.lease is not None and is_elsewhere(device):
+        return f"held beside {device.lease.members[0]}, for a job of that host"
+    return device.reason

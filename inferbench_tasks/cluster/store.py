@@ -100,7 +100,7 @@ class Cluster:
     ) -> Lease | None:
         """The lease, or None if one of the devices is not free and healthy any more: all of them or none.
 
-        ``others``: further devices of the same host; the worker of ``device_id`` runs the stages.
+        ``others``: further devices, which one is of another host the last; the worker of ``device_id`` runs the stages.
         """
         nonce, members = uuid.uuid4().hex, [device_id, *others]
         lease = {

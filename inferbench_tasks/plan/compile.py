@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import Pipeline, pipeline_of
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
@@ -66,6 +67,7 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
     static = {"job_id": job.job_id, "job": job.spec.model_dump(mode="json")}
     leased = [entry.name for entry in entries if entry.facts.leased]
     names = [entry.name for entry in entries]
+    elsewhere = _elsewhere(pipeline.kind, job.spec, leased)
     ids = {name: node_id(name, job.index) for name in names}
     device, devices, expected_s = (
         job.spec.needed_device(),
@@ -91,9 +93,24 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
             closes=leased[-1:] == [entry.name],
             first=at == 0,
             last=at == len(names) - 1,
+            apart=bool(elsewhere),
+            elsewhere=entry.name in elsewhere,
         )
         for at, entry in enumerate(entries)
     ]
+
+
+def _elsewhere(kind: str, spec: JobBase, leased: Sequence[str]) -> tuple[str, ...]:
+    """The stages of a job that run on another host; InputError where they can't: the lease is opened and closed here."""
+    elsewhere = spec.stages_elsewhere()
+    if wrong := [name for name in elsewhere if name not in leased[1:-1]]:
+        raise InputError(
+            f"The pipeline {kind!r}: {', '.join(wrong)} can't run on another host; only stages between the first and the "
+            f"last on the device can: {', '.join(leased[1:-1]) or 'none'}"
+        )
+    if elsewhere and spec.needed_devices() > 1:
+        raise InputError(f"The pipeline {kind!r}: with a device of another host a job holds one of its own")
+    return elsewhere
 
 
 def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Sequence[Node]) -> list[Node]:

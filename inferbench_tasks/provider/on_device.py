@@ -40,7 +40,7 @@ class LeasedTask:
     """A task that runs on its job's device.
 
     ``position``: its place among those of the job. ``cleans_up``: it follows whatever became of the others. ``request``
-    makes it the one that opens the lease.
+    makes it the one that opens the lease. ``elsewhere``: it runs on the device of another host that the job holds.
     """
 
     job_index: int
@@ -48,10 +48,14 @@ class LeasedTask:
     position: int
     cleans_up: bool = False
     request: LeaseRequest | None = None
+    elsewhere: bool = False
 
     def config(self) -> dict[str, Any]:
         """The task's ``executor_config``; other executors ignore it."""
-        return {CONFIG: asdict(self)}
+        config = asdict(self)
+        if not self.elsewhere:
+            del config["elsewhere"]
+        return {CONFIG: config}
 
     @classmethod
     def of(cls, executor_config: Mapping[str, Any] | None) -> LeasedTask | None:
@@ -73,4 +77,6 @@ def leased_task(node: Node, plan: RunPlan) -> LeasedTask | None:
     if node.opens:
         later = [other.id for other in job[job.index(node) :] if other.id not in leased]
         request = LeaseRequest(node.input["job"], [*later, *(other.id for other in plan.of_submission())])
-    return LeasedTask(node.job_index, node.stage, leased.index(node.id), node.cleans_up, request)
+    return LeasedTask(
+        node.job_index, node.stage, leased.index(node.id), node.cleans_up, request, node.elsewhere
+    )

@@ -62,6 +62,11 @@ def render(
     if split and (parts := parts_of(len(jobs), part_jobs())):
         return _render_whole(submission, jobs, parts, base_dir, one_at_a_time, dag_id)
     plan = compile_plan(submission, jobs)
+    if one_at_a_time and any(node.apart for node in plan.nodes):
+        raise InputError(
+            f"{submission.name} has stages on two hosts at once, which only InferBench's executor leases "
+            "(docs/adr/0049): Airflow's own gives a job no device"
+        )
     dag = _frame(submission, jobs, dag_id, one_at_a_time)
     _fill(dag, plan, base_dir, one_at_a_time, deadline_s)
     dag.params.update(parameters(submission))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from inferbench_tasks.abilities import InstalledAbilities
+from inferbench_tasks.cluster.apart import too_few_hosts
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import Host
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import too_few
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.perfdb.ask import Ask, AskHere, AskNobody, AskThis
 from inferbench_tasks.perfdb.store import PerfDB
@@ -63,6 +65,10 @@ class ClusterAbilities(StoredAbilities):
             ]
             if message := too_few(suited, count, types):
                 findings.append(Finding((spec.devices_field,), message))
+        if spec.stages_elsewhere() and (devices := self.devices()):
+            own, other = (_types(device, devices) for device in (spec.needed_device(), spec.needed_elsewhere()))
+            if message := too_few_hosts(own, other, devices):
+                findings.append(Finding((spec.elsewhere_field,), message))
         return findings
 
     def _cores(self, spec: JobBase) -> Iterator[Finding]:
@@ -89,7 +95,21 @@ class MachineAbilities(StoredAbilities):
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """Also that there are fewer devices, or cores, than it can't do without."""
-        return [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
+        findings = [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
+        if stages := spec.stages_elsewhere():
+            message = (
+                f"{', '.join(stages)} on another host needs a system with workers of two hosts: `inferbench up --listen` "
+                "here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
+            )
+            findings.append(Finding((spec.elsewhere_field,), message))
+        return findings
+
+
+def _types(device: DeviceSpec, devices: Iterable[Device]) -> frozenset[str]:
+    """The types of registered devices that are such; of a GPU of any type all that there are."""
+    if device.kind == "gpu" and not device.detail:
+        return frozenset({d.device_type for d in devices if d.gpu_index is not None} or {"gpu"})
+    return frozenset({device.detail or device.kind})
 
 
 def shortages_here(spec: JobBase) -> Iterator[Finding]:

@@ -95,10 +95,14 @@ def execute_node(
             )
             started = time.monotonic()
         holding = fence.enter(db) if fence else None
+        if holding:
+            holding.require(elsewhere=node.elsewhere)
+        elif node.elsewhere:
+            raise InputError(f"{stage} runs on another host than its job's, and nobody leased a device there")
         if holding and run_id is not None:
             require_chosen(node.input["job"], holding)
         if holding and run_id is not None:
-            db.stage_holds(run_id, stage, attempt, [device.device_id for device in holding.devices])
+            db.stage_holds(run_id, stage, attempt, holding.members)
         module = importlib.import_module(node.module)
         values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
@@ -110,8 +114,9 @@ def execute_node(
             output = perform(module, ready, context)
         if fence and holding:
             fence.check(db, holding)
-        # What runs on a device is used by what follows on that device, and what is kept of it goes to PerfDB.
-        travels = depot is not None and node.lease is None
+        # What runs on a device is used by what follows on that device, and what is kept of it goes to PerfDB; a job on two
+        # hosts has its devices' stages hand on files too.
+        travels = depot is not None and (node.lease is None or node.apart)
         result: dict[str, Any] = output.model_dump(mode="json", context={CARRIER: depot} if travels else None)
         if depot is not None and travels:
             depot.flush()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.cluster.apart import own_part
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.held_device import HeldDevice
@@ -18,10 +19,23 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a job holds: the lease's token, and the devices, that of this worker first."""
+    """What a job holds: the lease's token, and its devices on this host, that of this worker first.
+
+    ``members``: the ids of all, also of one on another host. ``elsewhere``: this is the other host.
+    """
 
     token: int
     devices: tuple[HeldDevice, ...]
+    members: tuple[str, ...] = ()
+    elsewhere: bool = False
+
+    def require(self, *, elsewhere: bool) -> None:
+        """LeaseLostError where a stage came to the wrong one of the job's hosts: its result would tell of that one."""
+        if self.elsewhere != elsewhere:
+            where = "another host than its job's own" if elsewhere else "its job's own host"
+            raise LeaseLostError(
+                f"This stage belongs on {where}, and came to {self.devices[0].device_id}. Submit the job again."
+            )
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -69,7 +83,14 @@ class Fence:
                 raise LeaseLostError(f"This job does not hold device {name} any more, with {self.device_id}.")
             if member.lease.state == "lost":
                 raise LeaseLostError(f"What this job had on device {name} is gone: {member.lease.reason}")
-        return Holding(lease.token, tuple(_held(member) for member in devices if member is not None))
+        own = own_part(lease) or device.held_with
+        here = [member for member in devices if member and (member.device_id in own) == (self.device_id in own)]
+        return Holding(
+            lease.token,
+            tuple(_held(member) for member in here),
+            device.held_with,
+            elsewhere=self.device_id not in own,
+        )
 
     def check(self, db: PerfDB, holding: Holding) -> None:
         """Before anything is reported: the lease is still the one that the stage began with."""
@@ -82,7 +103,7 @@ def require_chosen(job: Mapping[str, Any], holding: Holding) -> None:
 
     A worker that registered after the job began to wait is not among the devices that it avoids.
     """
-    if (system := job.get("system")) is None:
+    if (system := job.get("system")) is None or holding.elsewhere:
         return
     chosen = [system["id"]] if system["id"] else system["alike"]
     if others := [d.device_id for d in holding.devices if d.device_id not in chosen]:

@@ -25,6 +25,8 @@ class QueuedJob:
     ``est_s`` is the expected run time on a device, ``limit_s`` the time after which it is stopped (``math.inf``:
     never), ``submit_s`` the ORIGINAL time of submission, whatever happened to the job since. ``spec_hash`` is equal
     for jobs that do the same work. ``avoid`` holds node ids or names of single devices (``device_name``).
+    ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none. The policy
+    places its own alone.
     """
 
     job_id: str
@@ -40,6 +42,7 @@ class QueuedJob:
     preemptible: bool = False
     attempt: int = 0
     avoid: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not (0 <= self.est_s < math.inf and -math.inf < self.submit_s < math.inf and self.limit_s > 0):
@@ -49,6 +52,8 @@ class QueuedJob:
             )
         if self.n_devices < 1 or not self.device_types:
             raise InputError(f"Job {self.job_id!r}: it needs at least one device of at least one type")
+        if self.elsewhere and self.n_devices > 1:
+            raise InputError(f"Job {self.job_id!r}: with a device of another host it holds one of its own")
 
 
 @dataclass(frozen=True, slots=True)

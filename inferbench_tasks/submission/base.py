@@ -44,6 +44,8 @@ class JobBase(Spec):
     newer: ClassVar[dict[str, Any]] = {}
     #: The dotted path of the field that says how many devices a job needs, where there is one.
     devices_field: ClassVar[str] = "devices"
+    #: The dotted path of the field that has stages run on another host, where there is one.
+    elsewhere_field: ClassVar[str] = "kind"
 
     name: Slug
     """Of the submission, its DAG and its results."""
@@ -83,6 +85,14 @@ class JobBase(Spec):
     def needed_devices(self) -> int:
         """How many devices of one host it holds at once."""
         return 1
+
+    def stages_elsewhere(self) -> tuple[str, ...]:
+        """The names of its stages that run on a device of another host, which it then holds beside its own."""
+        return ()
+
+    def needed_elsewhere(self) -> DeviceSpec:
+        """That device."""
+        return CPU
 
     def needed_cores(self) -> tuple[int, str]:
         """How many cores of each device it can't do without, and the field that says so; 0: any number will do."""

@@ -181,6 +181,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _queue_of(self, task: LeasedTask, workload: ExecuteTask) -> str:
         job = str(job_of_task(workload.ti, task))
         device = self._dispatcher.device_of(job)
+        if task.elsewhere:
+            device = self._dispatcher.device_elsewhere(job)
         if task.request is not None:
             if device is not None:
                 self._waiting.pop(job, None)

@@ -77,6 +77,7 @@ def queued_job(
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
         avoid=frozenset(avoid) | _left_out(request, conf, cluster),
+        elsewhere=device_types(spec.needed_elsewhere(), cluster) if spec.stages_elsewhere() else frozenset(),
     )
 
 

@@ -26,6 +26,7 @@ _FIELDS = (
     "stages.stage",
     "stages.started_at",
     "stages.ended_at",
+    "stages.devices",
 )
 
 
@@ -110,10 +111,11 @@ def leases(run: Mapping[str, Any], now_s: float) -> list[Span]:
 
 
 def devices_of(run: Mapping[str, Any]) -> int:
-    """How many devices the run's job holds at once, as its document says."""
+    """How many devices the run's job holds at once, as its document says; one of another host that it held, too."""
     job = run.get("job") or {}
     count = value_at(job, pipeline_of(job).job.devices_field)
-    return count if isinstance(count, int) else 1
+    held = max((len(stage.get("devices") or ()) for stage in run.get("stages") or ()), default=0)
+    return max(count if isinstance(count, int) else 1, held)
 
 
 def _left_at(spans: Sequence[Span], seconds: float) -> float:

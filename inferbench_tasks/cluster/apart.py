@@ -1,0 +1,90 @@
+"""Jobs that hold a device of another host beside their own: which two, and why there are none.
+
+A host is a data directory with workers (ADR 39). The policy knows of a job's own device alone; the other one is chosen
+here, and is unfit for anything else while it is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inferbench_tasks.cluster.device import Device, Lease
+from inferbench_tasks.cluster.store import TTL_S
+from inferbench_tasks.scheduling.model import QueuedJob
+
+
+def own_part(lease: Lease) -> tuple[str, ...]:
+    """The devices of a lease that are of the job's own host; the worker of the first runs its stages."""
+    if not lease.spec.get("elsewhere"):
+        return lease.members
+    return lease.members[: int(lease.spec["n_devices"])]
+
+
+def elsewhere_part(lease: Lease) -> tuple[str, ...]:
+    """Those of the other host."""
+    return lease.members[len(own_part(lease)) :]
+
+
+def is_elsewhere(device: Device) -> bool:
+    """Whether a job of another host holds it beside its own."""
+    return device.lease is not None and device.device_id in elsewhere_part(device.lease)
+
+
+def host_of(device: Device) -> str:
+    """What tells its host from others; workers from before homes were told have its name alone."""
+    return device.home or device.host
+
+
+def pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
+    """A free device for the job and a free one of another host, the ``preferred`` one as its own if that goes."""
+    free = [d for d in devices if d.present(TTL_S) and d.health == "ok" and d.lease is None]
+    return _pair(spec, [d for d in free if d.device_id not in spec.avoid], preferred)
+
+
+def _pair(spec: QueuedJob, devices: Sequence[Device], preferred: str = "") -> tuple[str, str] | None:
+    devices = sorted(devices, key=lambda d: (d.device_id != preferred, d.device_id))
+    others = [d for d in devices if d.device_type in spec.elsewhere]
+    for own in devices:
+        if own.device_type not in spec.device_types:
+            continue
+        other = next((d for d in others if host_of(d) != host_of(own)), None)
+        if other is not None:
+            return own.device_id, other.device_id
+    return None
+
+
+def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
+    """Why there is no such pair now."""
+    present = [d for d in devices if d.present(TTL_S)]
+    if reason := too_few_hosts(spec.device_types, spec.elsewhere, present):
+        return reason
+    fit = [d for d in present if d.health == "ok"]
+    if _pair(spec, fit) is None:
+        unfit = "; ".join(f"{d.device_id}: {d.reason}" for d in present if d.health != "ok")
+        return f"it needs a device, and one of another host; quarantined: {unfit}"
+    allowed = [d for d in fit if d.device_id not in spec.avoid]
+    if _pair(spec, allowed) is None:
+        names = ", ".join(d.device_id for d in fit if d.device_id in spec.avoid)
+        return f"it needs a device, and one of another host; it may not run on {names}"
+    busy = [d for d in allowed if d.lease is not None]
+    first_s = min((max(0.0, d.lease.est_end_s - now) for d in busy if d.lease), default=0.0)
+    return (
+        f"{len(busy)} of {len(allowed)} device(s) busy, the next expected free in {first_s:.0f} s; it needs a device, and "
+        "one of another host, at once"
+    )
+
+
+def too_few_hosts(
+    own_types: frozenset[str], other_types: frozenset[str], devices: Iterable[Device]
+) -> str | None:
+    """That no two hosts have such devices, with the hosts that there are; None where they have."""
+    devices = list(devices)
+    probe = QueuedJob("", "", "", 0.0, 0.0, 1.0, own_types, elsewhere=other_types)
+    if _pair(probe, devices) is not None:
+        return None
+    hosts = ", ".join(sorted({d.host for d in devices})) or "none"
+    types = " or ".join(sorted(own_types)), " or ".join(sorted(other_types))
+    return (
+        f"it needs a device of type {types[0]}, and one of type {types[1]} of another host; hosts with a worker: {hosts}. "
+        "Have one join: inferbench worker --join"
+    )

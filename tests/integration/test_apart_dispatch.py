@@ -1,0 +1,379 @@
+"""The policy at work on jobs that hold a device of another host beside their own, on a real PerfDB."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from inferbench_tasks.cluster.dispatcher import STANDALONE, Dispatcher
+from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.errors import InputError, LeaseLostError
+from inferbench_tasks.running.fence import Fence
+from inferbench_tasks.scheduling.eventlog import job_from_json, to_json
+from inferbench_tasks.scheduling.model import QueuedJob
+from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make
+
+__all__ = ["clock", "cluster", "make"]  # fixtures
+
+pytestmark = pytest.mark.integration
+APART = "dag|apart|000"
+CPU = frozenset({"cpu"})
+
+
+def apart(name: str = "apart", **more: object) -> QueuedJob:
+    return job(name, **{"elsewhere": CPU, **more})  # type: ignore[arg-type]
+
+
+def holders(cluster: Cluster) -> dict[str, str | None]:
+    return {d.device_id: d.lease.job if d.lease else None for d in cluster.devices()}
+
+
+def answer(cluster: Cluster, name: str, state: str, reason: str = "") -> None:
+    found = cluster.get(name)
+    assert found is not None and found.lease is not None
+    assert cluster.answer(name, found.lease.token, state, reason)  # type: ignore[arg-type]
+
+
+def why(scheduler: Dispatcher, name: str = APART) -> str:
+    rows, _ = waiting_jobs(scheduler.index, scheduler.devices, scheduler.clock(), aside=scheduler.aside)
+    return next(str(row["why"]) for row in rows if row["job"] == name)
+
+
+def register(cluster: Cluster, *names: str, **more: object) -> None:
+    """``x1`` is a device of the host x."""
+    for name in names:
+        cluster.register(device(name, **{"host": name[0], **more}))
+
+
+def start(cluster: Cluster, scheduler: Dispatcher, spec: QueuedJob | None = None) -> None:
+    """Submitted, granted, confirmed by both workers, started."""
+    scheduler.submit(spec or apart(), "run")
+    scheduler.tick()
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", APART)]
+    scheduler.started(APART)
+
+
+def test_a_device_of_each_of_two_hosts_is_held(cluster: Cluster, make: type) -> None:
+    """By one lease with one token, though the host of its own device has another one free; the job starts when both
+    workers have said yes, is told which device is which, and gives both back."""
+    register(cluster, "x1", "x2", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(), "run")
+    scheduler.tick()
+    leases = {d.device_id: d.lease for d in cluster.devices() if d.lease}
+    assert len(leases) == 2 and {name[0] for name in leases} == {"x", "y"}
+    assert len({(lease.nonce, lease.token) for lease in leases.values()}) == 1
+    own, other = next(iter(leases.values())).members
+    answer(cluster, own, "confirmed")
+    assert scheduler.tick() == [] and scheduler.device_of(APART) is scheduler.device_elsewhere(APART) is None
+    answer(cluster, other, "confirmed")
+    assert kinds(scheduler.tick()) == [("start", APART)]
+    assert (scheduler.device_of(APART), scheduler.device_elsewhere(APART)) == (own, other)
+    scheduler.started(APART)
+    scheduler.ended(APART, ok=True)
+    assert set(holders(cluster).values()) == {None} and scheduler.tick() == []
+
+
+def test_hosts_of_one_name_are_two(cluster: Cluster, make: type) -> None:
+    """By their data directories, as everywhere; workers that told none are of one host by its name."""
+    register(cluster, "x1", host="same", home="a" * 32)
+    register(cluster, "x2", host="same")
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(), "run")
+    cluster.forget("x2")
+    register(cluster, "x2", "x3", host="same", home="a" * 32)
+    scheduler.tick()
+    assert "hosts with a worker: same. Have one join" in why(scheduler)
+    register(cluster, "x3", host="same", home="b" * 32)
+    scheduler.tick()
+    held = {d.device_id: d.lease for d in cluster.devices() if d.lease}
+    assert "x3" in held and len(held) == 2
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", APART)]
+    scheduler.submit(job("single"), "")
+    scheduler.tick()
+    (free,) = {"x1", "x2"} - set(held)
+    assert holders(cluster)[free] == "dag|single|000"
+
+
+def test_it_waits_for_both_and_holds_neither(cluster: Cluster, make: type, clock: Clock) -> None:
+    """While one host's only device is busy the other one serves other jobs; then both are its."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("first"), "")
+    scheduler.tick()
+    scheduler.submit(apart(), "run")
+    scheduler.submit(job("second", submit_s=1500.0), "")
+    scheduler.tick()
+    assert Counter(filter(None, holders(cluster).values())) == {"dag|first|000": 1, "dag|second|000": 1}
+    expected = (
+        "2 of 2 device(s) busy, the next expected free in 10 s; it needs a device, and one of another host, at once"
+    )
+    scheduler.tick()
+    assert why(scheduler) == expected
+    confirm(cluster)
+    scheduler.tick()
+    for name in ("first", "second"):
+        scheduler.started(f"dag|{name}|000")
+    scheduler.ended("dag|first|000", ok=True)
+    scheduler.tick()
+    assert "1 of 2 device(s) busy" in why(scheduler) and None in holders(cluster).values()
+    scheduler.ended("dag|second|000", ok=True)
+    scheduler.tick()
+    scheduler.tick()
+    assert holders(cluster) == {"x1": APART, "y1": APART}
+
+
+def test_what_is_held_elsewhere_is_nobody_else_s(cluster: Cluster, make: type) -> None:
+    """The policy places nothing there: who waits is told what is there, and has it when it is free again."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler)
+    scheduler.submit(job("single"), "")
+    scheduler.submit(apart("two"), "")
+    for _ in range(3):
+        assert scheduler.tick() == []
+    assert set(holders(cluster).values()) == {APART}
+    unfit = {name: state.unfit for name, state in scheduler.index.snapshot().states.items()}
+    assert sorted(map(len, unfit.values())) == [0, 1]
+    assert "2 of 2 device(s) busy" in why(scheduler, "dag|two|000")
+    scheduler.ended(APART, ok=True)
+    scheduler.tick()
+    scheduler.tick()
+    assert "dag|single|000" in holders(cluster).values()
+
+
+def test_its_own_device_is_not_the_one_that_leaves_none_elsewhere(cluster: Cluster, make: type) -> None:
+    """Of two GPUs the one whose host has no CPU serves, whichever the policy takes first."""
+    for first, second in (("a", "b"), ("b", "a")):
+        register(cluster, f"{first}1", device_type="t4", gpu_index=0)
+        register(cluster, f"{second}1", device_type="t4", gpu_index=0)
+        register(cluster, f"{first}2")
+        scheduler: Dispatcher = make()
+        start(cluster, scheduler, apart(device_types=frozenset({"t4"})))
+        assert scheduler.device_of(APART) == f"{second}1"
+        assert scheduler.device_elsewhere(APART) == f"{first}2"
+        scheduler.ended(APART, ok=True)
+        for name in (f"{first}1", f"{second}1", f"{first}2"):
+            assert cluster.forget(name)
+
+
+@pytest.mark.parametrize("refuses", [0, 1])
+def test_one_refusal_gives_both_back_and_counts_no_retry(cluster: Cluster, make: type, refuses: int) -> None:
+    """Its device is unfit, of whichever host; with a third host the job runs."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(), "run")
+    scheduler.tick()
+    members = next(d.lease.members for d in cluster.devices() if d.lease)
+    sick, well = members[refuses], members[1 - refuses]
+    cluster.beat(sick, health="quarantined", reason="hot", queue_s=0)
+    answer(cluster, sick, "refused", "hot")
+    answer(cluster, well, "confirmed")
+    assert scheduler.tick() == []
+    assert set(holders(cluster).values()) == {None} and cluster.history(APART) == (0, frozenset())
+    scheduler.tick()
+    assert why(scheduler) == f"it needs a device, and one of another host; quarantined: {sick}: hot"
+    register(cluster, "z1")
+    scheduler.tick()
+    scheduler.tick()
+    assert {name for name, held in holders(cluster).items() if held} == {well, "z1"}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_worker_of_one_is_gone(cluster: Cluster, make: type, lost: int) -> None:
+    """The job is run again, and avoids that device alone; the other one may be its again."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler)
+    members = scheduler.held[APART].lease.members
+    gone, stays = members[lost], members[1 - lost]
+    age(cluster, gone, TTL_S + 1)
+    assert kinds(scheduler.tick()) == [("lost", APART)]
+    assert set(holders(cluster).values()) == {None}
+    assert cluster.history(APART) == (1, frozenset({gone}))
+    register(cluster, "z1")
+    attempt, avoid = cluster.history(APART)
+    scheduler.submit(apart(attempt=attempt, avoid=avoid), "run")
+    scheduler.tick()
+    scheduler.tick()
+    assert {name for name, held in holders(cluster).items() if held} == {stays, "z1"}
+
+
+def test_a_task_that_was_killed_makes_it_avoid_both(cluster: Cluster, make: type) -> None:
+    """Nobody knows whose fault it was; without a third and fourth host it says why it waits."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler)
+    assert scheduler.failed(APART, "it was killed")
+    attempt, avoid = cluster.history(APART)
+    assert (attempt, avoid) == (1, {"x1", "y1"})
+    scheduler.submit(apart(attempt=attempt, avoid=avoid), "run")
+    register(cluster, "z1")
+    scheduler.tick()
+    assert why(scheduler) == "it needs a device, and one of another host; it may not run on x1, y1"
+
+
+def test_another_scheduler_takes_it_over(cluster: Cluster, make: type) -> None:
+    """It finds the lease whole, knows which device is which, and ends it on both."""
+    register(cluster, "x1", "x2", "y1", "y2")
+    first: Dispatcher = make()
+    start(cluster, first)
+    own, other = first.device_of(APART), first.device_elsewhere(APART)
+    second: Dispatcher = make()
+    assert kinds(second.tick()) == [("start", APART)]
+    assert (second.device_of(APART), second.device_elsewhere(APART)) == (own, other)
+    second.started(APART)
+    second.submit(job("single", n_devices=2), "")
+    second.tick()
+    assert second.index.jobs["dag|single|000"].run is None  # neither host has two left
+    second.ended(APART, ok=True)
+    assert first.tick() == [] and first.device_elsewhere(APART) is None
+    second.tick()
+    assert sum(held == "dag|single|000" for held in holders(cluster).values()) == 2
+
+
+def test_where_two_can_not_be_leased_it_says_so(cluster: Cluster, make: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that binds a job to one worker's queue, and a PerfDB without transactions."""
+    register(cluster, "x1", "y1")
+    early: Dispatcher = make("rr_fcfs")
+    early.submit(apart(), "run")
+    early.tick()
+    assert "gives each job one device; it needs 2" in why(early)
+    monkeypatch.setattr(cluster, "_grants_gangs", False)
+    late: Dispatcher = make()
+    late.submit(apart(), "run")
+    late.tick()
+    assert why(late) == STANDALONE and set(holders(cluster).values()) == {None}
+
+
+def test_each_host_s_stages_are_told_of_their_own_device(cluster: Cluster, make: type) -> None:
+    """The fence knows which host it is on, and lets no stage of the other in; both lose the job together."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler)
+    own, other = scheduler.held[APART].lease.members
+    here, there = Fence(own, APART).enter(cluster.db), Fence(other, APART).enter(cluster.db)
+    assert [d.device_id for d in here.devices] == [own] and [d.device_id for d in there.devices] == [other]
+    assert here.members == there.members == (own, other) and here.token == there.token
+    here.require(elsewhere=False)
+    there.require(elsewhere=True)
+    for holding, elsewhere in ((here, True), (there, False)):
+        with pytest.raises(LeaseLostError, match="came to"):
+            holding.require(elsewhere=elsewhere)
+    token = scheduler.held[APART].lease.token
+    cluster.lose(other, token, "its worker was started again")
+    for fence, holding in ((Fence(own, APART), here), (Fence(other, APART), there)):
+        with pytest.raises(LeaseLostError, match=f"device {other} is gone"):
+            fence.check(cluster.db, holding)
+
+
+def test_a_job_apart_is_kept_as_json() -> None:
+    """As another scheduler reads it; with several devices of its own there is no such job."""
+    assert job_from_json(to_json(apart())) == apart()
+    plain = to_json(job("plain"))
+    del plain["elsewhere"]  # written before there were such jobs
+    assert job_from_json(plain) == job("plain")
+    with pytest.raises(InputError, match="it holds one of its own"):
+        apart(n_devices=2)
+
+
+class Site:
+    """Three hosts with two devices each, their workers, and an executor's part, all by a seed."""
+
+    def __init__(self, cluster: Cluster, make: type, clock: Clock, seed: int) -> None:
+        self.cluster, self.make, self.clock, self.rng = cluster, make, clock, random.Random(seed)
+        self.names = [f"{host}{number}" for host in "xyz" for number in range(2)]
+        self.dead: dict[str, int] = {}
+        register(cluster, *self.names)
+        self.scheduler: Dispatcher = make()
+        self.jobs: dict[str, QueuedJob] = {}
+        for number in range(14):
+            more = {"elsewhere": CPU} if self.rng.random() < 0.5 else {"n_devices": self.rng.choice([1, 1, 2])}
+            spec = job(f"j{number}", self.rng.uniform(2, 30), submit_s=1000.0 + number, limit_s=1e6, **more)
+            self.jobs[spec.job_id] = spec
+        self.ends: dict[str, float] = {}
+        self.over: Counter[str] = Counter()
+
+    def step(self) -> None:
+        if self.rng.random() < 0.04:
+            self.scheduler = self.make()
+            self.scheduler.tick()
+        for name, spec in self.jobs.items():
+            if name not in self.over and not self.scheduler.knows(name):
+                attempt, avoid = self.cluster.history(name)
+                values = {f: getattr(spec, f) for f in spec.__dataclass_fields__}
+                # A user who sees his job wait for what it avoids starts it anew.
+                anew = {"attempt": attempt, "avoid": avoid if self.rng.random() < 0.9 else frozenset()}
+                self.scheduler.submit(QueuedJob(**{**values, **anew}), "")
+        self.workers()
+        for action in self.scheduler.tick():
+            if action.kind == "start":
+                assert action.job not in self.over
+                elsewhere = self.scheduler.device_elsewhere(action.job)
+                assert (elsewhere is not None) == bool(self.jobs[action.job].elsewhere)
+                self.scheduler.started(action.job)
+                self.ends.setdefault(action.job, self.clock.now + self.rng.uniform(1, 40))
+            elif action.kind in ("stop", "give_up"):
+                self.over[action.job] += 1
+                self.ends.pop(action.job, None)
+            else:
+                self.ends.pop(action.job, None)
+        for name, end_s in list(self.ends.items()):
+            if end_s <= self.clock.now and self.scheduler.device_of(name) is not None:
+                del self.ends[name]
+                self.scheduler.ended(name, ok=True)
+                self.over[name] += 1
+        self.check()
+        self.clock.now += self.rng.uniform(0.2, 3)
+
+    def workers(self) -> None:
+        """Beat, confirm, refuse, die, come back."""
+        for name in self.names:
+            if name in self.dead:
+                self.dead[name] -= 1
+                if self.dead[name] <= 0:
+                    del self.dead[name]
+                continue
+            if self.rng.random() < 0.01:
+                self.dead[name] = self.rng.randint(1, 12)
+                age(self.cluster, name, TTL_S + 1)
+                continue
+            sick = self.rng.random() < 0.03
+            self.cluster.beat(name, health="quarantined" if sick else "ok", reason="hot", queue_s=0)
+            found = self.cluster.get(name)
+            assert found is not None
+            if found.lease is not None and found.lease.state == "granted" and self.rng.random() < 0.8:
+                state = "refused" if sick else "confirmed"
+                self.cluster.answer(name, found.lease.token, state, "hot" if sick else "")  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Each lease whole: of one host, or of two where that was asked for."""
+        members: dict[str, list[str]] = {}
+        for found in self.cluster.devices():
+            if found.lease is not None:
+                assert found.token == found.lease.token and found.lease.job not in self.over
+                members.setdefault(found.lease.job, []).append(found.device_id)
+                assert found.device_id in found.lease.members
+        for name, held in members.items():
+            spec = self.jobs[name]
+            assert len(held) == (2 if spec.elsewhere else spec.n_devices)
+            assert len({device[0] for device in held}) == (2 if spec.elsewhere else 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_jobs_of_one_host_and_of_two_all_end(cluster: Cluster, make: type, clock: Clock, seed: int) -> None:
+    """Workers die, refuse and come back, schedulers are replaced: at no moment is a device held twice or a lease by
+    halves, each job ends once, and every device is free in the end."""
+    site = Site(cluster, make, clock, seed)
+    for _ in range(1500):
+        site.step()
+        if len(site.over) == len(site.jobs):
+            break
+    assert dict(site.over) == dict.fromkeys(site.jobs, 1), (site.scheduler.held, site.scheduler.aside)
+    site.scheduler.tick()
+    assert set(holders(cluster).values()) == {None}
