@@ -1,4 +1,4 @@
-"""A host for a test: a network namespace with an address of its own, its own clock, and a wire of a known rate to it."""
+"""A host for a test: a network namespace with an address and a clock of its own, and a wire of a known rate to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks import netem
 from inferbench_tasks.networks.network import Network
 
@@ -55,7 +56,7 @@ def host_namespace(mbit_s: float, delay_ms: float = 0.0) -> Iterator[HostNamespa
         try:
             namespace = netem.namespace(_WIRE)
             path = namespace.__enter__()
-        except netem.LoadError as error:
+        except LoadError as error:
             pytest.skip(f"no host can be made of a network namespace: {error}")
     try:
         yield HostNamespace(path.name, path.server, path.host)
@@ -67,7 +68,10 @@ def missing() -> str | None:
     """Why no host can be made of namespaces here."""
     try:
         probe = subprocess.run(
-            ["unshare", "--net", "--time", "--monotonic", "1", "--fork", "true"], capture_output=True, text=True, check=False
+            ["unshare", "--net", "--time", "--monotonic", "1", "--fork", "true"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         subprocess.run(["ip", "-V"], capture_output=True, check=True)
     except FileNotFoundError as error:

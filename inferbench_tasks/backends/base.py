@@ -51,6 +51,10 @@ class Deployment:
     shared_memory: bool = False
     #: What the server is to tell of traced requests; only for backends with ``traced_levels``.
     tracing: Tracing | None = None
+    #: The address that it binds, where that is not the launcher's choice, and the secret that each request has to have;
+    #: only for backends that are ``guarded``.
+    listens: str = ""
+    secret: str = field(default="", repr=False)
 
     @property
     def model_name(self) -> str:
@@ -112,6 +116,8 @@ class Backend(ABC):
     server_processors: ClassVar[bool] = False
     #: Whether it reads inputs from system shared memory, where ``Deployment.shared_memory`` asks for that.
     shared_memory: ClassVar[bool] = False
+    #: Whether its HTTP takes a secret with each request, and answers nobody else, where ``Deployment.secret`` is one.
+    guarded: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
     #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.
     tells_spans: ClassVar[bool] = False

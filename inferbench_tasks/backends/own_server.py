@@ -15,7 +15,7 @@ from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach, bytecode
-from inferbench_tasks.servers.config import LACKING, Batching, ServerConfig
+from inferbench_tasks.servers.config import LACKING, SECRET, Batching, ServerConfig
 from inferbench_tasks.submission.schema import ServeSpec
 
 
@@ -26,6 +26,7 @@ class OwnServer(Backend):
     server_processors = True
     fixed_batches = True
     shared_memory = True
+    guarded = True
     tells_spans = True
     traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework")
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
@@ -116,6 +117,9 @@ class OwnServer(Backend):
             tracing=deployment.tracing,
             shared_memory=key,
         )
+        env = {**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"}
+        # Neither in the configuration, which is kept, nor in the settings, which are shown.
+        guard = {SECRET: deployment.secret} if deployment.secret else {}
         # Our images have InferBench installed for the python on their PATH.
         interpreter = sys.executable if spec.launcher == "process" else "python3"
         config_path = deployment.folder / "config.json"
@@ -127,7 +131,7 @@ class OwnServer(Backend):
             argv=(interpreter, "-m", "inferbench_tasks.servers.main", "--config", str(config_path)),
             image=self.image(spec),
             mounts=dict([mount(model.path)]),
-            env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
+            env={**env, **guard},
             port_in_use="can't be bound",
             leftovers=region,
             makes=region,
@@ -148,6 +152,7 @@ class OwnServer(Backend):
                 port=port,
                 model_name=config.model_name,
                 model_version=config.model_version,
+                secret=deployment.secret,
             )
 
         settings = config.model_dump(
@@ -156,7 +161,7 @@ class OwnServer(Backend):
         if deployment.processing is not None:
             steps = deployment.processing.model_dump(mode="json", include={"before", "after"})
             settings["processors"] = {"side": "server", **steps}
-        return Prepared(launch, endpoint, {**settings, "env": launch.env}, key)
+        return Prepared(launch, endpoint, {**settings, "env": env}, key)
 
 
 def _ports(deployment: Deployment) -> tuple[int, int | None]:

@@ -53,7 +53,7 @@ def start(
     Raises ServerError with the end of the log if it dies, is not ready in ``ready_timeout_s``, or finds
     its port taken; the caller ends what is left (``records.end_run``).
     """
-    deployment = replace(deployment, host=getattr(launcher, "listens_on", LOOPBACK))
+    deployment = replace(deployment, host=deployment.listens or getattr(launcher, "listens_on", LOOPBACK))
     for attempt in range(1, PORT_ATTEMPTS + 1):
         for stale in deployment.folder.glob("address.json"):
             stale.unlink()

@@ -51,7 +51,9 @@ def listen(
 
 @app.command()
 def measure(
-    link: str = typer.Argument(metavar="FILE", help="That `links listen --to` wrote on the other host; - reads it."),
+    link: str = typer.Argument(
+        metavar="FILE", help="That `links listen --to` wrote on the other host; - reads it."
+    ),
     streams: bool = typer.Option(True, help="Also the rates, by a second of TCP each way."),
     output: OutputFormat = OUTPUT,
 ) -> None:
@@ -116,7 +118,9 @@ def _clock(clock: LinkClock) -> str:
 def _store(link: MeasuredLink) -> None:
     data_dir = settings.data_dir()
     if settings.perfdb_uri() is None and not embedded.status(data_dir)["running"]:
-        say("not stored: no PerfDB is named here (INFERBENCH_PERFDB_URI), and none runs in this data directory")
+        say(
+            "not stored: no PerfDB is named here (INFERBENCH_PERFDB_URI), and none runs in this data directory"
+        )
         return
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         Links(db).tell(link)

@@ -67,6 +67,8 @@ def _whole(endpoint: Endpoint, body: bytes, header_length: int | None) -> bytes:
         f"Host: {endpoint.url}",
         f"Content-Length: {len(body)}",
     ]
+    if endpoint.secret:
+        lines.append(f"Authorization: Bearer {endpoint.secret}")
     if header_length is not None:
         lines += [
             "Content-Type: application/octet-stream",

@@ -69,8 +69,8 @@ def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
     busy = [d for d in allowed if d.lease is not None]
     first_s = min((max(0.0, d.lease.est_end_s - now) for d in busy if d.lease), default=0.0)
     return (
-        f"{len(busy)} of {len(allowed)} device(s) busy, the next expected free in {first_s:.0f} s; it needs a device, and "
-        "one of another host, at once"
+        f"{len(busy)} of {len(allowed)} device(s) busy, the next expected free in {first_s:.0f} s; it needs a device, "
+        "and one of another host, at once"
     )
 
 
@@ -85,6 +85,6 @@ def too_few_hosts(
     hosts = ", ".join(sorted({d.host for d in devices})) or "none"
     types = " or ".join(sorted(own_types)), " or ".join(sorted(other_types))
     return (
-        f"it needs a device of type {types[0]}, and one of type {types[1]} of another host; hosts with a worker: {hosts}. "
-        "Have one join: inferbench worker --join"
+        f"it needs a device of type {types[0]}, and one of type {types[1]} of another host; hosts with a worker: "
+        f"{hosts}. Have one join: inferbench worker --join"
     )

@@ -28,7 +28,7 @@ class Last(BaseModel):
 
 
 class Lease(BaseModel):
-    """A job's right to one device, to several of one host, or to one and another of another host (a gang), from ``serve``
+    """A job's right to one device, to several of one host, or to one and one of another host (a gang), from ``serve``
     to ``release``.
 
     ``token`` grows with each lease of the device: whoever holds an older one has lost it. A gang's is the same on all

@@ -126,7 +126,9 @@ class Dispatcher:
     def withhold(self, reason_by_tenant: Mapping[str, str]) -> None:
         """Waiting jobs of these tenants get no device until they are named no more; what runs goes on."""
         self.withheld = dict(reason_by_tenant)
-        self._sort_out(self._aside, [job for job, e in self.index.jobs.items() if e.spec.tenant in self.withheld])
+        self._sort_out(
+            self._aside, [job for job, e in self.index.jobs.items() if e.spec.tenant in self.withheld]
+        )
 
     def _sort_out(self, aside: Iterable[str], candidates: Iterable[str]) -> None:
         """Of these jobs: who may have a device now is a candidate, who may not waits aside."""
@@ -135,7 +137,11 @@ class Dispatcher:
                 self._apply(ev.Submitted(self.clock(), self._aside.pop(job)))
         for job in list(candidates):
             entry = self.index.jobs[job]
-            if entry.run is None and job not in self.held and (reason := self._why_aside(entry.spec)) is not None:
+            if (
+                entry.run is None
+                and job not in self.held
+                and (reason := self._why_aside(entry.spec)) is not None
+            ):
                 self._aside[job] = entry.spec
                 self._apply(ev.Cancelled(self.clock(), job, f"for now: {reason}"))
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationInfo,
@@ -168,6 +169,14 @@ class Endpoint(Handle):
     model_version: str = ""
     rows_of_one: bool = False
     """It takes a sample's single number as a row of one, [n, 1] (``protocols.rows_of_one``)."""
+    secret: str = Field("", repr=False)
+    """What each request has to have in its header ``Authorization: Bearer``; "": nothing."""
+
+    @model_serializer(mode="wrap")
+    def _short(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what there is not: documents of before stay what they were."""
+        document: dict[str, Any] = dump(self)
+        return {name: value for name, value in document.items() if name != "secret" or value}
 
     @property
     def url(self) -> str:

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ClientHost:
+    """The host that a load came from, where it was another than the server's. ``unwatched``: why the server's host was
+    not watched over the whole of the load; "" where it was.
+    """
+
+    recording: Recording
+    hardware: dict[str, Any]
+    unwatched: str = ""
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a run measured, for metrics: the records of the window, the monitors, the machine.
 
@@ -33,6 +44,8 @@ class Measured:
     trace_path: str | None = None
     #: So many other models were served and loaded on the device meanwhile.
     neighbours: int = 0
+    #: Of a load from another host: that host. ``recording`` and ``hardware`` are then the server's.
+    client: ClientHost | None = None
 
     @property
     def requests(self) -> int:

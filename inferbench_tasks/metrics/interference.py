@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from inferbench_tasks.contracts.device import CPU
 from inferbench_tasks.contracts.verdict import INTERFERENCE, MODE, Reason
-from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.base import Block, ClientHost, Measured
 from inferbench_tasks.metrics.machine_use import machine_use
 from inferbench_tasks.metrics.sender_waits import what_it_waited
 from inferbench_tasks.monitors.gpu import HELD_BACK
@@ -55,6 +57,8 @@ class Interference(Block):
         for a core that others caused, ms, and its ``mean``; None where it was not recorded. ``sender``: what the
         sender waited, see ``sender_waits``.
         """
+        if measured.client is not None:
+            return self._of_two_hosts(measured, measured.client)
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
         unseen: list[str] = []
@@ -76,6 +80,37 @@ class Interference(Block):
             "findings": findings, "not_watched": missing, "watched": watched,
             "mode": os.environ.get(MODE) or None, "waits_ms": waits_ms, "sender": sender,
         }  # fmt: skip
+
+    def _of_two_hosts(self, measured: Measured, client: ClientHost) -> dict[str, Any]:
+        """One ledger for both, and each for itself (``hosts``): who disturbed either disturbed the run.
+
+        What requests waited on both hosts together is not told: their waits are known on two clocks.
+        """
+        alone = replace(measured, client=None)
+        ledgers = {
+            "server": self.compute(alone),
+            "client": self.compute(
+                replace(alone, recording=client.recording, hardware=client.hardware, device=CPU)
+            ),
+        }
+        if client.unwatched:
+            ledgers["server"] |= {"watched": False, "not_watched": [client.unwatched]}
+        findings = [
+            {**finding, "host": host, "text": f"on the {host}'s host: {finding['text']}"}
+            for host, ledger in ledgers.items()
+            for finding in ledger["findings"]
+        ]
+        return {
+            "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
+            "not_watched": [
+                f"{what} ({host}'s host)" for host, led in ledgers.items() for what in led["not_watched"]
+            ],
+            "watched": all(ledger["watched"] for ledger in ledgers.values()),
+            "mode": os.environ.get(MODE) or None,
+            "waits_ms": None,
+            "sender": ledgers["client"]["sender"],
+            "hosts": ledgers,
+        }
 
 
 def reasons(ledger: dict[str, Any]) -> list[Reason]:

@@ -38,6 +38,9 @@ class Quiet(Block):
             "time_ratio": None, "request_ratio": None, "windows": None, "longest_s": None, "cut_s": {},
             "latency_ms": None, "reason": None,
         }  # fmt: skip
+        if measured.client is not None:
+            text = "the load came from another host: when either was disturbed is known on two clocks, and not cut"
+            return block | {"reason": text}
         cores = measured.hardware.get("cores_logical") or 1
         allowed = len(measured.hardware.get("cores_allowed") or ())
         disturbed = disturbances(

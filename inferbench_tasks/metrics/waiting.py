@@ -20,6 +20,8 @@ from inferbench_tasks.monitors.records import Recording, Series
 _AROUND_S = 1.0
 #: The groups whose threads a request needs.
 _GROUPS = ("server", "sender")
+#: Which of them is on a host that has only one.
+_ON_SIDE = {"server": "server", "client": "sender"}
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,10 @@ def longest_waits(recording: Recording, start_ns: int, end_ns: int) -> Series | 
         series = recording.get("wait", metric)
         return series if series is not None and series.covers(start_ns, end_ns) else None
 
+    side = recording.about.get("side")
+    # Of two hosts each has one of both.
+    if side is not None and (alone := whole(f"{_ON_SIDE[side]}_longest_s")) is not None:
+        return alone
     server, sender = (whole(f"{group}_longest_s") for group in _GROUPS)
     if server is not None and sender is not None:
         return Series(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from inferbench_tasks.registry import Registry
 
@@ -19,7 +19,8 @@ class Target:
 
     ``device`` is the submission's ("cpu", "gpu", "gpu:t4"); ``metrics_url`` the server's own Prometheus
     metrics; ``exporters`` are addresses of node exporter, cAdvisor or DCGM exporter, by source name. ``beside``: the
-    leading processes of the servers that share the device.
+    leading processes of the servers that share the device. ``side``: which of both is on this machine, where the load
+    comes from another host; ``pid`` is 0 where there is no server.
     """
 
     pid: int
@@ -29,6 +30,7 @@ class Target:
     metrics_url: str | None = None
     exporters: tuple[tuple[str, str], ...] = ()
     beside: tuple[int, ...] = ()
+    side: Literal["both", "server", "client"] = "both"
 
 
 class Monitor(ABC):

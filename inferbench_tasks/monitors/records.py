@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
 
-_NAMES = pa.dictionary(pa.int16(), pa.string())
+NAMES = pa.dictionary(pa.int16(), pa.string())
 #: ``t_ns``: CLOCK_MONOTONIC, as the records of the load. Metrics and units: each monitor's ``metrics``.
 SCHEMA = pa.schema(
     [
         pa.field("t_ns", pa.int64(), nullable=False),
-        pa.field("source", _NAMES, nullable=False),
-        pa.field("metric", _NAMES, nullable=False),
+        pa.field("source", NAMES, nullable=False),
+        pa.field("metric", NAMES, nullable=False),
         pa.field("value", pa.float64(), nullable=False),
     ]
 )
-_ABOUT = b"inferbench.monitors"
+ABOUT = b"inferbench.monitors"
 #: How much of a window may be unseen at each of its ends: so long, and no more than that share of it.
 _SLACK_NS, _SLACK_RATIO = 1_000_000_000, 0.25
 #: How much of a window may lie in gaps between samples: a gauge was something else meanwhile, and nobody knows what.
@@ -117,11 +117,11 @@ def convert_spool(spool: Path, path: Path, problem: str | None) -> None:
         table = pa.table(
             {
                 "t_ns": pa.array(t_ns, pa.int64()),
-                "source": pa.array([n[0] for n in names], pa.string()).dictionary_encode().cast(_NAMES),
-                "metric": pa.array([n[1] for n in names], pa.string()).dictionary_encode().cast(_NAMES),
+                "source": pa.array([n[0] for n in names], pa.string()).dictionary_encode().cast(NAMES),
+                "metric": pa.array([n[1] for n in names], pa.string()).dictionary_encode().cast(NAMES),
                 "value": pa.array(values, pa.float64()),
             },
-            schema=SCHEMA.with_metadata({_ABOUT: json.dumps(about)}),
+            schema=SCHEMA.with_metadata({ABOUT: json.dumps(about)}),
         )
         partial = path.with_name(path.name + ".partial")
         pq.write_table(table, partial, compression="zstd")
@@ -150,7 +150,7 @@ def read_recording(path: Path | bytes) -> Recording:
         rows = np.flatnonzero((sources == source) & (metrics == metric))
         rows = rows[np.argsort(t_ns[rows], kind="stable")]
         series[source, metric] = Series(t_ns[rows], values[rows])
-    return Recording(series, json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}")))
+    return Recording(series, json.loads((table.schema.metadata or {}).get(ABOUT, b"{}")))
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:

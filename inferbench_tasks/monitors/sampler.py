@@ -54,7 +54,8 @@ def sample_until_closed(config: dict[str, Any]) -> None:
     rounds, cpu_ns, last_flush_ns = 0, time.process_time_ns(), now_ns
     started_ns, started_cpu_ns = now_ns, cpu_ns
     with open(config["spool"], "wb") as spool:
-        spool.write(_line({"unavailable": unavailable}))
+        side = {} if target.side == "both" else {"side": target.side}
+        spool.write(_line({"unavailable": unavailable, **side}))
         spool.flush()
         while True:
             due_ns = min((watch.due_ns for watch in watches), default=time.monotonic_ns() + wanted_ns)

@@ -39,7 +39,7 @@ class ClientMonitor(Monitor):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._server = ProcessGroup(target.pid, session=True)
+        self._server = ProcessGroup(target.pid, session=True) if target.pid else None
         self._group = ProcessGroup(os.getppid(), session=False, excluded=self._server_pids)
 
     def sample(self) -> dict[str, float]:
@@ -47,5 +47,7 @@ class ClientMonitor(Monitor):
         return self._group.sample()
 
     def _server_pids(self) -> set[int]:
+        if self._server is None:
+            return set()
         self._server.scan()
         return self._server.pids

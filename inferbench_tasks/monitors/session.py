@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import InputError
@@ -49,23 +49,36 @@ class MonitorSession:
         exporters: dict[str, str] | None = None,
         kinds: Iterable[str] | None = None,
         beside: Iterable[ServerHandle] = (),
+        side: Literal["both", "server"] = "both",
     ) -> None:
+        target = Target(
+            pid=server.pid,
+            started_ns=server.started_ns,
+            device=device,
+            container_id=server.container_id,
+            metrics_url=metrics_url,
+            exporters=tuple((exporters if exporters is not None else named_exporters()).items()),
+            beside=tuple(handle.pid for handle in beside),
+            side=side,
+        )
+        self._watch(target, path, interval_s, MONITORS if kinds is None else kinds)
+
+    @classmethod
+    def of_client(cls, path: Path, interval_s: float = 0.1) -> MonitorSession:
+        """Of the load's own host, where the server is on another one."""
+        session = cls.__new__(cls)
+        session._watch(
+            Target(pid=0, started_ns=0, side="client"), path, interval_s, ("client", "host", "wait")
+        )
+        return session
+
+    def _watch(self, target: Target, path: Path, interval_s: float, kinds: Iterable[str]) -> None:
         self.path = path
         self._spool = path.with_name(path.name + ".spool")
         self._config = {
-            "target": asdict(
-                Target(
-                    pid=server.pid,
-                    started_ns=server.started_ns,
-                    device=device,
-                    container_id=server.container_id,
-                    metrics_url=metrics_url,
-                    exporters=tuple((exporters if exporters is not None else named_exporters()).items()),
-                    beside=tuple(handle.pid for handle in beside),
-                )
-            ),
+            "target": asdict(target),
             "interval_s": interval_s,
-            "kinds": list(MONITORS if kinds is None else kinds),
+            "kinds": list(kinds),
             "spool": str(self._spool),
         }
         self._child: subprocess.Popen[bytes] | None = None

@@ -84,22 +84,21 @@ class WaitMonitor(Monitor):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        server = ProcessGroup(target.pid, session=True)
+        server = ProcessGroup(target.pid, session=True) if target.pid else None
 
         def others() -> set[int]:
-            return {*server.pids, *target.beside, os.getpid()}
+            return {*(server.pids if server else ()), *target.beside, os.getpid()}
 
-        self._groups = {
-            "server": Threads(server),
+        self._groups = {} if server is None else {"server": Threads(server)}
+        if target.side != "server":
             # What started the sampler only follows the load: its waits are no request's.
-            "sender": Threads(
+            self._groups["sender"] = Threads(
                 ProcessGroup(os.getppid(), session=False, excluded=others), without=os.getppid()
-            ),
-        }
+            )
         self._readings: list[tuple[str, int, Callable[[bytes], float]]] = []
         for name, path in (
             ("pressure_s_total", Path("/proc/pressure/cpu")),
-            ("server_pressure_s_total", cgroup_pressure(target.pid)),
+            ("server_pressure_s_total", cgroup_pressure(target.pid) if target.pid else None),
             ("io_pressure_s_total", Path("/proc/pressure/io")),
             ("memory_pressure_s_total", Path("/proc/pressure/memory")),
         ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.arrivals.max_rate import MaxRate
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
@@ -20,6 +21,7 @@ from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.schema import JobSpec, Submission
+from inferbench_tasks.submission.sweep import expand
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.sections import Section
@@ -191,7 +193,9 @@ class ServingPipeline(Pipeline[JobSpec]):
         return watched()
 
     def for_nights(self, submission: Submission, what: str) -> Submission:
-        """A load that is the same each time: no search for the highest rate."""
+        """A load that is the same each time, from the server's own host: no search for the highest rate."""
+        if any(job.spec.stages_elsewhere() for job in expand(submission)):
+            raise InputError(f"{what} runs on one host; use from: server_host", field="load.from")
         return at_given_rates(submission, what)
 
     def tags(self, submission: Submission) -> tuple[str, ...]:

@@ -101,12 +101,12 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
 
 
 def _elsewhere(kind: str, spec: JobBase, leased: Sequence[str]) -> tuple[str, ...]:
-    """The stages of a job that run on another host; InputError where they can't: the lease is opened and closed here."""
+    """The stages of a job that run on another host; InputError for those that open or close its lease."""
     elsewhere = spec.stages_elsewhere()
     if wrong := [name for name in elsewhere if name not in leased[1:-1]]:
         raise InputError(
-            f"The pipeline {kind!r}: {', '.join(wrong)} can't run on another host; only stages between the first and the "
-            f"last on the device can: {', '.join(leased[1:-1]) or 'none'}"
+            f"The pipeline {kind!r}: {', '.join(wrong)} can't run on another host; only stages between the first and "
+            f"the last on the device can: {', '.join(leased[1:-1]) or 'none'}"
         )
     if elsewhere and spec.needed_devices() > 1:
         raise InputError(f"The pipeline {kind!r}: with a device of another host a job holds one of its own")

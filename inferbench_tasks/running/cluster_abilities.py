@@ -66,7 +66,9 @@ class ClusterAbilities(StoredAbilities):
             if message := too_few(suited, count, types):
                 findings.append(Finding((spec.devices_field,), message))
         if spec.stages_elsewhere() and (devices := self.devices()):
-            own, other = (_types(device, devices) for device in (spec.needed_device(), spec.needed_elsewhere()))
+            own, other = (
+                _types(device, devices) for device in (spec.needed_device(), spec.needed_elsewhere())
+            )
             if message := too_few_hosts(own, other, devices):
                 findings.append(Finding((spec.elsewhere_field,), message))
         return findings
@@ -98,8 +100,8 @@ class MachineAbilities(StoredAbilities):
         findings = [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
         if stages := spec.stages_elsewhere():
             message = (
-                f"{', '.join(stages)} on another host needs a system with workers of two hosts: `inferbench up --listen` "
-                "here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
+                f"{', '.join(stages)} on another host needs a system with workers of two hosts: `inferbench up "
+                "--listen` here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
             )
             findings.append(Finding((spec.elsewhere_field,), message))
         return findings

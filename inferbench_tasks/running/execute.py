@@ -114,8 +114,8 @@ def execute_node(
             output = perform(module, ready, context)
         if fence and holding:
             fence.check(db, holding)
-        # What runs on a device is used by what follows on that device, and what is kept of it goes to PerfDB; a job on two
-        # hosts has its devices' stages hand on files too.
+        # What runs on a device is used by what follows on that device, and what is kept of it goes to PerfDB. Of a job
+        # on two hosts the stages on its devices hand on files too.
         travels = depot is not None and (node.lease is None or node.apart)
         result: dict[str, Any] = output.model_dump(mode="json", context={CARRIER: depot} if travels else None)
         if depot is not None and travels:
@@ -126,7 +126,8 @@ def execute_node(
             (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
             ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
-                db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=ended)
+                kept = without_secrets(result) if node.apart else result
+                db.stage_finished(run_id, stage, attempt, output=kept, duration_s=seconds, last=ended)
     except BaseException as raised:
         error = _as_error(raised, stage)
         # Once the device is taken, the node that gives it back follows whatever fails, and ends the job.
@@ -159,6 +160,13 @@ def _depot(db: PerfDB, context: Context) -> Depot:
     return Depot(
         db, context.data_dir, folders=[context.base_dir], told=context.progress, cancelled=context.cancelled
     )
+
+
+def without_secrets(value: Any) -> Any:
+    """A stage's output without what lets others in while it lasts: a later stage gets it, and nobody keeps it."""
+    if isinstance(value, dict):
+        return {name: without_secrets(part) for name, part in value.items() if name != "secret"}
+    return [without_secrets(part) for part in value] if isinstance(value, list) else value
 
 
 def _execution(node: Node, invocation: Invocation, attempt: int, holding: Holding | None) -> dict[str, Any]:

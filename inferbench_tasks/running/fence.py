@@ -77,14 +77,17 @@ class Fence:
                 f"This job does not hold device {self.device_id} ({holder}). To measure again, clear the job's tasks "
                 "on its device from the first on, or start a new run."
             )
-        devices = [device, *(cluster.get(name) for name in device.held_with if name != self.device_id)]
-        for name, member in zip(device.held_with, devices, strict=True):
+        names = [self.device_id, *(name for name in device.held_with if name != self.device_id)]
+        devices = [device, *(cluster.get(name) for name in names[1:])]
+        for name, member in zip(names, devices, strict=True):
             if member is None or member.lease is None or member.lease.nonce != lease.nonce:
                 raise LeaseLostError(f"This job does not hold device {name} any more, with {self.device_id}.")
             if member.lease.state == "lost":
                 raise LeaseLostError(f"What this job had on device {name} is gone: {member.lease.reason}")
         own = own_part(lease) or device.held_with
-        here = [member for member in devices if member and (member.device_id in own) == (self.device_id in own)]
+        here = [
+            member for member in devices if member and (member.device_id in own) == (self.device_id in own)
+        ]
         return Holding(
             lease.token,
             tuple(_held(member) for member in here),

@@ -26,8 +26,8 @@ from inferbench_tasks.scheduling.run import Run
 
 #: A heap is rebuilt when it holds more than twice its live entries and this many.
 SLACK = 64
-#: An order of waiting jobs: (-priority, three numbers or names that decide, the entry itself). The entry is compared
-#: only with itself, because the job id before it is unique.
+#: An order of waiting jobs: (-priority, three numbers or names that decide, the entry itself). The job id before it is
+#: unique among jobs; of one that was taken out and came back the former entry is stale, and may still be there.
 Key = tuple[Any, ...]
 
 
@@ -65,6 +65,10 @@ class Entry:
     lane: Lane
     bucket: Bucket
     tenant: Tenant
+
+    def __lt__(self, other: Entry) -> bool:
+        """Of two entries of one job one is stale: either may come first."""
+        return False
 
     def __init__(self, spec: QueuedJob) -> None:
         self.spec = spec

@@ -10,6 +10,8 @@ from inferbench_tasks.contracts.handles import Processing, TensorSpec
 
 #: Beside the address: the sources whose bytecode a server in the sandbox could not write.
 LACKING = "lacking.json"
+#: The variable of a server's environment with the secret that each request has to have; without it none needs one.
+SECRET = "INFERBENCH_SERVER_SECRET"  # noqa: S105 - its name
 
 
 class Batching(BaseModel):

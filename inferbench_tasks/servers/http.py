@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import time
 from typing import Any
@@ -38,8 +39,10 @@ INLINE_JSON_BYTES = 64 * 1024
 class InferenceApp(FastAPI):
     """The app of one served model."""
 
-    def __init__(self, model: ServedModel, version: str) -> None:
+    def __init__(self, model: ServedModel, version: str, secret: str = "") -> None:
+        """``secret``: without it in ``Authorization: Bearer`` nobody is answered; "": everybody is."""
         super().__init__(title="InferBench inference server", version=version, docs_url=None, redoc_url=None)
+        self._bearer = f"Bearer {secret}".encode() if secret else b""
         self.model = model
         name = model.name
         self._hot = {f"/v2/models/{name}/infer", f"/v2/models/{name}/versions/{model.version}/infer"}
@@ -50,10 +53,20 @@ class InferenceApp(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Inference takes the short way, everything else FastAPI's."""
+        if self._bearer and scope["type"] == "http" and not self._knows(scope):
+            await _refuse_stranger(send)
+            return
         if scope["type"] == "http" and scope["path"] in self._hot and scope["method"] == "POST":
             await self._infer(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        """Whether the request has the secret."""
+        for key, value in scope["headers"]:
+            if key == b"authorization":
+                return hmac.compare_digest(value, self._bearer)
+        return False
 
     async def _infer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started_ns = time.monotonic_ns()
@@ -144,6 +157,13 @@ class InferenceApp(FastAPI):
         if message["type"] == "http.disconnect":
             raise RequestProblem("body: the client went away", status=499)
         return body, header_length
+
+
+async def _refuse_stranger(send: Send) -> None:
+    """Nothing of the server is told, and nothing that was sent is read."""
+    headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 _LINGER_S = 1.0

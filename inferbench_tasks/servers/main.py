@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from inferbench_tasks.sandbox import bytecode
-from inferbench_tasks.servers.config import LACKING, ServerConfig
+from inferbench_tasks.servers.config import LACKING, SECRET, ServerConfig
 from inferbench_tasks.servers.model import ServedModel
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
     from inferbench_tasks.servers.http import InferenceApp
 
     model = ServedModel(config)
-    app = InferenceApp(model, _version())
+    app = InferenceApp(model, _version(), os.environ.pop(SECRET, ""))
 
     class Server(uvicorn.Server):
         """uvicorn raises the signal that ended it once more when it is done: what is left to do is done before."""

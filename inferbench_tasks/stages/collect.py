@@ -19,10 +19,12 @@ from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
+from inferbench_tasks.stages.two_hosts import of_two_hosts
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
 
 if TYPE_CHECKING:
+    from inferbench_tasks.metrics.base import ClientHost
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
     from inferbench_tasks.perfdb.store import PerfDB
@@ -35,6 +37,8 @@ STAGE = Stage(
 MONITORS_FILE = "monitors.parquet"
 #: Files of a load of streamed tokens: their paths in its output -> their names in the result.
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
+#: The network of a load from another host, in its result; what it was like is measured (``extensions.client_host``).
+BETWEEN_HOSTS = "between hosts"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
     **dict.fromkeys(("path", "reference_path", "labels_path", "samples_digest"), True),
@@ -68,8 +72,11 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.perfdb.store import PerfDB
 
     ctx.progress(0, 3, "describing the environment")
+    two = of_two_hosts(inp, inp.load, ctx) if inp.load and inp.load.away else None
     monitored = inp.load.monitors_path if inp.load else None
     recording = read_recording(Path(monitored)) if monitored else EMPTY
+    if two is not None:
+        recording = two.server
     hardware = environment.hardware()
     if inp.job.serve.device.kind == "gpu":
         hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
@@ -82,7 +89,7 @@ def run(inp: Input, ctx: Context) -> Output:
         summary = unloaded.figures(inp.serve, inp.evaluate, inp.job.slo)
         verdict = unloaded.verdict(inp.evaluate, inp.trace)
     else:
-        summary = figures(inp, inp.load, recording, surroundings["hardware"])
+        summary = figures(inp, inp.load, recording, surroundings["hardware"], two.client if two else None)
         ledger = summary.model_dump()["interference"]
         answers = inp.evaluate.reasons if inp.evaluate else ()
         verdict = judge(inp.load.certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
@@ -130,6 +137,8 @@ def run(inp: Input, ctx: Context) -> Output:
             extensions["trace"] = {**inp.trace.document, "file": stored.model_dump()}
     if inp.load:
         extensions |= of_load(inp, inp.load, ctx, db)
+    if two is not None:
+        extensions |= two.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
     db.save_result(document, Path(inp.load.samples_path) if inp.load else None)
     ctx.progress(3, 3, verdict.kind)
@@ -151,7 +160,7 @@ def of_load(inp: Input, loaded: Loaded, ctx: Context, db: PerfDB) -> dict[str, A
         },
         "network": emulation(inp.job.traffic.network, ctx.run_dir(inp.run_id)),
     }
-    if loaded.quiet:
+    if loaded.quiet and loaded.away is None:
         extensions["quiet"] = loaded.quiet
     if inp.job.share:
         extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(loaded.neighbours)}
@@ -169,7 +178,13 @@ def of_load(inp: Input, loaded: Loaded, ctx: Context, db: PerfDB) -> dict[str, A
     return extensions
 
 
-def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str, Any]) -> Summary:
+def figures(
+    inp: Input,
+    loaded: Loaded,
+    recording: Recording,
+    hardware: dict[str, Any],
+    client: ClientHost | None = None,
+) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
     from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.loadgen import objective
@@ -191,6 +206,9 @@ def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str
     steady_ms = summary["e2e_latency_ms"]["p50"]
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
+    if client is not None:
+        of_client = usage(client.recording, start_ns, end_ns)
+        summary["resources"] |= {"client": of_client.get("client"), "client_host": of_client.get("host")}
     summary["accuracy_ratio"] = loaded.accuracy_ratio
     if loaded.accuracy:
         summary["accuracy"] = loaded.accuracy.summary()
@@ -210,7 +228,7 @@ def figures(inp: Input, loaded: Loaded, recording: Recording, hardware: dict[str
     trace = inp.serve.backend.drawn.get("trace") or {}
     beside = len(inp.job.share.beside) if inp.job.share else 0
     device = inp.job.serve.device
-    measured = Measured(window, recording, summary, hardware, device, trace.get("file"), beside)
+    measured = Measured(window, recording, summary, hardware, device, trace.get("file"), beside, client)
     figures = derive(measured)
     # Again, now that every figure is there that may be bounded.
     figures["slo"] = objective.judge(inp.job.slo, figures, window)
@@ -277,6 +295,8 @@ def load_document(job: JobSpec) -> dict[str, Any]:
     if job.load is None:
         return unloaded.document_of(job)
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
+    if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
+        document["network"] = BETWEEN_HOSTS
     if (words := prompt_words(job.requests)) is not None:
         document["arrivals"] |= {"prompts": words}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:

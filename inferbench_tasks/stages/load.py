@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.networks.base import emulated
-from inferbench_tasks.stages import max_rate, one_load
+from inferbench_tasks.stages import away_load, max_rate, one_load
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
@@ -22,7 +22,9 @@ def run(inp: Input, ctx: Context) -> Output:
         emulated(load.network, inp.serve.endpoint, folder, load.seed) as endpoint,
         inputs_in_memory(inp, endpoint),
     ):
-        if isinstance(load.arrivals, MaxRate):
+        if load.away:
+            output = away_load.apply(inp, ctx, folder, endpoint)
+        elif isinstance(load.arrivals, MaxRate):
             output = max_rate.search(inp, ctx, folder, endpoint, load.arrivals)
         else:
             output = one_load.apply(inp, ctx, folder, endpoint)

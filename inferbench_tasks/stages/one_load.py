@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet, ServerHandle
+from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.requests.ragged import byte_count
 from inferbench_tasks.sandbox import Watch, watched
+from inferbench_tasks.stages.away import Away
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
@@ -34,7 +36,7 @@ class Output(Handle):
     samples whose answer, THROUGH the server, is right; None without labels.
     """
 
-    samples_path: str
+    samples_path: LocatedPath
     monitors_path: str | None
     measure_start_ns: int
     measure_end_ns: int
@@ -55,6 +57,8 @@ class Output(Handle):
     max_rate: dict[str, Any] | None = None
     #: Of streams of tokens their figures, and where the streams and chunks lie; see ``loadgen.token_load``.
     tokens: dict[str, Any] | None = None
+    #: Of a load from another host: that host, and the way between both.
+    away: Away | None = None
 
 
 def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:

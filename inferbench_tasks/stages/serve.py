@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import secrets
+import socket
 import time
 from pathlib import Path
 
@@ -21,8 +23,9 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.loadgen.shared_inputs import check_shareable
+from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
-from inferbench_tasks.stages import convert, generate, prompted
+from inferbench_tasks.stages import convert, far_watch, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
@@ -58,6 +61,8 @@ class Output(Handle):
     tells_spans: bool = False
     #: The key of the region of shared memory that it reads inputs from; None where it reads none.
     shared_memory: str | None = None
+    #: What watches here while the load comes from another host; None where it does not.
+    far: far_watch.FarWatch | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -90,6 +95,8 @@ def run(inp: Input, ctx: Context) -> Output:
         trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
         shared_memory=shared,
+        listens=reached_address() if inp.job.traffic.away else "",
+        secret=secrets.token_urlsafe(32) if inp.job.traffic.away else "",
     )
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
@@ -123,6 +130,7 @@ def run(inp: Input, ctx: Context) -> Output:
             ) from error
         finally:
             started.probe.close()
+        far = _watch(inp, ctx, deployment, started.server, servers_dir) if inp.job.traffic.away else None
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
         raise
@@ -147,7 +155,24 @@ def run(inp: Input, ctx: Context) -> Output:
         difference_ratio=difference,
         tells_spans=backend.tells_spans,
         shared_memory=started.prepared.shared_memory,
+        far=far,
     )
+
+
+def _watch(
+    inp: Input, ctx: Context, deployment: Deployment, server: ServerHandle, servers_dir: Path
+) -> far_watch.FarWatch:
+    """Begin to listen for the load's host."""
+    order = far_watch.Order(
+        address=deployment.listens,
+        host=socket.gethostname(),
+        home=settings.home_id(ctx.data_dir),
+        server=server,
+        device=inp.job.serve.device,
+        recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
+        told_path=str(deployment.folder / "far-watch.invitation"),
+    )
+    return far_watch.start(inp.run_id, deployment.folder, servers_dir, order)
 
 
 def _first_stream(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -> float:

@@ -196,6 +196,13 @@ CLIENT_NAMES: tuple[ClientName, ...] = get_args(ClientName)
 SHARED_MEMORY: Literal["shared_memory"] = "shared_memory"
 
 
+#: Of ``load.from``, which has no line of its own in the class below.
+FROM = (
+    "Where it comes from: ``server_host``, a process beside the server; ``other_host``, a device of another host, which"
+    " the job holds beside its own (our own servers over http). The network between them is measured before and after."
+)
+
+
 class LoadSpec(Spec):
     """The traffic. Latency counts from the intended send time, so a late sender can't hide queueing."""
 
@@ -205,6 +212,9 @@ class LoadSpec(Spec):
     """When each request is meant to leave; ``inferbench arrivals`` lists the kinds."""
     engine: Literal["inferbench", "mlperf_loadgen"] = "inferbench"
     """Who decides when requests leave: our sender, or MLPerf LoadGen (single_stream, multi_stream, server, offline)."""
+    # Python has the word for itself, and an alias would stand in what is dumped, swept and hashed.
+    __annotations__["from"] = Literal["server_host", "other_host"]
+    vars()["from"] = Field("server_host", description=FROM)
     duration_s: Seconds = 10.0
     """Length of the measurement, without the warm-up."""
     warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
@@ -248,6 +258,11 @@ class LoadSpec(Spec):
     """Send with real-time priority (needs the permission): less lateness on a busy machine."""
     allow_unsafe_load: bool = False
     """Go on where the load asks for more than the sender is known to manage; the certificate still judges the run."""
+
+    @property
+    def away(self) -> bool:
+        """Whether it comes from another host than the server's."""
+        return bool(getattr(self, "from") == "other_host")
 
     @property
     def samples_per_request(self) -> int:
@@ -320,6 +335,7 @@ class NightlySpec(Spec):
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
+    elsewhere_field: ClassVar[str] = "load.from"
     newer: ClassVar[dict[str, Any]] = {
         "load.expect": None,
         "evaluate": None,
@@ -332,6 +348,7 @@ class JobSpec(JobBase):
         "trace.one_in": None,
         "load.endpoint": None,
         "load.transport": "network",
+        "load.from": "server_host",
         "load.scenario": None,
         "stack": None,
         "serve.slots": None,
@@ -400,6 +417,10 @@ class JobSpec(JobBase):
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""
         return self.serve.device
+
+    def stages_elsewhere(self) -> tuple[str, ...]:
+        """The load, where it comes from another host."""
+        return ("load",) if self.traffic.away else ()
 
     def only_on(self) -> tuple[str, ...]:
         """Those that were chosen, else those that the submission names."""

@@ -13,8 +13,11 @@ of what is left is told, with half of its width as the error: a bound, no standa
 from __future__ import annotations
 
 import math
+import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 #: So much may two clocks drift apart: each is slewed by at most 500 ppm (Linux's adjtimex).
 DRIFT = 1000e-6
@@ -62,6 +65,44 @@ def bounds_at(exchanges: Sequence[Exchange], at_ns: int) -> Bounds | None:
     low_ns = max(e.answered_ns - e.received_ns - _drift_ns(e, at_ns) for e in exchanges)
     high_ns = min(e.arrived_ns - e.sent_ns + _drift_ns(e, at_ns) for e in exchanges)
     return Bounds(low_ns, high_ns) if low_ns <= high_ns else None
+
+
+class Envelope:
+    """``bounds_at`` of many exchanges at many moments, for exchanges one after the other.
+
+    Of one that is under way at a moment nothing is taken, so that bounds may be a little wider there.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        ordered = sorted(exchanges, key=lambda e: e.sent_ns)
+        self._sent, self._received = [e.sent_ns for e in ordered], [e.received_ns for e in ordered]
+        if self._received != sorted(self._received):
+            raise ValueError("exchanges overlap")
+        lows, highs = (
+            [e.answered_ns - e.received_ns for e in ordered],
+            [e.arrived_ns - e.sent_ns for e in ordered],
+        )
+        # Widened from the end that is farther away: of those before a moment the sending, of those after it the answer.
+        sent, received = [DRIFT * at for at in self._sent], [DRIFT * at for at in self._received]
+        self._low_before = list(accumulate(map(operator.add, lows, sent), max))
+        self._high_before = list(accumulate(map(operator.sub, highs, sent), min))
+        self._low_after = list(accumulate(map(operator.sub, reversed(lows), reversed(received)), max))[::-1]
+        self._high_after = list(accumulate(map(operator.add, reversed(highs), reversed(received)), min))[::-1]
+
+    def at(self, at_ns: int) -> Bounds | None:
+        """What they allow at a moment; None where they contradict each other there, and without any."""
+        before, after = bisect_right(self._received, at_ns), bisect_left(self._sent, at_ns)
+        lows, highs, widened = [], [], DRIFT * at_ns
+        if before:
+            lows.append(self._low_before[before - 1] - widened)
+            highs.append(self._high_before[before - 1] + widened)
+        if after < len(self._sent):
+            lows.append(self._low_after[after] + widened)
+            highs.append(self._high_after[after] - widened)
+        if not lows:
+            return None
+        low_ns, high_ns = math.floor(max(lows)), math.ceil(min(highs))
+        return Bounds(low_ns, high_ns) if low_ns <= high_ns else None
 
 
 def drift_ppm(before: Sequence[Exchange], after: Sequence[Exchange]) -> tuple[float, float] | None:

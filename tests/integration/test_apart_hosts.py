@@ -20,6 +20,7 @@ from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.plan.compile import compile_plan
@@ -27,9 +28,9 @@ from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.reader import read_submission_text
-from inferbench_tasks.workers.devices import partitions
 from tests.apart_pipeline import install, submission
 from tests.local_system import Driver, local_system
+from tests.warm import warm
 
 pytestmark = pytest.mark.integration
 JOB, RUN = "apart|manual__2026-01-01T00:00:00+00:00|000", "manual__2026-01-01T00:00:00+00:00"
@@ -87,7 +88,13 @@ def leased(db: PerfDB, *homes: Path) -> list[str]:
     for home in homes:
         home.mkdir()
         names.append(f"{home.name}.cpu")
-        device = {"device_id": names[-1], "device_type": "cpu", "name": "c", "host": "h", "home": settings.home_id(home)}
+        device = {
+            "device_id": names[-1],
+            "device_type": "cpu",
+            "name": "c",
+            "host": "h",
+            "home": settings.home_id(home),
+        }
         cluster.register(Device.model_validate(device))
     spec = {"elsewhere": ["cpu"], "n_devices": 1}
     lease = cluster.grant(names[0], JOB, spec=spec, run_id="", now_s=0, est_end_s=9, others=names[1:])
@@ -116,7 +123,7 @@ def test_what_one_host_writes_the_other_reads(
     assert document["devices"] == [[own], [other]]
     stages = {record.stage: record for record in perfdb.get_run(run_id).stages}
     for stage in ("begin", "look"):
-        assert stages[stage].model_dump()["devices"] == [own, other]
+        assert list(stages[stage].model_dump()["devices"]) == [own, other]
 
 
 @pytest.mark.parametrize("stage", ["begin", "look"])
@@ -134,13 +141,27 @@ def test_a_stage_that_came_to_the_wrong_host_does_nothing(
     assert not list(home.rglob("looked.txt")) and not list((tmp_path / "there").rglob("begun.txt"))
 
 
+AWAY = """
+name: away
+model: {kind: zoo, name: digits}
+load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 6, warmup_s: 0.5, wait_for_quiet_s: 0, from: other_host}
+"""
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A whole system, whose workers share its data directory."""
     base = tmp_path_factory.mktemp("apart")
+    warm(base / "data", tmp_path_factory)
+
+    def write(folder: Path) -> None:
+        (folder / "apart.yaml").write_text(submission("apart"))
+        (folder / "away.yaml").write_text(AWAY)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
-        with local_system(base, lambda folder: (folder / "apart.yaml").write_text(submission("apart"))) as running:
+        patch.setenv(ADDRESS, "127.0.0.1")  # the hosts of this test are data directories of one machine
+        with local_system(base, write) as running:
             yield running
 
 
@@ -154,15 +175,20 @@ def second_host(driver: Driver, home: Path) -> subprocess.Popen[bytes]:
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "none"),
     }  # fmt: skip
     with open(home / "worker.log", "ab") as log:
-        serve = [sys.executable, "-m", "inferbench_tasks.cli.main", "worker", "--device", partitions(1)[0]]
+        # Device and queue have the host's name, which is one here: another set of cores is another device.
+        device = f"cpu:0-{len(os.sched_getaffinity(0)) - 1}"
+        serve = [sys.executable, "-m", "inferbench_tasks.cli.main", "worker", "--device", device]
         return subprocess.Popen(serve, env=env, stdout=log, stderr=log, cwd=home)
 
 
 @pytest.mark.airflow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="two sets of cores are two devices; there is one core"
+)
 def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) -> None:
     """With one host it waits and says why; once a worker of another one is there, the scheduler holds a device of each,
-    and sends each stage to its own."""
+    and sends each stage to its own. So it does with a load from another host."""
     run = driver.trigger("apart")
     home = tmp_path / "other"
 
@@ -172,12 +198,26 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
     driver.until(lambda: "Have one join: inferbench worker --join" in waits(), waits)
     worker = second_host(driver, home)
     try:
-        assert driver.ended(run) == ["success"], (driver.tasks(run), (home / "worker.log").read_text()[-3000:])
+        assert driver.ended(run) == ["success"], (
+            driver.tasks(run),
+            (home / "worker.log").read_text()[-3000:],
+        )
         (result,) = driver.db.collection("apart_results").find({"submission.name": "apart"})
         mine, other = settings.home_id(driver.system.data_dir), settings.home_id(home)
         assert set(result["homes"]) == {mine, other} and result["homes"][0] == result["homes"][2]
         assert result["read"] == " ".join(result["homes"][:2])
+        run = driver.trigger("away")
+        assert driver.ended(run) == ["success"], (
+            driver.tasks(run),
+            (home / "worker.log").read_text()[-3000:],
+        )
+        (away,) = driver.db.find_results({"submission.name": "away"})
+        link = away.extensions["client_host"]["link"]
+        assert {link["before"][end]["home"] for end in ("near", "far")} == {mine, other}
+        assert away.summary.model_dump()["error_ratio"] == 0.0 and away.samples is not None
         driver.nothing_is_leased()
+        driver.no_server_is_left()
+        assert not list((home / "servers").glob("*.json"))
         driver.log_is_sound()
     finally:
         worker.send_signal(signal.SIGTERM)

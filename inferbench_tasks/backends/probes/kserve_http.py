@@ -90,6 +90,8 @@ class KserveHttp:
         *,
         max_bytes: int = _MAX_STATE_BYTES,
     ) -> tuple[int, dict[str, str], bytes]:
+        if self._endpoint.secret:
+            headers = {**(headers or {}), "authorization": f"Bearer {self._endpoint.secret}"}
         try:
             return self._connection.ask(method, path, body, headers, max_bytes=max_bytes)
         except http.client.HTTPException as error:

@@ -45,8 +45,8 @@ def warnings(link: LinkAround) -> list[str]:
     if moved <= max(_MOVED_MS, _MOVED_RATIO * min(first, last)):
         return []
     return [
-        f"the link's round trip was another after the load: {last:.3f} ms in the median, {first:.3f} ms before; part of "
-        "what the latencies did may be the network's"
+        f"the link's round trip was another after the load: {last:.3f} ms in the median, {first:.3f} ms before; part "
+        "of what the latencies did may be the network's"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The side that is measured: it tells its clock's moments, takes streams and sends them, for one peer that knows the secret."""
+"""The side that is measured: it tells moments and exchanges streams, with one peer that knows the secret."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import logging
 import socket
 import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import InputError
@@ -16,6 +18,7 @@ from inferbench_tasks.timing.epoch import epoch_offset
 log = logging.getLogger(__name__)
 
 _LONGEST_STREAM_MS = 60_000
+NO_MORE: Mapping[bytes, Callable[[], str]] = MappingProxyType({})
 #: Peers that have not been looked at yet.
 _BACKLOG = 8
 
@@ -39,10 +42,10 @@ class FarSide:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
-    def serve(self, patience_s: float) -> str | None:
+    def serve(self, patience_s: float, more: Mapping[bytes, Callable[[], str]] = NO_MORE) -> str | None:
         """Answer one peer until it is done; its address, or None where none came within ``patience_s``.
 
-        ConnectionError where it went away in the middle.
+        ``more``: further orders, each answered with a text. ConnectionError where it went away in the middle.
         """
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0:
@@ -56,9 +59,11 @@ class FarSide:
                     continue
                 self._listener.close()
                 try:
-                    self._answer(connection)
+                    self._answer(connection, more)
                 except OSError as error:
-                    raise ConnectionError(f"{peer} went away in the middle of its measurement: {error}") from error
+                    raise ConnectionError(
+                        f"{peer} went away in the middle of its measurement: {error}"
+                    ) from error
                 return str(peer)
         return None
 
@@ -74,10 +79,12 @@ class FarSide:
             log.warning("refused peer=%s: it does not know the secret", peer)
         return known
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _answer(self, connection: socket.socket, more: Mapping[bytes, Callable[[], str]]) -> None:
         wire.send_text(connection, self._about.model_dump_json())
         while True:
-            connection.settimeout(None)  # a load may last for hours; a host that is gone is noticed by keepalives
+            connection.settimeout(
+                None
+            )  # a load may last for hours; a host that is gone is noticed by keepalives
             order = wire.receive(connection, 1)
             connection.settimeout(wire.TIMEOUT_S)
             if order == wire.TIME:
@@ -94,5 +101,9 @@ class FarSide:
                 wire.send_stream(connection, min(duration_ms, _LONGEST_STREAM_MS) / 1e3)
             elif order == wire.QUIT:
                 return
+            elif order in more:
+                wire.send_text(connection, more[order]())
             else:
-                raise ConnectionError(f"it gave an order that nobody knows: {json.dumps(order.decode('latin-1'))}")
+                raise ConnectionError(
+                    f"it gave an order that nobody knows: {json.dumps(order.decode('latin-1'))}"
+                )

@@ -81,5 +81,7 @@ def numeric(address: str) -> str:
     except ValueError:
         raise InputError(f"{address!r} is no IP address; name the one that the other host reaches.") from None
     if parsed.is_unspecified:
-        raise InputError(f"{address} is every address of this host; name the one that the other host reaches.")
+        raise InputError(
+            f"{address} is every address of this host; name the one that the other host reaches."
+        )
     return str(parsed)

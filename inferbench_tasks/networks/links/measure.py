@@ -55,12 +55,14 @@ def clock_of(
     before: tuple[dict[str, int], dict[str, int]],
     after: tuple[dict[str, int], dict[str, int]],
 ) -> LinkClock:
-    """How far the far host's Unix time is ahead. ``before``, ``after``: what CLOCK_MONOTONIC lacked of it, here and there.
+    """How far the far host's Unix time is ahead. ``before``, ``after``: what CLOCK_MONOTONIC lacks, here and there.
 
     CLOCK_MONOTONIC is compared, which nobody sets; a clock that was set in between would make a range of two moments.
     """
     bounds = bounds_at(exchanges, exchanges[-1].received_ns)
-    moved_ns = [abs(last["offset_ns"] - first["offset_ns"]) for first, last in zip(before, after, strict=True)]
+    moved_ns = [
+        abs(last["offset_ns"] - first["offset_ns"]) for first, last in zip(before, after, strict=True)
+    ]
     if bounds is None or max(moved_ns) > _STEP_NS:
         return LinkClock(ahead_s=None, error_s=None, reason=CONTRADICT if bounds is None else SET_MEANWHILE)
     (here, there), errors_ns = after, sum(epoch["error_ns"] for epoch in (*before, *after))

@@ -46,7 +46,9 @@ class NearSide:
             raise LoadError(f"{self._place}: {error}") from None
         except (OSError, ValidationError, UnicodeDecodeError) as error:
             self._connection.close()
-            raise LoadError(f"{self._place} did not greet as `inferbench links listen` does: {error}") from error
+            raise LoadError(
+                f"{self._place} did not greet as `inferbench links listen` does: {error}"
+            ) from error
         return self
 
     def __exit__(
@@ -74,7 +76,8 @@ class NearSide:
                 connection.sendall(wire.TIME)
                 answer = wire.receive(connection, wire.PAIR.size)
                 received_ns = time.monotonic_ns()
-                asked.append(Exchange(sent_ns, *wire.PAIR.unpack(answer), received_ns))
+                arrived_ns, answered_ns = wire.PAIR.unpack(answer)
+                asked.append(Exchange(sent_ns, arrived_ns, answered_ns, received_ns))
                 if len(asked) >= most or time.monotonic() >= end:
                     return asked
                 time.sleep(self._rng.uniform(_LEAST_PAUSE_S, _LONGEST_PAUSE_S))
@@ -85,6 +88,14 @@ class NearSide:
         """``epoch_offset`` of the far host."""
         offset_ns, error_ns = self._pair(wire.EPOCH)
         return {"offset_ns": offset_ns, "error_ns": error_ns}
+
+    def tell(self, order: bytes) -> str:
+        """Give the far side an order of its ``more``; what it says."""
+        try:
+            self._connection.sendall(order)
+            return wire.receive_text(self._connection)
+        except OSError as error:
+            raise self._gone(error) from error
 
     def up_mbit_s(self, duration_s: float) -> float:
         """Of a stream to the far host, as it counts what comes."""

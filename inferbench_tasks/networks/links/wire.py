@@ -22,6 +22,8 @@ PAIR = struct.Struct("!qq")
 LENGTH = struct.Struct("!I")
 #: Orders: the time, how Unix time is reckoned from it, streams to and from the far side, the end.
 TIME, EPOCH, UP, DOWN, QUIT = b"t", b"e", b"u", b"d", b"q"
+#: What a far side that has more to do beside a load is asked for (``FarSide.serve``): begin, how it goes, end.
+BEGIN, STATE, END = b"b", b"s", b"f"
 CHUNK = 1 << 16
 _MORE, _LAST = bytes([1]) * CHUNK, bytes([0]) * CHUNK
 #: The first part of a stream, while TCP still opens its window, is not counted.

@@ -11,8 +11,9 @@ from inferbench_tasks.perfdb.documents import SubmissionInfo
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 
-from . import begin, look
+from .begin import Output as Begun
 from .job import ApartJob
+from .look import Output as Looked
 from .result import ApartResult
 
 STAGE = Stage(needs=("begin", "look"), leased=True)
@@ -22,8 +23,8 @@ class Input(JobInput):
     """What came before; None where that failed."""
 
     job: ApartJob
-    begin: begin.Output | None = None
-    look: look.Output | None = None
+    begin: Begun | None = None
+    look: Looked | None = None
 
 
 class Output(Handle):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def test_a_link_is_measured_from_end_to_end(quick: None) -> None:
 
 
 def test_a_delay_on_the_way_is_in_the_round_trip_and_not_in_the_clock(tmp_path: Path) -> None:
-    """20 ms each way, by a proxy: 40 ms within 10%, and the true offset, 0, within an error of about 20 ms."""
+    """20 ms each way, by a proxy: the shortest trip takes 40, and the true offset, 0, is within an error of 20 ms."""
     network = Network(name="test", source="test", date="2024", latency_ms=20)
     with (
         listening() as (far, _),
@@ -62,7 +63,7 @@ def test_a_delay_on_the_way_is_in_the_round_trip_and_not_in_the_clock(tmp_path: 
         NearSide(replace(far.invitation, port=int(port))) as near,
     ):
         link = measure(near, ME, streams=False).link
-    assert link.round_trip.p50_ms == pytest.approx(40, rel=0.10)
+    assert link.round_trip.min_ms == pytest.approx(40, rel=0.10)
     assert 64 <= link.round_trip.count < measuring.MOST_QUESTIONS and link.round_trip.p99_ms is None
     assert link.up_mbit_s is None and link.down_mbit_s is None
     assert link.clock.ahead_s is not None and link.clock.error_s is not None
@@ -73,9 +74,7 @@ def test_a_delay_on_the_way_is_in_the_round_trip_and_not_in_the_clock(tmp_path: 
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_a_rate_is_that_of_its_direction(direction: str, tmp_path: Path) -> None:
     """16 Mbit/s one way and 64 the other, by a proxy: each within 10%."""
-    network = Network(
-        name="test", source="test", date="2024", latency_ms=2, up_mbit_s=16, down_mbit_s=64
-    )
+    network = Network(name="test", source="test", date="2024", latency_ms=2, up_mbit_s=16, down_mbit_s=64)
     with (
         listening() as (far, _),
         shaping_proxy(network, "127.0.0.1", far.invitation.port, tmp_path / "log") as port,
@@ -93,9 +92,11 @@ def test_who_does_not_know_the_secret_is_let_go_and_the_other_still_served() -> 
             pass
         for data in (b"", b"GET / HTTP/1.1\r\n\r\n" * 8):
             with socket.create_connection(("127.0.0.1", far.invitation.port)) as stranger:
+                heard = stranger.recv(4096)
                 stranger.sendall(data)
-                stranger.shutdown(socket.SHUT_WR)
-                heard = b"".join(iter(lambda: stranger.recv(4096), b""))
+                with suppress(OSError):  # it was let go already, with what it said unread
+                    stranger.shutdown(socket.SHUT_WR)
+                    heard += b"".join(iter(lambda: stranger.recv(4096), b""))
             assert heard.startswith(wire.MAGIC) and len(heard) == len(wire.MAGIC) + wire.NONCE_BYTES
         assert ends == []
         with NearSide(far.invitation) as near:
@@ -140,7 +141,10 @@ def test_nobody_came() -> None:
     with listening(patience_s=0.2) as (far, ends):
         pass
     assert ends == [None]
-    with pytest.raises(LoadError, match="is `inferbench links listen` still waiting there"), NearSide(far.invitation):
+    with (
+        pytest.raises(LoadError, match="is `inferbench links listen` still waiting there"),
+        NearSide(far.invitation),
+    ):
         pass
 
 
@@ -160,7 +164,7 @@ def test_a_link_that_is_lost_under_a_load_keeps_what_was_measured_before(quick: 
         link = around.ended()
     assert link.before == around.before.link and link.after is None and link.drift_ppm is None
     (warning,) = warnings(link)
-    assert warning.startswith("the link was measured before the load only: the link to \"far\"")
+    assert warning.startswith('the link was measured before the load only: the link to "far"')
 
 
 def test_a_link_before_and_after_a_load(quick: None) -> None:
@@ -191,14 +195,16 @@ def around(first_ms: float, last_ms: float) -> LinkAround:
     return LinkAround(before=one(first_ms), after=one(last_ms))
 
 
-@pytest.mark.parametrize(("first_ms", "last_ms", "words"), [(20, 26, 1), (26, 20, 1), (20, 24, 0), (0.1, 0.25, 0)])
+@pytest.mark.parametrize(
+    ("first_ms", "last_ms", "words"), [(20, 26, 1), (26, 20, 1), (20, 24, 0), (0.1, 0.25, 0)]
+)
 def test_a_link_that_was_another_at_the_end_is_said(first_ms: float, last_ms: float, words: int) -> None:
     """By more than a quarter, and more than what a host's own wakings do."""
     assert len(warnings(around(first_ms, last_ms))) == words
 
 
 def test_a_file_of_a_link_is_closed_to_others_and_never_quoted(tmp_path: Path) -> None:
-    """Written once with mode 600; read back as it was; refused where others may read it, and where it is no such file."""
+    """Written once with mode 600; read back as it was; refused where others may read it, and where it is none."""
     path = tmp_path / "link.txt"
     invitation = Invitation.drawn("192.0.2.11", 4711)
     invitation.write(path)
@@ -210,10 +216,17 @@ def test_a_file_of_a_link_is_closed_to_others_and_never_quoted(tmp_path: Path) -
     path.chmod(0o640)
     with pytest.raises(InputError, match="open to other users"):
         Invitation.read(str(path))
-    for text in (invitation.text[:-1], invitation.text.replace("4711", "70000"), "", "secret-of-something-else"):
+    for text in (
+        invitation.text[:-1],
+        invitation.text.replace("4711", "70000"),
+        "",
+        "secret-of-something-else",
+    ):
         with pytest.raises(InputError) as refused:
             Invitation.parse(text)
-        assert "secret-of" not in str(refused.value) and invitation.secret.hex()[:60] not in str(refused.value)
+        assert "secret-of" not in str(refused.value) and invitation.secret.hex()[:60] not in str(
+            refused.value
+        )
     with pytest.raises(InputError, match="No such file"):
         Invitation.read(str(tmp_path / "none"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,8 +82,19 @@ def test_several_devices_of_its_own_and_one_elsewhere_are_refused(monkeypatch: p
 
 
 def device(name: str, home: str, **more: object) -> Device:
-    values = {"device_id": name, "device_type": "cpu", "name": "c", "host": name.partition(".")[0], "home": home, **more}
+    values = {
+        "device_id": name,
+        "device_type": "cpu",
+        "name": "c",
+        "host": name.partition(".")[0],
+        "home": home,
+        **more,
+    }
     return Device.model_validate(values)
+
+
+def known(devices: Sequence[Device]) -> ClusterAbilities:
+    return ClusterAbilities(lambda: devices)
 
 
 def test_a_cluster_of_one_host_refuses_it_with_line_and_remedy() -> None:
@@ -97,7 +108,7 @@ def test_a_cluster_of_one_host_refuses_it_with_line_and_remedy() -> None:
     )
     assert read("here", one).name == "x"
     for devices in ([], [device("h.1", "a"), device("h.2", "b")], [device("h.1", ""), device("i.1", "")]):
-        assert read(abilities=ClusterAbilities(lambda devices=devices: devices)).name == "x"
+        assert read(abilities=known(devices)).name == "x"
 
 
 def test_the_other_host_s_device_counts_by_its_own_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +118,15 @@ def test_the_other_host_s_device_counts_by_its_own_kind(monkeypatch: pytest.Monk
     monkeypatch.setattr(schema, "needed_device", lambda self: DeviceSpec("gpu"))
     for devices in ([device("a.1", "a"), device("b.1", "b")], [gpu, device("a.1", "a")]):
         with pytest.raises(SubmissionError, match="of another host; hosts with a worker"):
-            read(abilities=ClusterAbilities(lambda devices=devices: devices))
+            read(abilities=known(devices))
     assert read(abilities=ClusterAbilities(lambda: [gpu, device("b.1", "b")])).name == "x"
 
 
 def test_without_a_system_it_is_refused_with_what_to_do() -> None:
     """``inferbench run`` has this machine alone."""
-    with pytest.raises(SubmissionError, match=r"x.yaml:3: look: look on another host needs a system with workers of two"):
+    with pytest.raises(
+        SubmissionError, match=r"x.yaml:3: look: look on another host needs a system with workers of two"
+    ):
         read(abilities=MachineAbilities())
     assert read("here", MachineAbilities()).name == "x"
 

@@ -20,6 +20,7 @@ class Narrow:
     streams: bool = False
     server_processors: bool = False
     shared_memory: bool = False
+    guarded: bool = False
     slots: bool = False
     dummy_weights: bool = False
     slot_tokens: int | None = None

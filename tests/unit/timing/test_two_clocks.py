@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from inferbench_tasks.timing.two_clocks import DRIFT, Bounds, Exchange, bounds_at, drift_ppm
+from inferbench_tasks.timing.two_clocks import DRIFT, Bounds, Envelope, Exchange, bounds_at, drift_ppm
 
 MS = 1_000_000
 
@@ -52,6 +52,24 @@ def test_the_true_offset_lies_within_the_bounds(seed: int, out_ms: float, back_m
         assert bounds.low_ns <= clocks.offset_ns(at_ns) <= bounds.high_ns
         away_ns = max(abs(at_ns - exchanges[0].sent_ns), abs(at_ns - exchanges[-1].received_ns))
         assert bounds.error_ns <= shortest_ns / 2 + DRIFT * away_ns + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_moments_have_the_bounds_that_each_has_by_itself(seed: int) -> None:
+    """Before, between and after the exchanges; while one is under way they may be wider, and never narrower."""
+    rng = random.Random(seed)
+    clocks = Clocks(rng.randrange(10**15), rng.uniform(-300, 300), rng)
+    exchanges = [*clocks.some(10**15), *clocks.some(10**15 + 700 * MS)]
+    envelope = Envelope(exchanges)
+    for at_ns in sorted(rng.randrange(10**15 - 500 * MS, 10**15 + 2_000 * MS) for _ in range(300)):
+        one, many = bounds_at(exchanges, at_ns), envelope.at(at_ns)
+        assert one is not None and many is not None
+        assert many.low_ns <= clocks.offset_ns(at_ns) <= many.high_ns
+        if any(e.sent_ns < at_ns < e.received_ns for e in exchanges):
+            assert many.low_ns <= one.low_ns + 2 and many.high_ns >= one.high_ns - 2
+        else:
+            assert abs(many.low_ns - one.low_ns) <= 2 and abs(many.high_ns - one.high_ns) <= 2
+    assert Envelope([]).at(0) is None
 
 
 def test_the_other_host_s_pause_is_no_part_of_the_round_trip() -> None:

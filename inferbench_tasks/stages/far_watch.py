@@ -1,0 +1,168 @@
+"""What stands beside a server whose load comes from another host: it watches here, and answers the load's host.
+
+``serve`` starts it, on the server's host, as a process of the run, so that whatever ends the run's servers ends it too.
+The load's host knows it by a secret of its own: round trips, clocks, and the orders to begin and to end watching.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferbench_tasks.contracts.handles import Handle, ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
+from inferbench_tasks.errors import ServerError
+from inferbench_tasks.interrupt import deferred
+from inferbench_tasks.launchers import records
+from inferbench_tasks.networks.links import wire
+from inferbench_tasks.networks.links.invitation import Invitation
+
+if TYPE_CHECKING:
+    from inferbench_tasks.networks.links.far_side import FarSide
+
+log = logging.getLogger(__name__)
+
+#: How long a load may let wait for it.
+PATIENCE_S = 900.0
+_START_S = 20.0
+#: The raw recording, on the clock of the server's host.
+FAR_FILE = "far-monitors.parquet"
+
+
+class FarWatch(Handle):
+    """Where it listens, by what it is known, and where its recording lies on the server's host."""
+
+    address: str
+    port: int
+    secret: str
+    recording_path: str
+
+    @property
+    def invitation(self) -> Invitation:
+        """As the load's host connects by."""
+        return Invitation(self.address, self.port, bytes.fromhex(self.secret))
+
+
+class Order(Handle):
+    """What the process is told."""
+
+    address: str
+    host: str
+    home: str
+    server: ServerHandle
+    device: str
+    recording_path: str
+    told_path: str
+
+
+def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
+    """Start it, registered as a process of the run; ServerError where it does not say where it listens."""
+    from inferbench_tasks.launchers import processes
+
+    token = f"{run_id}-{secrets.token_hex(4)}"
+    record = ServerRecord(run_id=run_id, token=token, launcher="process")
+    told, log_path, order_path = Path(order.told_path), folder / "far-watch.log", folder / "far-watch.json"
+    told.unlink(missing_ok=True)
+    order_path.write_text(order.model_dump_json())
+    with deferred():
+        records.write(servers_dir, record)
+        with open(log_path, "ab") as output:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "inferbench_tasks.stages.far_watch", str(order_path)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                env=os.environ | {processes.MARK: token},
+            )  # fmt: skip
+        handle = ServerHandle(
+            launcher="process",
+            pid=child.pid,
+            started_ns=processes.created_ns(child.pid),
+            log_path=str(log_path),
+            config_path=str(order_path),
+        )
+        records.write(servers_dir, record.model_copy(update={"server": handle}))
+    deadline = time.monotonic() + _START_S
+    while not told.exists():
+        if child.poll() is not None or time.monotonic() > deadline:
+            end = log_path.read_text(errors="replace").strip().split("\n")[-1]
+            raise ServerError(f"The watch beside the server did not start: {end or 'it said nothing'}")
+        time.sleep(0.02)
+    invitation = Invitation.read(str(told))
+    told.unlink()
+    return FarWatch(
+        address=invitation.address,
+        port=invitation.port,
+        secret=invitation.secret.hex(),
+        recording_path=order.recording_path,
+    )
+
+
+class Watching:
+    """The monitors of the server's host while the load lasts, and whether the server became too large."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._stack = ExitStack()
+        self._excess: object | None = None
+
+    def begin(self) -> str:
+        """ "": they watch; else why not."""
+        from inferbench_tasks.monitors.session import MonitorSession
+        from inferbench_tasks.sandbox import Watch, watched
+
+        server, path = self._order.server, Path(self._order.recording_path)
+        try:
+            self._stack.enter_context(MonitorSession(server, path, device=self._order.device, side="server"))
+            watch = [("The server", Watch(server.pid, server.uid))]
+            self._excess = self._stack.enter_context(watched(watch))
+        except Exception as error:  # noqa: BLE001 - the load's host is told whatever it was
+            self.close()
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def state(self) -> str:
+        """ "": all is well; else what is wrong with the server."""
+        return str(getattr(self._excess, "reason", None) or "")
+
+    def end(self) -> str:
+        """The recording is written; what was wrong with the server."""
+        reason = self.state()
+        self.close()
+        return reason
+
+    def close(self) -> None:
+        """Whatever runs."""
+        self._stack.close()
+
+
+def serve(order: Order, far: FarSide) -> None:
+    """Answer the load's host until it is done, or gone."""
+    watching = Watching(order)
+    try:
+        far.invitation.write(Path(order.told_path))
+        orders = {wire.BEGIN: watching.begin, wire.STATE: watching.state, wire.END: watching.end}
+        peer = far.serve(PATIENCE_S, orders)
+        log.info("done peer=%s", peer)
+    finally:
+        watching.close()
+
+
+def main(path: Path) -> None:
+    """The process."""
+    from inferbench_tasks.networks.links.far_side import FarSide
+
+    order = Order.model_validate(json.loads(path.read_text()))
+    with FarSide(order.address, 0, order.host, order.home) as far:
+        serve(order, far)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    main(Path(sys.argv[1]))

@@ -1,0 +1,93 @@
+"""Part of ``collect``: what was recorded on the server's host and on the load's, on one clock, and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.stages.away import NEAR_FILE, Away
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.timing.two_clocks import Exchange
+
+if TYPE_CHECKING:
+    from inferbench_tasks.metrics.base import ClientHost
+    from inferbench_tasks.monitors.records import Recording
+    from inferbench_tasks.monitors.two_hosts import Placed
+    from inferbench_tasks.perfdb.store import PerfDB
+
+#: As a load of one host has it: the server's, on the clock of the load's records.
+MONITORS_FILE = "monitors.parquet"
+UNTOLD = (
+    "how the clocks of the two hosts lie in the window is not known, so that nothing recorded on the server's host can "
+    "be put beside the load"
+)
+
+
+@dataclass(frozen=True)
+class TwoHosts:
+    """``server`` is empty where its clock could not be put beside the load's (``placed`` is None)."""
+
+    server: Recording
+    client: ClientHost
+    placed: Placed | None
+    away: Away
+    folder: Path
+    quiet: dict[str, Any] | None
+
+    def stored(self, db: PerfDB, inp: StageInput) -> dict[str, Any]:
+        """What a result says of both hosts, with the files that go with it."""
+        from inferbench_tasks.monitors.two_hosts import write
+
+        def put(path: Path) -> dict[str, Any]:
+            return db.files.put(path, path.name, run_id=inp.run_id, attempt=inp.attempt).model_dump()
+
+        place, away = self.placed, self.away
+        document: dict[str, Any] = {
+            "host": away.host,
+            "hardware": away.hardware,
+            "system": away.system,
+            "link": away.link.model_dump(mode="json"),
+            "clock_error_ms": None if place is None else place.error_ns / 1e6,
+            "clock_reason": UNTOLD if place is None else "",
+            "unwatched": away.unwatched,
+            "quiet": self.quiet,
+            "monitors": put(named(Path(away.monitors_path), self.folder)),
+        }
+        stored: dict[str, Any] = {"client_host": document}
+        if place is not None:
+            path = self.folder / MONITORS_FILE
+            write(self.server, path)
+            stored["monitors"] = put(path)
+        return stored
+
+
+def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
+    """Read both; ``inp`` and ``loaded`` are those of ``collect``, which runs on the server's host."""
+    from inferbench_tasks.metrics.base import ClientHost
+    from inferbench_tasks.monitors import two_hosts
+    from inferbench_tasks.monitors.records import EMPTY, read_recording
+
+    away: Away = loaded.away
+    start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
+    place = two_hosts.placed([Exchange(*four) for four in away.exchanges], start_ns, end_ns)
+    if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
+        place = None
+    path = Path(inp.serve.far.recording_path)
+    there = place is not None and path.is_file()
+    server = two_hosts.on_near_clock(read_recording(path), place) if place is not None and there else EMPTY
+    client = ClientHost(
+        recording=two_hosts.without_server(read_recording(Path(away.monitors_path))),
+        hardware=away.hardware,
+        unwatched=away.unwatched or ("" if place is not None else UNTOLD),
+    )
+    return TwoHosts(server, client, place, away, ctx.run_dir(inp.run_id), loaded.quiet)
+
+
+def named(path: Path, folder: Path) -> Path:
+    """The load's host's monitors under their own name, whatever the cache of artifacts calls the file."""
+    if path.name == NEAR_FILE:
+        return path
+    copy = folder / NEAR_FILE
+    copy.write_bytes(path.read_bytes())
+    return copy

@@ -1,0 +1,187 @@
+"""``load.from: other_host`` between two hosts of namespaces: addresses, clocks and data directories of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import psutil
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.located import references
+from inferbench_tasks.launchers.processes import MARK
+from inferbench_tasks.metrics.interference import MODE
+from inferbench_tasks.monitors.records import read_recording
+from inferbench_tasks.networks.reached_address import ADDRESS
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.away_hosts import RUN, relayed
+from tests.namespaces import AHEAD_S, HostNamespace, host_namespace
+from tests.warm import warm
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+ROOT = Path(__file__).parents[2]
+YAML = """
+name: %s
+model: {kind: zoo, name: digits}
+load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 20, warmup_s: 1, wait_for_quiet_s: 0, from: %s}
+"""
+
+
+class Hosts:
+    """``server``: behind 100 Mbit/s, its CLOCK_MONOTONIC 1,000 s ahead; ``client``: this machine."""
+
+    def __init__(self, far: HostNamespace, uri: str, port: int, folder: Path, db: PerfDB) -> None:
+        self.far, self.folder, self.db = far, folder, db
+        parts = urlsplit(uri)
+        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        through = f"mongodb://{login}{far.near}:{port}{parts.path}?{parts.query}&directConnection=true"
+        self.uris = {"client": uri, "server": through}
+        self.homes = {name: folder / name for name in ("client", "server")}
+        self.outputs: dict[str, Any] = {}
+        for name, home in self.homes.items():
+            home.mkdir(exist_ok=True)
+            device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
+            Cluster(db).register(Device.model_validate({**device, "home": settings.home_id(home)}))
+
+    def job(self, name: str) -> str:
+        return f"{name}|{RUN}|000"
+
+    def lease(self, name: str, *devices: str) -> None:
+        spec = {"elsewhere": ["cpu"] if len(devices) > 1 else [], "n_devices": 1}
+        first, *others = devices
+        lease = Cluster(self.db).grant(
+            first, self.job(name), spec=spec, run_id="", now_s=0, est_end_s=9, others=others
+        )
+        assert lease is not None
+        self.token, self.held = lease.token, devices
+
+    def release(self) -> None:
+        assert Cluster(self.db).release(self.held[0], self.token, "ended", self.held[1:])
+
+    def run(self, host: str, name: str, place: str, *stages: str) -> dict[str, Any]:
+        """These stages on that host; the outputs of all so far."""
+        order = self.folder / f"{name}-{'-'.join(stages)}.json"
+        environment = {
+            settings.DATA_DIR: str(self.homes[host]), settings.PERFDB_URI: self.uris[host], ADDRESS: self.far.address,
+            settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""), "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        order.write_text(
+            json.dumps(
+                {
+                    "home": str(self.homes[host]), "yaml": YAML % (name, place), "outputs": self.outputs,
+                    "stages": stages,
+                    "device": f"{host}.cpu", "job": self.job(name), "environment": environment,
+                }
+            )
+        )  # fmt: skip
+        words = ["-m", "tests.away_hosts", str(order)]
+        command = self.far.python(*words) if host == "server" else [sys.executable, *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=500, cwd=Path(__file__).parents[2]
+        )
+        answer = order.with_suffix(".answer")
+        assert answer.exists(), done.stdout + done.stderr
+        said = json.loads(answer.read_text())
+        assert "error" not in said, said["error"] + done.stderr[-3000:]
+        self.outputs = said["outputs"]
+        return self.outputs
+
+
+@pytest.fixture
+def hosts(
+    perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Hosts]:
+    warm(tmp_path / "client", tmp_path_factory)
+    port = urlsplit(perfdb_uri).port
+    assert port is not None
+    with host_namespace(100) as far, relayed(far.near, port) as through:
+        yield Hosts(far, perfdb_uri, through, tmp_path, perfdb)
+
+
+def result_of(hosts: Hosts) -> Any:
+    (result,) = hosts.db.find_results({"run_id": hosts.outputs["job-000.collect"]["run_id"]})
+    return result
+
+
+def test_a_load_from_another_host(hosts: Hosts) -> None:
+    """Served on one host, loaded from the other, judged by both; its latencies are those of the server's own host and
+    the link's round trip. The secret is in no document, the server answers nobody without it, and nothing is left."""
+    hosts.run("client", "away", "other_host", "generate", "convert")
+    hosts.lease("away", "server.cpu", "client.cpu")
+    hosts.run("server", "away", "other_host", "serve")
+    served = hosts.outputs["job-000.serve"]
+    secret, far_secret = served["endpoint"]["secret"], served["far"]["secret"]
+    url = f"http://{served['endpoint']['host']}:{served['endpoint']['port']}/v2/health/ready"
+    asked = subprocess.run(
+        ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url], capture_output=True, text=True
+    )
+    assert served["endpoint"]["host"] == hosts.far.address and asked.stdout == "401"
+    hosts.run("client", "away", "other_host", "load")
+    loaded = hosts.outputs["job-000.load"]
+    assert str(hosts.homes["client"]) not in json.dumps(loaded) and len(references(loaded)) == 2
+    hosts.run("server", "away", "other_host", "collect", "release")
+    hosts.release()
+    away = result_of(hosts)
+    summary = away.summary.model_dump()
+    assert away.verdict.measured or away.verdict.kind == "disturbed", away.verdict
+    # What the sender needed of a busy machine may be against it; what was sent, and recorded, may not.
+    sound = {
+        "empty",
+        "repeated_records",
+        "backward_records",
+        "errors",
+        "unrecorded",
+        "schedule_moved",
+        "sent_early",
+    }
+    assert {check["name"] for check in away.certificate["checks"] if check["ok"]} >= sound
+    assert summary["error_ratio"] == 0.0 and hosts.db.samples(away.run_id).num_rows > 700
+    host = away.extensions["client_host"]
+    assert host["unwatched"] == "" and 0 < host["clock_error_ms"] < 10 and host["link"]["after"] is not None
+    ledger = summary["interference"]
+    assert ledger["watched"] and ledger["hosts"]["server"]["watched"] and ledger["hosts"]["client"]["watched"]
+    assert summary["resources"]["server"]["cpu_cores"]["mean"] > 0
+    assert summary["resources"]["client"]["cpu_cores"]["mean"] > 0
+    assert away.load.network == "between hosts"
+    stored = hosts.db.files.get(away.extensions["monitors"]["id"])
+    series = read_recording(stored).get("server", "cpu_s_total")
+    window = away.extensions["measured_window"]
+    assert series is not None and series.reaches(window["start_ns"], window["end_ns"])
+    assert (
+        abs(hosts.outputs["job-000.load"]["away"]["exchanges"][0][1] / 1e9 - window["start_ns"] / 1e9)
+        > AHEAD_S / 2
+    )
+    run = hosts.db.get_run(away.run_id).model_dump_json() + away.model_dump_json()
+    assert secret not in run and far_secret not in run
+    assert not list((hosts.homes["server"] / "servers").glob("*.json"))
+    left = [
+        p.info["cmdline"] for p in psutil.process_iter(["cmdline", "environ"])
+        if (p.info["environ"] or {}).get(MARK, "").startswith(away.run_id)
+    ]  # fmt: skip
+    assert not left
+    hosts.outputs = {name: hosts.outputs[name] for name in ("job-000.generate", "job-000.convert")}
+    hosts.lease("alone", "server.cpu")
+    hosts.run("server", "alone", "server_host", "serve", "load", "collect", "release")
+    alone = result_of(hosts)
+    assert "client_host" not in alone.extensions and alone.load.network == "lan"
+    trip = host["link"]["before"]["round_trip"]
+    uncertain_ms = trip["p90_ms"] - trip["min_ms"] + 0.5
+    gap_ms = median_ms(hosts, away) - median_ms(hosts, alone)
+    assert gap_ms == pytest.approx(trip["p50_ms"], abs=uncertain_ms)
+
+
+def median_ms(hosts: Hosts, result: Any) -> float:
+    """Of a request from its send to its answer, as they were recorded."""
+    samples = hosts.db.samples(result.run_id)
+    done, sent = (np.asarray(samples[name].to_pylist()) for name in ("done_ns", "sent_ns"))
+    return float(np.median(done - sent)) / 1e6

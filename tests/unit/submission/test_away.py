@@ -1,0 +1,109 @@
+"""``load.from: other_host``: what it can't go with, and that nothing changes where it does not stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.pipelines.serving import SERVING
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.base import JobBase
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import expand
+
+TEXT = """\
+name: x
+model: {kind: zoo, name: digits}
+serve: {backend: %(backend)s, launcher: %(launcher)s}
+load:
+  arrivals: %(arrivals)s
+  from: %(from)s
+%(more)s"""
+
+
+def text(**more: str) -> str:
+    values = {
+        "backend": "onnxruntime", "launcher": "process", "arrivals": "{kind: poisson, rate_rps: 10}",
+        "from": "other_host", "more": "", **more,
+    }  # fmt: skip
+    return TEXT % values
+
+
+def said(**more: str) -> str:
+    with pytest.raises(SubmissionError) as refused:
+        read_submission_text(text(**more), "x.yaml", INSTALLED)
+    return str(refused.value)
+
+
+def is_away(spec: JobBase) -> bool:
+    assert isinstance(spec, JobSpec)
+    return spec.traffic.away
+
+
+def test_the_load_runs_on_the_other_host() -> None:
+    """And nothing else of it."""
+    nodes = compile_plan(read_submission_text(text(), "x.yaml", INSTALLED)).nodes
+    assert [node.stage for node in nodes if node.elsewhere] == ["load"]
+    assert [node.stage for node in nodes if node.apart and node.lease] == [
+        "serve",
+        "load",
+        "collect",
+        "release",
+    ]
+
+
+def test_a_load_of_the_server_s_own_host_is_what_it_was() -> None:
+    """Named or not: the same digest and no stage elsewhere; from another host it is another job."""
+    (plain,) = expand(read_submission_text(text().replace("  from: other_host\n", ""), "x.yaml", INSTALLED))
+    (named,) = expand(read_submission_text(text(**{"from": "server_host"}), "x.yaml", INSTALLED))
+    (away,) = expand(read_submission_text(text(), "x.yaml", INSTALLED))
+    assert job_digest(plain.spec) == job_digest(named.spec) != job_digest(away.spec)
+    assert plain.spec.stages_elsewhere() == () and not is_away(plain.spec)
+    assert away.spec.model_dump(mode="json")["load"]["from"] == "other_host"
+
+
+def test_it_is_swept() -> None:
+    """Both places beside each other."""
+    jobs = expand(
+        read_submission_text(
+            text(more="sweep: {load.from: [server_host, other_host]}\n"), "x.yaml", INSTALLED
+        )
+    )
+    assert [is_away(job.spec) for job in jobs] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"backend": "triton"}, "would answer whoever reaches its port"),
+        ({"more": "  protocol: grpc\n"}, "use protocol: http"),
+        ({"launcher": "container"}, "use launcher: process"),
+        ({"more": "  client: reference\n"}, "use fast"),
+        ({"more": "  network: wifi\n"}, "use lan"),
+        ({"more": "  transport: shared_memory\n"}, "two hosts share no memory"),
+        ({"arrivals": "{kind: max_rate}", "more": "slo: {p99_ms: 20}\n"}, "max_rate does not search"),
+        ({"more": "trace: {}\n"}, "trace sends from the server's host"),
+    ],
+)  # fmt: skip
+def test_what_it_can_not_go_with_is_named_with_what_to_do(change: dict[str, Any], words: str) -> None:
+    """At its line, with the way out."""
+    message = said(**change)
+    assert "load.from" in message and words in message and "or from: server_host" in message
+
+
+def test_nights_run_on_one_host() -> None:
+    """Of a sweep as soon as one of its jobs would not; said before anything starts."""
+    for more in ("", "sweep: {load.from: [server_host, other_host]}\n"):
+        asked = read_submission_text(text(more=more), "x.yaml", INSTALLED)
+        with pytest.raises(InputError, match="a night runs on one host; use from: server_host"):
+            SERVING.for_nights(asked, "a night")  # type: ignore[arg-type]
+
+
+def test_a_place_that_there_is_not_is_refused() -> None:
+    """With those that there are."""
+    assert "server_host" in said(**{"from": "elsewhere"}) and "other_host" in said(**{"from": "elsewhere"})
