@@ -9,6 +9,7 @@ import pytest
 
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.hosts import HOSTS, LEADER
+from inferbench_tasks.cluster.links import LINKS
 from inferbench_tasks.cluster.store import DEVICES, WAITING, Cluster
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import clients
@@ -78,7 +79,7 @@ def test_a_damaged_archive_writes_nothing(
 def test_a_running_system_can_be_restored_into(
     perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path
 ) -> None:
-    """Devices, hosts, waiting jobs are the running cluster's own: none in the archive, none in a restore's way."""
+    """Devices, hosts, links, waiting jobs are the running cluster's: none in the archive, none in a restore's way."""
     perfdb.save_result(result("run-1"))
     cluster = Cluster(perfdb)
     cluster.register(Device(device_id="old", device_type="cpu", name="cpu", host="old"))
@@ -86,7 +87,7 @@ def test_a_running_system_can_be_restored_into(
     uri = with_database(perfdb_server, name)
     clients.client(uri).drop_database(name)
     try:
-        assert {DEVICES, WAITING, HOSTS, LEADER} == MOMENTARY
+        assert {DEVICES, WAITING, HOSTS, LEADER, LINKS} == MOMENTARY
         assert not MOMENTARY & set(backup(perfdb, tmp_path / "perfdb.tar.gz"))
         with PerfDB.connect(uri, data_dir) as running:
             Cluster(running).register(Device(device_id="new", device_type="cpu", name="cpu", host="new"))
