@@ -206,28 +206,23 @@ class Held:
         if told is None:
             return False
         there = None
-        if told.gone:
+        if told.others:
             try:
                 there = {(run, attempt) for run, attempt, *_ in _read(self._db.collection("results"), _NAMES)}
             except PyMongoError:  # the server is away
                 return False
-        names = [(document["run_id"], document["attempt"]) for _, document in told.written]
-        left = set() if there is None else self._rows.keys() - there - set(names)
-        changed = left | {
-            name for name, (new, _) in zip(names, told.written, strict=True) if not new or name in self._rows
-        }
-        if changed:
+        now = dict(told.now) | dict.fromkeys(() if there is None else self._rows.keys() - there)
+        if changed := now.keys() & self._rows.keys():
             self._rows = dict(self._rows)  # others look at the old ones
             self._give_up(changed)
-        if len(names) + len(left) > _AT_ONCE:
+        if len(now) > _AT_ONCE:
             self._columns = None
-        for name, (_, document) in zip(names, told.written, strict=True):
-            if document.get("verdict") == "valid" and (there is None or name in there):
+        for name, document in now.items():
+            valid = document is not None and document.get("verdict") == "valid"
+            if document is not None and valid and (there is None or name in there):
                 self._put_in_place(name, [value_at(document, path) for path in held_paths()])
             else:
                 self._take_out(name)
-        for name in left:
-            self._take_out(name)
         return True
 
     def _give_up(self, changed: Set[tuple[str, int]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,19 @@ from pymongo.errors import OperationFailure, PyMongoError
 #: MongoDB's code for a change stream of a server that is no replica set.
 _STANDALONE = 40573
 _WRITTEN = ("insert", "update", "replace")
+#: What a result is given before it is deleted: the stream tells which document went by no name that anybody knows.
+LEAVING = "extensions.leaving"
+Name = tuple[str, int]
 
 
 @dataclass
 class Told:
-    """``written``: results as they are now, each with whether it is new; ``gone``: whether any was deleted, which the
-    stream does not tell.
+    """``now``: run and attempt -> the result as it is now, None where it was deleted. ``others``: more were, by
+    somebody who did not say which (``LEAVING``).
     """
 
-    written: list[tuple[bool, dict[str, Any]]] = field(default_factory=list)
-    gone: bool = False
+    now: dict[Name, dict[str, Any] | None] = field(default_factory=dict)
+    others: bool = False
 
 
 class Changes:
@@ -31,8 +34,10 @@ class Changes:
 
     def __init__(self, results: Collection[dict[str, Any]], paths: Iterable[str]) -> None:
         fields = {f"fullDocument.{path}": 1 for path in paths}
-        self._stream = _watch(results, [{"$project": {"operationType": 1, **fields}}])
+        told = {"operationType": 1, "documentKey": 1, "updateDescription.updatedFields": 1}
+        self._stream = _watch(results, [{"$project": told | fields}])
         self._process = os.getpid()
+        self._leaving: dict[Any, Name] = {}
 
     def told(self) -> Told | None:
         """What happened since it was asked last; None where that is not known: then all has to be read again."""
@@ -41,18 +46,30 @@ class Changes:
         told = Told()
         try:
             while (change := self._stream.try_next()) is not None:
-                kind = change["operationType"]
-                if kind == "delete":
-                    told.gone = True
-                elif kind not in _WRITTEN:  # dropped, renamed
+                if not self._take(change, told):
                     return None
-                elif (document := change.get("fullDocument")) is None:  # changed, and deleted since
-                    told.gone = True
-                else:
-                    told.written.append((kind == "insert", document))
         except PyMongoError:  # the server was away
             return None
         return told
+
+    def _take(self, change: Mapping[str, Any], told: Told) -> bool:
+        """False for what no single result tells: dropped, renamed."""
+        kind, document = change["operationType"], change.get("fullDocument")
+        if kind == "delete":
+            if (name := self._leaving.pop(change["documentKey"]["_id"], None)) is None:
+                told.others = True
+            else:
+                told.now[name] = None
+            return True
+        if kind not in _WRITTEN:
+            return False
+        if document is not None:
+            told.now[document["run_id"], document["attempt"]] = document
+        if leaves := (change.get("updateDescription") or {}).get("updatedFields", {}).get(LEAVING):
+            self._leaving[change["documentKey"]["_id"]] = (leaves["run_id"], leaves["attempt"])
+        elif document is None:  # changed, and deleted since
+            told.others = True
+        return True
 
     def close(self) -> None:
         """End it, in the process that began it."""

@@ -25,6 +25,7 @@ from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import embedded, indexes
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
+from inferbench_tasks.perfdb.held_changes import LEAVING
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
 from inferbench_tasks.perfdb.session import PATIENCE_S, Session
 from inferbench_tasks.perfdb.values import attachments_of, to_plain, to_stored
@@ -295,11 +296,20 @@ class PerfDB(Lifecycle):
         }
         for collection, documents in found.items():
             for document in documents:
-                self._delete_many(collection, {"run_id": run_id, "attempt": document["attempt"]})
+                self._delete_one(collection, {"run_id": run_id, "attempt": document["attempt"]})
                 for file in attachments_of(document):
                     self.files.delete(file)
         self._delete_many("verified_remedies", {"$or": [{"run": run_id}, {"remedied": run_id}]})
         return sum(map(len, found.values()))
+
+    def _delete_one(self, collection: str, one: Mapping[str, Any]) -> None:
+        def delete() -> None:
+            documents = self._session.database()[collection]
+            # Who holds the results of this PerfDB hears which of them goes.
+            documents.update_one(one, {"$set": {LEAVING: one}})
+            documents.delete_one(one)
+
+        self._session.retrying(delete, f"deleting of {collection}")
 
     def _delete_many(self, collection: str, filter: Mapping[str, Any]) -> None:
         self._session.retrying(

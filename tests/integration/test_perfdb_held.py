@@ -179,14 +179,17 @@ def test_after_any_changes_it_is_what_all_documents_say(
     mine = held(perfdb)
     mine.rows()
     monkeypatch.setattr(type(mine), "_load", lambda self: pytest.fail("everything was read again"))
-    results = PerfDB.connect(perfdb.uri, Path("/nonexistent")).collection("results")
+    other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
+    results = other.collection("results")
     for turn in range(12):
         leaderboard(perfdb, "p99_ms")
         for _ in range(rng.choice([1, 3])):
             one = {"run_id": f"run-{rng.randrange(20)}", "attempt": rng.randrange(1, 4)}
-            change = rng.choice(["figure", "setting", "verdict", "delete", "replace"])
+            change = rng.choice(["figure", "setting", "verdict", "delete", "remove", "replace"])
             if change == "delete":
                 results.delete_one(one)
+            elif change == "remove":
+                other.delete_result(str(one["run_id"]))
             elif change == "replace":
                 results.delete_one(one)
                 add_one = next(generated(1, 100 * seed + turn)).model_copy(update=one)
@@ -208,6 +211,17 @@ def test_after_any_changes_it_is_what_all_documents_say(
         assert [(r["task"], r["dataset"], r["run"], r["p99_ms"]) for r in board] == obvious_board(
             documents, "p99_ms"
         )
+
+
+def test_who_deletes_a_result_says_which(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then no names are read to find it."""
+    add(perfdb, 9, seed=1)
+    perfdb.save_result(latency("goes", 10.0))
+    mine = held(perfdb)
+    before = {identity(row) for row in mine.rows()}
+    monkeypatch.setattr("inferbench_tasks.perfdb.held._read", lambda *_: pytest.fail("names were read"))
+    assert PerfDB.connect(perfdb.uri, Path("/nonexistent")).delete_result("goes") == 1
+    assert {identity(row) for row in mine.rows()} == before - {("goes", 1)}
 
 
 def test_boards_and_colours_show_each_change_at_once(perfdb: PerfDB) -> None:
