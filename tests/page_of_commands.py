@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -56,12 +57,16 @@ class Page:
         return json.loads(self.ran(section, number, **given))
 
     def ran(self, section: str, number: int, **given: str) -> str:
-        """The ``number``-th command of a section, in this process, for a process takes seconds to import; what it
-        prints.
+        """The ``number``-th command of a section; what it prints. It runs in this process, for another takes seconds
+        to import; ``run``, which takes signals over, does not.
         """
         lines = [line for text in self.blocks(section, "sh") for line in text.splitlines()]
         program, _, words = Template(lines[number]).substitute(self._given | given).partition(" ")
         assert program == ".venv/bin/inferbench", program
+        if words.startswith("run "):
+            return self._apart(
+                [sys.executable, "-m", "inferbench_tasks.cli.main", *shlex.split(words)], given
+            )
         done = self.command(words)
         assert done.exit_code == 0, f"{words}\n{done.output}{done.exception}"
         return str(done.stdout)
@@ -74,9 +79,12 @@ class Page:
     def bash(self, section: str, **given: str) -> str:
         """What the section's block for a shell prints."""
         (text,) = self.blocks(section, "bash")
+        return self._apart(["bash", "-euo", "pipefail", "-c", text], given)
+
+    def _apart(self, words: list[str], given: Mapping[str, str]) -> str:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text], env={**os.environ, **self._given, **given},
-            cwd=self._folder, capture_output=True, text=True, timeout=120,
+            words, env={**os.environ, **self._given, **given}, cwd=self._folder, capture_output=True, text=True,
+            timeout=200,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
