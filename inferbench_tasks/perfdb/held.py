@@ -92,8 +92,12 @@ class Held:
     def rows(self, filter: Mapping[str, Any] | None = None) -> Matching:
         """The valid results that match a filter (as ``queries.parse`` makes them), newest first."""
         with self._lock:
-            if not self._follow():
-                self._db.retrying(self._load, "reading all results")
+            try:
+                if not self._follow():
+                    self._db.retrying(self._load, "reading all results")
+            except BaseException:
+                self._stop_following()  # what was told or read is taken in by halves: the next has all read again
+                raise
             if self._columns is None:
                 # Two sorts, for one goes down and the other up.
                 by_name = sorted(self._rows.values(), key=identity)
@@ -142,7 +146,7 @@ class Held:
         """Asked of PerfDB once; then of results that were written since."""
         with self._lock:
             known, rows = self._asked.get(path), self._rows
-            if known is not None and len(known) == len(rows):  # of none but these, which only grow
+            if known is not None and len(known) == len(rows):  # it is of none but these
                 return known
             missing = list(rows.keys() if known is None else rows.keys() - known.keys())
         where: dict[str, Any] = {"$and": [VALID, {path: {"$ne": None}}]}
@@ -151,13 +155,14 @@ class Held:
         documents = self._db.find_raw(where, BY_RUN, fields=_fields(path))
         value = Field("", path, "any", "").value
         found = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in documents}
+        whole = {**(known or {}), **{key: found.get(key) for key in missing}}
         with self._lock:
-            if rows is self._rows:  # else all was read again meanwhile: what was asked is of that no more
+            if rows is self._rows:  # else some changed meanwhile: it is kept of none that did
                 self._asked.pop(path, None)
-                self._asked[path] = {**(known or {}), **{key: found.get(key) for key in missing}}
+                self._asked[path] = whole
                 while len(self._asked) > _MOST_ASKED:
                     del self._asked[next(iter(self._asked))]
-        return self._asked.get(path, found) if rows is self._rows else found
+        return whole
 
     def _that_match(self, rows: Matching, path: str, condition: dict[str, Any]) -> Matching:
         if path in VALID:  # the same of all
@@ -176,9 +181,13 @@ class Held:
 
     # -- what is held -------------------------------------------------------------------------------
 
-    def _load(self) -> None:
+    def _stop_following(self) -> None:
         if self._changes is not None:
             self._changes.close()
+        self._changes = None
+
+    def _load(self) -> None:
+        self._stop_following()
         results = self._db.collection("results")
         # Opened before the first reading, so that nothing is missed between the two. MongoDB refuses a path beside the
         # group that it is part of.
@@ -232,7 +241,8 @@ class Held:
             for path, value_by_run in self._asked.items()
         }
         self._kept = {
-            kind: {of: made for of, made in made_by.items() if of not in changed and changed.isdisjoint(of)}
+            # Their owners may be filling them.
+            kind: {of: made for of, made in made_by.copy().items() if of not in changed and changed.isdisjoint(of)}
             for kind, made_by in self._kept.items()
         }
 
