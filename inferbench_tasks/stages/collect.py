@@ -37,7 +37,8 @@ STAGE = Stage(
 MONITORS_FILE = "monitors.parquet"
 #: Files of a load of streamed tokens: their paths in its output -> their names in the result.
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
-#: The network of a load from another host, in its result; what it was like is measured (``extensions.client_host``).
+#: The network of a load from another host, in its result, with that host's name: another client's link is another
+#: network. What it was like is measured (``extensions.client_host``).
 BETWEEN_HOSTS = "between hosts"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
@@ -273,7 +274,7 @@ def describe(
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
         device=_device(job.serve.device, surroundings["hardware"]),
-        load=LoadInfo(**load_document(job)),
+        load=LoadInfo(**load_document(job, inp.load.away.host if inp.load and inp.load.away else None)),
         summary=summary,
         certificate=inp.load.certificate if inp.load else {},
         verdict=verdict,
@@ -288,15 +289,18 @@ def describe(
     )
 
 
-def load_document(job: JobSpec) -> dict[str, Any]:
-    """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``."""
+def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any]:
+    """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``.
+
+    ``client_host``: the other host that it came from, where it did; None before it is known.
+    """
     from inferbench_tasks.submission.prompt_words import prompt_words
 
     if job.load is None:
         return unloaded.document_of(job)
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
-        document["network"] = BETWEEN_HOSTS
+        document["network"] = f"{BETWEEN_HOSTS}, from {client_host}" if client_host else BETWEEN_HOSTS
     if (words := prompt_words(job.requests)) is not None:
         document["arrivals"] |= {"prompts": words}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:

@@ -243,7 +243,9 @@ def _asked(view: RunView) -> str:
 def _machine(view: RunView) -> tuple[Any, ...]:
     assert view.result is not None
     device, system = view.result.device, view.result.environment.get("system") or {}
-    return device.name, device.cores, value_at(system, "host")
+    # A load from another host is measured by that one, through its link.
+    client = value_at(view.result.extensions, "client_host.host")
+    return device.name, device.cores, value_at(system, "host"), client
 
 
 def _span(view: RunView) -> tuple[int, int]:

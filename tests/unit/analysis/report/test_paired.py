@@ -68,6 +68,18 @@ def test_pairs_see_through_a_drift_that_hides_the_difference_of_single_runs() ->
     assert min(p50s[1]) < max(p50s[0])
 
 
+def test_blocks_of_two_client_hosts_are_not_compared() -> None:
+    """A load from another host is measured by that one, through its link: as runs of two machines."""
+    for hosts, compared in ((("a", "a"), True), (("a", "b"), False)):
+        views = sweep(1.2)
+        for view_ in views:
+            assert view_.result is not None
+            view_.result.extensions["client_host"] = {"host": hosts[view_.job["serve"]["threads"] - 1]}
+        blocks = Blocks.among(views)
+        assert blocks is not None
+        assert (blocks.ratio("p50_ms", *blocks.configurations) is not None) == compared
+
+
 def test_a_steady_drift_is_no_part_of_the_ratio_or_its_interval() -> None:
     """What rises by the same share from run to run cancels exactly, for half of the blocks run backwards."""
     pairs = [Pair(0.1 + (0.04 if block % 2 == 0 else -0.04), block % 2 == 0) for block in range(6)]
