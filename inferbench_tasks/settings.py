@@ -19,6 +19,9 @@ REGISTRY_CODE = "INFERBENCH_REGISTRY_CODE"
 MACHINE_DIR = "INFERBENCH_MACHINE_DIR"
 #: In a data directory: its id, see ``home_id``.
 HOME_ID = "home.id"
+#: Of tests: "1" has data directories of one machine count as hosts, as network namespaces of it are there.
+ONE_MACHINE_AS_HOSTS = "INFERBENCH_TEST_ONE_MACHINE_AS_HOSTS"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: Folder whose YAML files become DAGs.
 SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
 #: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
@@ -76,6 +79,19 @@ def home_id(data_dir: Path) -> str:
     if not re.fullmatch("[0-9a-f]{32}", text):
         raise StorageError(f"{path} is damaged; remove it, and start this host's workers again.")
     return text
+
+
+def boot_id() -> str:
+    """What tells a running kernel from all others, whatever containers and namespaces are on it.
+
+    "" where nobody can tell: data directories are hosts then; and where a test has one machine be several.
+    """
+    if os.environ.get(ONE_MACHINE_AS_HOSTS) == "1":
+        return ""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def servers_dir(data_dir: Path) -> Path:

@@ -85,7 +85,8 @@ def list_(output: OutputFormat = OUTPUT) -> None:
 
 def own_end() -> LinkEnd:
     """This host; its address is that of each connection."""
-    return LinkEnd(host=socket.gethostname(), home=settings.home_id(settings.data_dir()), address="")
+    home = settings.home_id(settings.data_dir())
+    return LinkEnd(host=socket.gethostname(), home=home, address="", boot_id=settings.boot_id())
 
 
 def row(link: MeasuredLink) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def worker(
 def _serve(text: str, cluster: str, data_dir: Path) -> None:
     home = settings.home_id(data_dir)
     limit = cache_bytes()  # a setting that is wrong is told now
-    device = find(text).model_copy(update={"cluster": cluster, "home": home})
+    device = find(text).model_copy(update={"cluster": cluster, "home": home, "boot_id": settings.boot_id()})
 
     def cache_use() -> CacheUse:
         free = shutil.disk_usage(data_dir).free

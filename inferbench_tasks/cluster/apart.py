@@ -1,12 +1,12 @@
 """Jobs that hold a device of another host beside their own: which two, and why there are none.
 
-A host is a data directory with workers (ADR 39). The policy knows of a job's own device alone; the other one is chosen
-here, and is unfit for anything else while it is held.
+A host is a data directory with workers (ADR 39), and no machine is two. The policy knows of a job's own device alone;
+the other one is chosen here, and is unfit for anything else while it is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from inferbench_tasks.cluster.device import Device, Lease
 from inferbench_tasks.cluster.store import TTL_S
@@ -30,24 +30,33 @@ def is_elsewhere(device: Device) -> bool:
     return device.lease is not None and device.device_id in elsewhere_part(device.lease)
 
 
-def host_of(device: Device) -> str:
-    """What tells its host from others; workers from before homes were told have its name alone."""
-    return device.home or device.host
+def one_host(first: Device, second: Device) -> bool:
+    """Whether two devices are of one host: workers of one data directory, or of one running kernel.
+
+    Workers from before homes were told have their host's name alone.
+    """
+    same_boot = bool(first.boot_id) and first.boot_id == second.boot_id
+    return same_boot or (first.home or first.host) == (second.home or second.host)
 
 
 def pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
     """A free device for the job and a free one of another host, the ``preferred`` one as its own if that goes."""
     free = [d for d in devices if d.present(TTL_S) and d.health == "ok" and d.lease is None]
-    return _pair(spec, [d for d in free if d.device_id not in spec.avoid], preferred)
+    return _pair(spec, [d for d in free if _allowed(spec, d)], preferred)
 
 
-def _pair(spec: QueuedJob, devices: Sequence[Device], preferred: str = "") -> tuple[str, str] | None:
+def _allowed(spec: QueuedJob, device: Device) -> bool:
+    """Whether the job may hold it, as its own or elsewhere; which device was chosen binds its own alone."""
+    return device.device_id not in spec.avoid or device.device_id in spec.not_its_own
+
+
+def _pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
     devices = sorted(devices, key=lambda d: (d.device_id != preferred, d.device_id))
     others = [d for d in devices if d.device_type in spec.elsewhere]
     for own in devices:
-        if own.device_type not in spec.device_types:
+        if own.device_type not in spec.device_types or own.device_id in spec.not_its_own:
             continue
-        other = next((d for d in others if host_of(d) != host_of(own)), None)
+        other = next((d for d in others if not one_host(d, own)), None)
         if other is not None:
             return own.device_id, other.device_id
     return None
@@ -56,15 +65,15 @@ def _pair(spec: QueuedJob, devices: Sequence[Device], preferred: str = "") -> tu
 def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
     """Why there is no such pair now."""
     present = [d for d in devices if d.present(TTL_S)]
-    if reason := too_few_hosts(spec.device_types, spec.elsewhere, present):
+    if reason := too_few_hosts(spec.device_types, spec.elsewhere, present, spec.not_its_own):
         return reason
     fit = [d for d in present if d.health == "ok"]
     if _pair(spec, fit) is None:
         unfit = "; ".join(f"{d.device_id}: {d.reason}" for d in present if d.health != "ok")
         return f"it needs a device, and one of another host; quarantined: {unfit}"
-    allowed = [d for d in fit if d.device_id not in spec.avoid]
+    allowed = [d for d in fit if _allowed(spec, d)]
     if _pair(spec, allowed) is None:
-        names = ", ".join(d.device_id for d in fit if d.device_id in spec.avoid)
+        names = ", ".join(d.device_id for d in fit if not _allowed(spec, d))
         return f"it needs a device, and one of another host; it may not run on {names}"
     busy = [d for d in allowed if d.lease is not None]
     first_s = min((max(0.0, d.lease.est_end_s - now) for d in busy if d.lease), default=0.0)
@@ -75,16 +84,24 @@ def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
 
 
 def too_few_hosts(
-    own_types: frozenset[str], other_types: frozenset[str], devices: Iterable[Device]
+    own_types: frozenset[str],
+    other_types: frozenset[str],
+    devices: Iterable[Device],
+    not_its_own: frozenset[str] = frozenset(),
 ) -> str | None:
-    """That no two hosts have such devices, with the hosts that there are; None where they have."""
+    """That no two hosts have such devices, with the hosts that there are; None where they have.
+
+    ``not_its_own``: the ids of those that may be the one elsewhere alone.
+    """
     devices = list(devices)
-    probe = QueuedJob("", "", "", 0.0, 0.0, 1.0, own_types, elsewhere=other_types)
+    probe = QueuedJob("", "", "", 0.0, 0.0, 1.0, own_types, elsewhere=other_types, not_its_own=not_its_own)
     if _pair(probe, devices) is not None:
         return None
     hosts = ", ".join(sorted({d.host for d in devices})) or "none"
     types = " or ".join(sorted(own_types)), " or ".join(sorted(other_types))
+    chosen = [d.device_id for d in devices if d.device_type in own_types and d.device_id not in not_its_own]
+    which = f" ({' or '.join(sorted(chosen)) or 'which is not there'})" if not_its_own else ""
     return (
-        f"it needs a device of type {types[0]}, and one of type {types[1]} of another host; hosts with a worker: "
-        f"{hosts}. Have one join: inferbench worker --join"
+        f"it needs a device of type {types[0]}{which}, and one of type {types[1]} of another host; hosts with a "
+        f"worker: {hosts}. Have one join: inferbench worker --join"
     )

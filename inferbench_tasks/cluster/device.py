@@ -78,6 +78,8 @@ class Device(BaseModel):
     """Why somebody holds it for sick, though its own checks find nothing; until its worker is started again."""
     home: str = ""
     """The id of its worker's data directory (``settings.home_id``); "" of workers from before it was told."""
+    boot_id: str = ""
+    """The kernel's that its worker runs on (``settings.boot_id``); "" of workers from before it was told."""
     cluster: str = ""
     """The name of the cluster that its worker was started for."""
     versions: Versions | None = None

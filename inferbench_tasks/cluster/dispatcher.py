@@ -212,7 +212,8 @@ class Dispatcher:
             new = {name for name in spec.avoid - avoided if name in blamed}
             if charged or expired is not None:
                 new |= {name for name in elsewhere_part(held.lease) if name in blamed}
-            self.cluster.remember(job, spec.attempt, sorted(avoided | new))
+            # What it avoids for its choice alone is told anew of each submission of it.
+            self.cluster.remember(job, spec.attempt, sorted((avoided - spec.not_its_own) | new))
         self._apply(ev.Cancelled(now, job, f"to be submitted again: {reason}"))
         return ours and spec.attempt <= self.index.params.max_retries
 
@@ -309,6 +310,8 @@ class Dispatcher:
         self.held[lease.job] = Held(seen.lead, lease)
         self.run_ids.setdefault(lease.job, lease.run_id)
         self._aside.pop(lease.job, None)
+        if lease.spec.get("elsewhere"):
+            self._apart.add(lease.job)
         if not self.knows(lease.job):
             spec = self._nodes.inward(job_from_json(lease.spec), self.devices.values())
             self._apply(ev.Submitted(now, spec))

@@ -13,11 +13,18 @@ _QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
 
 
 class LinkEnd(Handle):
-    """A host at one end. ``home``: the id of its data directory; ``address``: that which was connected to, or from."""
+    """A host at one end. ``home``: the id of its data directory; ``address``: that which was connected to, or from;
+    ``boot_id``: its running kernel's, "" where it did not tell.
+    """
 
     host: str
     home: str
     address: str
+    boot_id: str = ""
+
+    def same_machine(self, other: LinkEnd) -> bool:
+        """Whether both ends are one machine: one data directory, or one running kernel."""
+        return self.home == other.home or (bool(self.boot_id) and self.boot_id == other.boot_id)
 
 
 class RoundTrips(Handle):

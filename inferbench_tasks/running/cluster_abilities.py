@@ -69,7 +69,10 @@ class ClusterAbilities(StoredAbilities):
             own, other = (
                 _types(device, devices) for device in (spec.needed_device(), spec.needed_elsewhere())
             )
-            if message := too_few_hosts(own, other, devices):
+            # Which devices were chosen binds the server's alone.
+            chosen = spec.only_on()
+            others = frozenset(d.device_id for d in devices if chosen and d.device_id not in chosen)
+            if message := too_few_hosts(own, other, devices, others):
                 findings.append(Finding((spec.elsewhere_field,), message))
         return findings
 

@@ -26,7 +26,8 @@ class QueuedJob:
     never), ``submit_s`` the ORIGINAL time of submission, whatever happened to the job since. ``spec_hash`` is equal
     for jobs that do the same work. ``avoid`` holds node ids or names of single devices (``device_name``).
     ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none. The policy
-    places its own alone.
+    places its own alone. ``not_its_own``: those that it avoids, by id, only because its own device was chosen; the one
+    elsewhere may be one of them.
     """
 
     job_id: str
@@ -43,6 +44,7 @@ class QueuedJob:
     attempt: int = 0
     avoid: frozenset[str] = frozenset()
     elsewhere: frozenset[str] = frozenset()
+    not_its_own: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not (0 <= self.est_s < math.inf and -math.inf < self.submit_s < math.inf and self.limit_s > 0):

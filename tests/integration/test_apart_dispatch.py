@@ -236,6 +236,41 @@ def test_another_scheduler_takes_it_over(cluster: Cluster, make: type) -> None:
     assert sum(held == "dag|single|000" for held in holders(cluster).values()) == 2
 
 
+def test_a_taken_over_job_that_was_refused_waits_with_the_reason(cluster: Cluster, make: type) -> None:
+    """As one that the scheduler took itself: it is no candidate until there are two hosts again."""
+    register(cluster, "x1", "y1")
+    first: Dispatcher = make()
+    first.submit(apart(), "run")
+    first.tick()
+    second: Dispatcher = make()
+    second.tick()
+    members = second.held[APART].lease.members
+    cluster.beat(members[1], health="quarantined", reason="hot", queue_s=0)
+    answer(cluster, members[0], "confirmed")
+    answer(cluster, members[1], "refused", "hot")
+    for _ in range(3):
+        assert second.tick() == []
+    assert [spec.job_id for spec in second.aside] == [APART]
+    assert why(second) == f"it needs a device, and one of another host; quarantined: {members[1]}: hot"
+
+
+def test_a_chosen_device_is_its_own_and_the_other_one_any(cluster: Cluster, make: type) -> None:
+    """Whichever the policy would have taken; and again after the other one was lost, which alone is avoided."""
+    register(cluster, "x1", "y1", "z1")
+    others = frozenset({"x1", "z1"})
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler, apart(avoid=others, not_its_own=others))
+    assert scheduler.device_of(APART) == "y1" and scheduler.device_elsewhere(APART) == "x1"
+    age(cluster, "x1", TTL_S + 1)
+    assert kinds(scheduler.tick()) == [("lost", APART)]
+    assert cluster.history(APART) == (1, frozenset({"x1"}))
+    spec = apart(attempt=1, avoid=others, not_its_own=frozenset({"z1"}))
+    scheduler.submit(spec, "run")
+    scheduler.tick()
+    scheduler.tick()
+    assert {name for name, held in holders(cluster).items() if held} == {"y1", "z1"}
+
+
 def test_where_two_can_not_be_leased_it_says_so(
     cluster: Cluster, make: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

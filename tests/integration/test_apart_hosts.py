@@ -160,7 +160,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
-        patch.setenv(ADDRESS, "127.0.0.1")  # the hosts of this test are data directories of one machine
+        # The hosts of this test are data directories of one machine, which is no two hosts without this.
+        patch.setenv(settings.ONE_MACHINE_AS_HOSTS, "1")
+        patch.setenv(ADDRESS, "127.0.0.1")
         with local_system(base, write) as running:
             yield running
 

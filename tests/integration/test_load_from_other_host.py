@@ -1,9 +1,13 @@
-"""``load.from: other_host`` between two hosts of namespaces: addresses, clocks and data directories of their own."""
+"""``load.from: other_host`` between two hosts of namespaces: addresses, clocks and data directories of their own.
+
+They are one machine with one boot id, which is no two hosts: that they count as such is ``ONE_MACHINE_AS_HOSTS``.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,6 +78,7 @@ class Hosts:
         environment = {
             settings.DATA_DIR: str(self.homes[host]), settings.PERFDB_URI: self.uris[host], ADDRESS: self.far.address,
             settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""), "PYTHONPATH": str(ROOT),
+            settings.ONE_MACHINE_AS_HOSTS: "1",
         }  # fmt: skip
         order.write_text(
             json.dumps(
@@ -152,7 +157,7 @@ def test_a_load_from_another_host(hosts: Hosts) -> None:
     assert ledger["watched"] and ledger["hosts"]["server"]["watched"] and ledger["hosts"]["client"]["watched"]
     assert summary["resources"]["server"]["cpu_cores"]["mean"] > 0
     assert summary["resources"]["client"]["cpu_cores"]["mean"] > 0
-    assert away.load.network == "between hosts"
+    assert away.load.network == f"between hosts, from {socket.gethostname()}"
     stored = hosts.db.files.get(away.extensions["monitors"]["id"])
     series = read_recording(stored).get("server", "cpu_s_total")
     window = away.extensions["measured_window"]

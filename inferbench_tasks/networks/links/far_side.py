@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from inferbench_tasks import settings
 from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.networks.links import wire
@@ -34,7 +35,7 @@ class FarSide:
         except OSError as error:
             raise InputError(f"{address} port {port} can't be listened on: {error.strerror}.") from error
         self.invitation = Invitation.drawn(address, self._listener.getsockname()[1])
-        self._about = LinkEnd(host=host, home=home, address=address)
+        self._about = LinkEnd(host=host, home=home, address=address, boot_id=settings.boot_id())
 
     def __enter__(self) -> FarSide:
         return self

@@ -60,10 +60,11 @@ def queued_job(
     kind = f"{request.series}{changed['job_id']}"
     est_s = estimator.estimate_s(kind, declared_s)
     attempt, avoid = cluster.history(str(key))
+    avoid = frozenset(avoid) | _left_out(request, conf, cluster)
+    others: frozenset[str] = frozenset()
     if wanted := spec.only_on():
         # Those that register from now on are not among them: results say which device it was.
-        others = {device.device_id for device in cluster.devices()} - set(wanted)
-        avoid |= others
+        others = frozenset(device.device_id for device in cluster.devices()) - set(wanted) - avoid
     return QueuedJob(
         job_id=str(key),
         tenant=login or spec.user,
@@ -76,8 +77,9 @@ def queued_job(
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
-        avoid=frozenset(avoid) | _left_out(request, conf, cluster),
+        avoid=avoid | others,
         elsewhere=device_types(spec.needed_elsewhere(), cluster) if spec.stages_elsewhere() else frozenset(),
+        not_its_own=others if spec.stages_elsewhere() else frozenset(),
     )
 
 

@@ -89,3 +89,19 @@ def test_gpus_that_nobody_sees_are_not_refused(monkeypatch: pytest.MonkeyPatch) 
     ):
         monkeypatch.setattr(cluster_abilities, "gpu_count", lambda there=there: there)
         assert said(text, MachineAbilities()) == problems
+
+
+def test_a_chosen_device_binds_the_server_of_a_load_from_another_host() -> None:
+    """Its host is to be another one's than some device's, whether that was named or not."""
+    text = (
+        "name: x\nmodel: {kind: zoo, name: digits}\non_devices: [x.0]\n"
+        "load: {arrivals: {kind: poisson, rate_rps: 10}, from: other_host}\n"
+    )
+    two_hosts = [device("x.0"), device("x.1"), device("y.0")]
+    assert said(text, ClusterAbilities(lambda: two_hosts)) == []
+    (problem,) = said(text, ClusterAbilities(lambda: two_hosts[:2]))
+    assert problem.startswith(
+        "x.yaml:4: load.from: it needs a device of type cpu (x.0), and one of type cpu of another"
+    )
+    one_machine = [device("x.0", boot_id="1"), device("y.0", boot_id="1")]
+    assert len(said(text, ClusterAbilities(lambda: one_machine))) == 1

@@ -118,6 +118,27 @@ def test_a_job_that_names_devices_avoids_all_others() -> None:
     assert avoided("b.cpu", "c.cpu") == {"a.cpu"}
 
 
+def test_a_load_of_another_host_may_come_from_devices_that_were_not_chosen() -> None:
+    """Those that are named bind the server's alone; what its trigger leaves out binds both."""
+    night = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    there = [
+        SimpleNamespace(device_id=name, device_type="cpu", name=name[0])
+        for name in ("a.cpu", "b.cpu", "c.cpu")
+    ]
+
+    def queued(where: str, conf: dict[str, Any]) -> QueuedJob:
+        named = {**night, "load": {**night["load"], "from": where}, "on_devices": ["b.cpu"]}
+        request, key = LeaseRequest(named, leaves_out="without"), JobKey("digits", "manual", 0)
+        return queued_job(key, request, conf, 0.0, Estimator(), FakeCluster(there))  # type: ignore[arg-type]
+
+    away = queued("other_host", {})
+    assert away.elsewhere == {"cpu"} and away.avoid == away.not_its_own == {"a.cpu", "c.cpu"}
+    kept = queued("other_host", {"without": ["c"]})
+    assert kept.avoid == {"a.cpu", "c.cpu"} and kept.not_its_own == {"a.cpu"}
+    own = queued("server_host", {})
+    assert own.avoid == {"a.cpu", "c.cpu"} and own.not_its_own == frozenset()
+
+
 def test_a_job_whose_system_was_chosen_avoids_all_others() -> None:
     """One device, or those that are alike, whatever other ids the submission names."""
     spec = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
