@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from inferbench_tasks import private
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.live import Live, Snapshot
@@ -135,7 +136,7 @@ class Controller:
         """From the start to the last record. LoadError if the load could not even begin."""
         plan = self._plan
         Path(plan.folder).mkdir(parents=True, exist_ok=True)
-        plan.path.write_text(plan.model_dump_json())
+        private.write(plan.path, plan.model_dump_json())  # a server's secret may be in it
         try:
             for index in range(plan.shards):
                 self._senders.append(_Sender(plan, index, self._reports))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from inferbench_tasks.running.telling import Telling
 from inferbench_tasks.stages.base import ENDS_JOB, Context
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.stores.depot import Depot
 
@@ -123,7 +126,7 @@ def execute_node(
         seconds = time.monotonic() - started
         folder = invocation.dir if run_id is None else context.run_dir(run_id)
         with deferred():
-            (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
+            (folder / f"{stage}.json").write_text(_to_keep(output, without=node.apart))
             ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
                 kept = without_secrets(result) if node.apart else result
@@ -160,6 +163,12 @@ def _depot(db: PerfDB, context: Context) -> Depot:
     return Depot(
         db, context.data_dir, folders=[context.base_dir], told=context.progress, cancelled=context.cancelled
     )
+
+
+def _to_keep(output: BaseModel, *, without: bool) -> str:
+    """A stage's output for who looks into its folder; ``without``: its secrets, which nobody reads from there."""
+    text = output.model_dump_json(indent=1)
+    return json.dumps(without_secrets(json.loads(text)), indent=1, ensure_ascii=False) if without else text
 
 
 def without_secrets(value: Any) -> Any:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Between two exchanges, and how many of them pass before the far side is asked how the server does.
 EVERY_S, STATE_EVERY = 0.25, 4
+#: Who is connected to, in what is said where that fails.
+LISTENER = "the watch that `serve` started beside the server"
 
 
 def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
@@ -51,18 +53,19 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     if (processing := inp.generate.requests.processing) and plan.processing:
         check_processing(plan, processing.client_ms, allow_unsafe=unsafe)
     samples_path, monitors_path = folder / SAMPLES_FILE, folder / NEAR_FILE
-    me = LinkEnd(host=socket.gethostname(), home=settings.home_id(ctx.data_dir), address="")
+    home = settings.home_id(ctx.data_dir)
+    me = LinkEnd(host=socket.gethostname(), home=home, address="", boot_id=settings.boot_id())
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
         phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
-    patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
-    with NearSide(inp.serve.far.invitation) as near:
-        if near.far.home == me.home:
-            raise LoadError(
-                f"The load came to the server's own host, {me.host}, which has its data directory"
-            )
+    # Connected before the wait: the far side's patience has an end, and a wrong host is told at once.
+    with NearSide(inp.serve.far.invitation, listener=LISTENER) as near:
+        if near.far.same_machine(me):
+            same = "data directory" if near.far.home == me.home else "running kernel (boot id)"
+            raise LoadError(f"The load came to the server's own host: {me.host} has its {same}")
+        patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
         ctx.progress(0, None, "measuring the network to the server's host")
         around = AroundLoad(near, me)
         if reason := near.tell(wire.BEGIN):

@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from inferbench_tasks.contracts.handles import Handle, ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a load may let wait for it.
+#: How long a load may let wait for it, beside what it may wait for a quiet machine.
 PATIENCE_S = 900.0
 _START_S = 20.0
 #: The raw recording, on the clock of the server's host.
@@ -42,7 +44,7 @@ class FarWatch(Handle):
 
     address: str
     port: int
-    secret: str
+    secret: str = Field(repr=False)
     recording_path: str
 
     @property
@@ -61,6 +63,7 @@ class Order(Handle):
     device: str
     recording_path: str
     told_path: str
+    patience_s: float = PATIENCE_S
 
 
 def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
@@ -148,7 +151,7 @@ def serve(order: Order, far: FarSide) -> None:
     try:
         far.invitation.write(Path(order.told_path))
         orders = {wire.BEGIN: watching.begin, wire.STATE: watching.state, wire.END: watching.end}
-        peer = far.serve(PATIENCE_S, orders)
+        peer = far.serve(order.patience_s, orders)
         log.info("done peer=%s", peer)
     finally:
         watching.close()

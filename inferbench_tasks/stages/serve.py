@@ -171,6 +171,7 @@ def _watch(
         device=inp.job.serve.device,
         recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
         told_path=str(deployment.folder / "far-watch.invitation"),
+        patience_s=far_watch.PATIENCE_S + inp.job.traffic.wait_for_quiet_s,
     )
     return far_watch.start(inp.run_id, deployment.folder, servers_dir, order)
 

@@ -200,6 +200,7 @@ SHARED_MEMORY: Literal["shared_memory"] = "shared_memory"
 FROM = (
     "Where it comes from: ``server_host``, a process beside the server; ``other_host``, a device of another host, which"
     " the job holds beside its own (our own servers over http). The network between them is measured before and after."
+    " Nobody waits for the server's host to be quiet; what disturbs it is told."
 )
 
 
@@ -221,7 +222,7 @@ class LoadSpec(Spec):
     """Load before the measurement, of the same kind; reported apart."""
     wait_for_quiet_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
     """The load waits at most so long for a machine on which others leave server and sender their cores, then begins and
-    says so; 0 looks once. It is no part of a digest."""
+    says so; 0 looks once. Of a load from another host that host alone is waited for. It is no part of a digest."""
     max_requests: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """The measurement ends after so many requests, if that comes before ``duration_s``."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 1

@@ -16,6 +16,8 @@ from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.invitation import Invitation
 from inferbench_tasks.timing.two_clocks import Exchange
 
+#: Who is connected to, unless another is named.
+LISTENER = "`inferbench links listen`"
 #: Between two questions, so that they meet the hosts at all moments, and none that is kept awake by the one before.
 _LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.0025
 
@@ -23,8 +25,11 @@ _LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.0025
 class NearSide:
     """A connection to the far side, from entering to leaving. Raises LoadError, with what went wrong."""
 
-    def __init__(self, invitation: Invitation, rng: random.Random | None = None) -> None:
-        self.invitation = invitation
+    def __init__(
+        self, invitation: Invitation, rng: random.Random | None = None, *, listener: str = LISTENER
+    ) -> None:
+        """``listener``: who waits there, in what is said where it does not."""
+        self.invitation, self._listener = invitation, listener
         self._rng = rng or random.Random()
         self._place = f"{invitation.address} port {invitation.port}"
 
@@ -34,7 +39,7 @@ class NearSide:
             self._connection = socket.create_connection(address, timeout=wire.GREETING_S)
         except OSError as error:
             raise LoadError(
-                f"{self._place} can't be reached ({error.strerror or error}): is `inferbench links listen` still "
+                f"{self._place} can't be reached ({error.strerror or error}): is {self._listener} still "
                 "waiting there, and does nothing keep this host from that port?"
             ) from error
         try:
@@ -46,9 +51,7 @@ class NearSide:
             raise LoadError(f"{self._place}: {error}") from None
         except (OSError, ValidationError, UnicodeDecodeError) as error:
             self._connection.close()
-            raise LoadError(
-                f"{self._place} did not greet as `inferbench links listen` does: {error}"
-            ) from error
+            raise LoadError(f"{self._place} did not greet as {self._listener} does: {error}") from error
         return self
 
     def __exit__(

@@ -81,14 +81,12 @@ def greet(connection: socket.socket, secret: bytes) -> None:
     greeting = receive(connection, len(MAGIC) + NONCE_BYTES)
     far, near = greeting[len(MAGIC) :], secrets.token_bytes(NONCE_BYTES)
     if not greeting.startswith(MAGIC):
-        raise LoadError("what answers there is no `inferbench links listen` of this version")
+        raise LoadError("what answers there does not listen for links as this version does")
     connection.sendall(near + proof(secret, b"near", far, near))
     try:
         answer = receive(connection, PROOF_BYTES)
     except ConnectionError:
-        raise LoadError(
-            "the other side did not take the secret: the file is of another `inferbench links listen`"
-        ) from None
+        raise LoadError("the other side did not take the secret: it is another listener's") from None
     if not hmac.compare_digest(answer, proof(secret, b"far", far, near)):
         raise LoadError("what answers there does not know the secret of the file: it is not who wrote it")
 
