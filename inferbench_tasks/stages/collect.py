@@ -38,7 +38,7 @@ MONITORS_FILE = "monitors.parquet"
 #: Files of a load of streamed tokens: their paths in its output -> their names in the result.
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
 #: The network of a load from another host, in its result, with that host's name: another client's link is another
-#: network. What it was like is measured (``extensions.client_host``).
+#: network. What it was like is measured (``extensions.client_host``). No comma: a filter takes that for two values.
 BETWEEN_HOSTS = "between hosts"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
@@ -300,7 +300,7 @@ def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any
         return unloaded.document_of(job)
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
-        document["network"] = f"{BETWEEN_HOSTS}, from {client_host}" if client_host else BETWEEN_HOSTS
+        document["network"] = f"{BETWEEN_HOSTS} from {client_host}" if client_host else BETWEEN_HOSTS
     if (words := prompt_words(job.requests)) is not None:
         document["arrivals"] |= {"prompts": words}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:

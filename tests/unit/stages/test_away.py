@@ -18,6 +18,7 @@ from inferbench_tasks.loadgen import controller
 from inferbench_tasks.networks.links.invitation import Invitation
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.running import execute
 from inferbench_tasks.stages import away_load, far_watch, serve
 from inferbench_tasks.stages.base import Context
@@ -41,8 +42,10 @@ def job(**load: Any) -> JobSpec:
 def test_loads_over_different_links_are_different_loads() -> None:
     """Named by the client's host; of one and the same host they are one, and neither is a load within a host."""
     one, other, same = (offered(load_document(job(), host)) for host in ("a", "b", "a"))
-    assert one == same != other and one.endswith("network between hosts, from a")
+    assert one == same != other and one.endswith("network between hosts from a")
     assert offered(load_document(job(**{"from": "server_host"}))) not in (one, other)
+    network = load_document(job(), "a")["network"]
+    assert parse(f"network='{network}'").filter == {"load.network": {"$eq": network}}
 
 
 @pytest.fixture
