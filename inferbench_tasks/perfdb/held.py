@@ -242,7 +242,11 @@ class Held:
         }
         self._kept = {
             # Their owners may be filling them.
-            kind: {of: made for of, made in made_by.copy().items() if of not in changed and changed.isdisjoint(of)}
+            kind: {
+                of: made
+                for of, made in made_by.copy().items()
+                if of not in changed and changed.isdisjoint(of)
+            }
             for kind, made_by in self._kept.items()
         }
 
