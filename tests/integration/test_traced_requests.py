@@ -207,8 +207,8 @@ def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
 
 
 def busy(folder: Path) -> Case:
-    """``scores = x @ W`` of four million multiplications, for OpenVINO: its counters are means of whole microseconds over all
-    runs, so that five runs after a hundred are known to 20 us, and what takes less may be no layer.
+    """``scores = x @ W`` of four million multiplications, for OpenVINO: its counters are means of whole microseconds
+    over all runs, so that five runs after a hundred are known to 20 us, and what takes less may be no layer.
     """
     import openvino
 
