@@ -12,7 +12,8 @@ On the scale atanh(rho), with n pairs:
 Simulated, of 10 to 50 pairs, 95 to 98% of the intervals held the true value of normal pairs (rho 0 to 0.95), 94 to 98%
 of heavy-tailed ones and of ones with an uneven scatter, 94 to 99% of chained cosines of vectors; ten pairs have the
 most. The first error alone held 85% (t with 3 degrees, rho 0.92, 50 pairs; 94% so), percentiles and BCa intervals of
-the bootstrap 92 to 99%.
+the bootstrap 92 to 99%. Of two classes (7 to 50% in one) against scores, 20 to 100 pairs, 94 to 100% did; most where
+the classes are told apart nearly always.
 """
 
 from __future__ import annotations
@@ -58,18 +59,31 @@ def _error(one: NDArray[np.float64], other: NDArray[np.float64], *, chained: boo
 
 
 def influences(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each pair (x, y) 12 (u v + mean of v over larger x + mean of u over larger y), less the mean of all; u and v
-    are the ranks as shares, (rank - 1/2) / n, and the pair itself counts half among the larger."""
+    """Of each pair what rho gains per share of such pairs, also where values are tied; zero on average.
+
+    Rho is cov(u, v) / sqrt(var(u) var(v)) of mid-ranks as shares, (rank - 1/2) / n: their covariance and, with ties,
+    their variances depend on how often each pair is met. Without ties the variances do not.
+    """
     u, v = ((rankdata(values) - 0.5) / len(values) for values in (one, other))
-    found = 12 * (u * v + _beyond(u, v) + _beyond(v, u))
+    var_u, var_v = float(u.var()), float(v.var())
+    rho = float(np.mean((u - u.mean()) * (v - v.mean()))) / math.sqrt(var_u * var_v)
+    own = (_moment(u, u) / var_u + _moment(v, v) / var_v) / 2
+    found: NDArray[np.float64] = _moment(u, v) / math.sqrt(var_u * var_v) - rho * own
+    return found
+
+
+def _moment(u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The influences on the mean of u v: u v + mean of v over larger u + mean of u over larger v, less the mean."""
+    found = u * v + _beyond(u, v) + _beyond(v, u)
     centred: NDArray[np.float64] = found - found.mean()
     return centred
 
 
 def _beyond(by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each the sum of the values at larger ``by``, and half of its own, over the number of all."""
+    """Of each the sum of the values at larger ``by``, and half of those at the same (its own too), over all."""
     order = np.argsort(by, kind="stable")
-    own = values[order]
-    beyond = np.empty(len(by))
-    beyond[order] = np.cumsum(own[::-1])[::-1] - own / 2
-    return beyond / len(by)
+    ascending = by[order]
+    before = np.concatenate([[0.0], np.cumsum(values[order])])
+    smaller, up_to = (before[np.searchsorted(ascending, by, side)] for side in ("left", "right"))
+    beyond: NDArray[np.float64] = (before[-1] - (smaller + up_to) / 2) / len(by)
+    return beyond

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.neighbours import Neighbours
 from inferbench_tasks.quality.rank_interval import influences, of_ranks
+from inferbench_tasks.quality.ranks import spearman
 
 
 def test_the_error_of_normal_pairs_by_hand() -> None:
@@ -28,13 +29,50 @@ def test_the_error_of_normal_pairs_by_hand() -> None:
 
 def test_influences_by_hand() -> None:
     """Ranks 1, 2, 3 against 1, 3, 2: shares 1, 3, 5 and 1, 5, 3 sixths. Of the first pair 1/36 and twice
-    (5/6 + 3/6 + 1/12) / 3; of the second 15/36 + (3/6 + 5/12) / 3 + (3/12) / 3, and of the third the same.
+    (5/6 + 3/6 + 1/12) / 3; of the second 15/36 + (3/6 + 5/12) / 3 + (3/12) / 3, and of the third the same. The
+    variance of 1, 3, 5 sixths is 2/27.
     """
     found = influences(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
     first, second = 1 / 36 + 2 * (17 / 12) / 3, 15 / 36 + (11 / 12) / 3 + (3 / 12) / 3
     mean = (first + 2 * second) / 3
     assert found.sum() == pytest.approx(0)
-    assert found.tolist() == pytest.approx([12 * (each - mean) for each in (first, second, second)])
+    assert found.tolist() == pytest.approx([27 / 2 * (each - mean) for each in (first, second, second)])
+
+
+def test_influences_of_tied_pairs_by_hand() -> None:
+    """0, 0, 1, 1 against 0, 1, 0, 1: shares 1/4 and 3/4, variances 1/16, rho 0. At larger u, and half at the same, is
+    v of 3/8 beside a 0 and of 1/8 beside a 1. Of (0, 0) 1/16 + 3/8 + 3/8, of (0, 1) 3/16 + 3/8 + 1/8: 1/16 more and
+    less than their mean 3/4, so the error of rho is sqrt(4) / 4, that of a phi coefficient of four pairs.
+    """
+    found = influences(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0]))
+    assert found.tolist() == pytest.approx([1, -1, -1, 1])
+
+
+@pytest.mark.parametrize("levels", [2, 3, 12])
+def test_an_influence_is_what_one_more_such_pair_adds(levels: int) -> None:
+    """To 12 pairs that are there 2,000 times each: the change of rho, by the number of all. Tied or not."""
+    rng = np.random.default_rng(4)
+    one = np.floor(rng.permutation(12) * levels / 12)
+    other = one + rng.normal(size=12) * levels / 3
+    many = np.tile(one, 2000), np.tile(other, 2000)
+    rho = spearman(*many)
+    added = [
+        (spearman(np.append(many[0], x), np.append(many[1], y)) - rho) * (len(many[0]) + 1)
+        for x, y in zip(one, other, strict=True)
+    ]
+    assert influences(one, other).tolist() == pytest.approx(added, abs=0.01)
+
+
+def test_the_order_of_samples_does_not_matter() -> None:
+    """Of tied values neither: it made the error of two classes against scores depend on which came first."""
+    rng = np.random.default_rng(3)
+    one = np.repeat([0.0, 1.0], 20)
+    other = np.round(one + rng.normal(size=40), 1)
+    told = of_ranks(one, other)
+    assert told.low is not None and told.high is not None
+    for order in (np.arange(40)[::-1], rng.permutation(40)):
+        found = of_ranks(one[order], other[order])
+        assert (found.low, found.high) == pytest.approx((told.low, told.high), abs=1e-9)
 
 
 def test_where_there_is_no_interval() -> None:
@@ -54,7 +92,10 @@ def held(pairs: int, noise: str, rho: float, draws: int = 300) -> float:
         one, other = (
             rng.standard_t(3, count) if noise == "heavy" else rng.normal(size=count) for _ in range(2)
         )
-        return one, rho * one + math.sqrt(1 - rho**2) * other
+        other = rho * one + math.sqrt(1 - rho**2) * other
+        if noise == "of two classes":
+            one = np.where(one > 0.5, 1.0, 0.0)
+        return one, other
 
     truth = of_ranks(*sample(200_000)).value
     found = [of_ranks(*sample(pairs)) for _ in range(draws)]
@@ -65,6 +106,12 @@ def held(pairs: int, noise: str, rho: float, draws: int = 300) -> float:
 def test_intervals_of_normal_pairs_are_as_often_right_as_they_say(pairs: int, rho: float) -> None:
     """95% within three standard errors of 300 draws below, 99% above: few pairs have a little more."""
     assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / 300) <= held(pairs, "normal", rho) <= 0.99
+
+
+@pytest.mark.parametrize(("pairs", "rho"), [(40, 0.0), (40, 0.6)])
+def test_intervals_of_two_classes_are_as_often_right_as_they_say(pairs: int, rho: float) -> None:
+    """31% of one class against scores, with no tie among these."""
+    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / 300) <= held(pairs, "of two classes", rho) <= 0.99
 
 
 def test_heavy_tails_are_not_taken_for_normal_pairs() -> None:
