@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.quality.intervals import share
+from inferbench_tasks.submission.digest import LABELS
 
 
 @dataclass
@@ -70,10 +73,21 @@ def _part(view: RunView) -> str | None:
 
 
 def _same(first: RunView, other: RunView) -> bool:
-    """Whether they are of one evaluation, divided alike."""
+    """Whether they are of one evaluation, divided alike: jobs that differ in their parts alone."""
     assert first.result is not None and other.result is not None
     divided = {str(_part(view)).partition("/")[2] for view in (first, other)}
-    return len(divided) == 1 and otherwise(first.result, other.result) is None
+    return (
+        len(divided) == 1
+        and _but_for_part(first) == _but_for_part(other)
+        and otherwise(first.result, other.result) is None
+    )
+
+
+def _but_for_part(view: RunView) -> dict[str, Any]:
+    """What a job asks for besides. Blocks count: each repeats the evaluation."""
+    job = {name: value for name, value in view.job.items() if name not in LABELS or name == "block"}
+    asked = {name: value for name, value in job["evaluate"].items() if name != "part"}
+    return {**job, "evaluate": asked}
 
 
 def _labels(groups: Sequence[Sequence[RunView]], others: Sequence[RunView]) -> list[str]:
@@ -96,7 +110,6 @@ def _whole(parts: Sequence[RunView], label: str) -> tuple[RunView, list[str]]:
     table = pa.concat_tables([each.select(names) for each in tables]).sort_by("sample")
     evaluations = [view.evaluation for view in parts]
     first = evaluations[0]
-    under_load = first["under_load"]
     evaluation = {
         **{name: first[name] for name in _OF_ALL if name in first},
         "samples": document["samples"],
@@ -105,13 +118,13 @@ def _whole(parts: Sequence[RunView], label: str) -> tuple[RunView, list[str]]:
             "failures": {},
             "tied": sum(each["under_load"].get("tied", 0) for each in evaluations),
             "measures": document["measures"],
-            "left_out": {**under_load.get("left_out", {}), **document["left_out"]},
+            "left_out": {**_left_out(evaluations), **document["left_out"]},
         },
         "one_by_one": {"measures": _alone(table)},
         "differing": {
             "compared": sum(each["differing"]["compared"] for each in evaluations),
             "beyond_tolerance": sum(each["differing"]["beyond_tolerance"] for each in evaluations),
-            "samples": sorted(sample for each in evaluations for sample in each["differing"]["samples"]),
+            "samples": _largest_first([each["differing"] for each in evaluations]),
         },
         **_confusion(evaluations),
     }
@@ -119,6 +132,12 @@ def _whole(parts: Sequence[RunView], label: str) -> tuple[RunView, list[str]]:
     whole = replace(parts[0], label=label, result=result, answers=lambda: table)
     notes = [f"{label}: one evaluation of {', '.join(view.label for view in parts)}, each measure made anew."]
     notes += [f"{label} has no {name}: {why}." for name, why in document["left_out"].items()]
+    notes += [
+        f"{label} has no {name}, for {view.label} has none: {why}."
+        for view in parts
+        for name, why in view.evaluation["under_load"].get("left_out", {}).items()
+        if any(name in each["under_load"].get("measures", {}) for each in evaluations)
+    ]
     if not document["valid"]:
         bad = ", ".join(f"{view.label} is {view.said}" for view in parts if not view.valid)
         notes.append(f"{label} does not count, for {bad}.")
@@ -138,6 +157,28 @@ def _alone(table: pa.Table) -> dict[str, Any]:
         return {}
     right = int(np.count_nonzero(label.to_numpy() == answer.to_numpy()))
     return {"top1_ratio": share(right, table.num_rows).as_dict()}
+
+
+def _left_out(evaluations: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Measure -> why, of the first part that says it: what one part lacks all of them lack together."""
+    found: dict[str, str] = {}
+    for each in reversed(evaluations):
+        found |= each["under_load"].get("left_out", {})
+    return found
+
+
+def _largest_first(differing: Sequence[dict[str, Any]]) -> list[int]:
+    """The samples of all parts, each of which has its largest difference first: of the first ones the larger first, of
+    others, whose differences are not kept, those that are as far up in their parts.
+    """
+
+    def of_part(each: dict[str, Any]) -> float:
+        ratio = each.get("largest_ratio")  # None: other classes or texts, beyond all numbers
+        return math.inf if ratio is None else float(ratio)
+
+    parts = sorted(differing, key=of_part, reverse=True)
+    placed = [(place, sample) for each in parts for place, sample in enumerate(each["samples"])]
+    return [sample for _, sample in sorted(placed, key=itemgetter(0))]
 
 
 def _confusion(evaluations: Sequence[dict[str, Any]]) -> dict[str, Any]:

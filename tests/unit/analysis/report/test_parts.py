@@ -21,6 +21,7 @@ def part(number: int, of: int = 2, precision: str = "fp32", wrong: set[int] = WR
     """Every so many-th of the twenty samples, as the run of a sweep."""
     rows = list(range(SAMPLES))[number - 1 :: of]
     job = {"name": "coins", "evaluate": {"part": f"{number}/{of}"}, "convert": {"precision": precision}}
+    job |= more.pop("asked", {})
     counts = [[0, 0], [0, 0]]
     for at in rows:
         counts[at % 2][(at + (at in wrong)) % 2] += 1
@@ -29,7 +30,7 @@ def part(number: int, of: int = 2, precision: str = "fp32", wrong: set[int] = WR
         "differing": {"compared": len(rows), "beyond_tolerance": number, "samples": [number]},
         "confusion": {"classes": [0, 1], "counts": counts},
     } | more.pop("evaluation", {})
-    run_id = f"coins.{precision}-{number}"
+    run_id = more.pop("run_id", f"coins.{precision}-{number}")
     result = evaluated(run_id, wrong & set(rows), provenance={"job": job}, evaluation=evaluation, **more)
     result.model.precision = precision
     table = answered(wrong).take(rows)
@@ -72,6 +73,64 @@ def test_two_evaluations_in_parts_are_compared_as_wholes() -> None:
     assert pairs["title"] == "Against precision fp32, 2 parts, sample by sample"
     (row,) = pairs["rows"]
     assert row[:4] == ["precision int8, 2 parts", "0", "4", row[3]] and row[3].startswith("-20.00")
+
+
+def test_parts_of_a_sweep_over_something_else_are_whole_for_each_of_its_values() -> None:
+    """Two parts with one thread and two with two: two wholes. A part of each makes none, whatever their models."""
+    views = [
+        part(
+            number,
+            wrong=WRONG if threads == 2 else set(),
+            run_id=f"coins.{threads}{number}",
+            asked={"serve": {"threads": threads}},
+        )
+        for number in (1, 2)
+        for threads in (1, 2)
+    ]
+    found = merged(views)
+    assert [view.label for view in found.views] == ["threads 1, 2 parts", "threads 2, 2 parts"]
+    right = [view.evaluation["under_load"]["measures"]["top1_ratio"]["value"] for view in found.views]
+    assert right == [1.0, 0.8]
+    unlike = [views[0], views[3]]
+    assert merged(unlike).views == unlike
+
+
+def test_blocks_repeat_an_evaluation_in_parts() -> None:
+    """Each of two blocks is a whole of its own; what only labels a job keeps no parts apart."""
+    views = [
+        part(number, run_id=f"coins.{block}{number}", asked={"block": block, "description": f"part {number}"})
+        for block in (1, 2)
+        for number in (1, 2)
+    ]
+    assert [view.evaluation["samples"] for view in merged(views).views] == [SAMPLES, SAMPLES]
+
+
+def test_what_any_part_lacks_is_told_of_the_whole() -> None:
+    """The second part could not tell macro F1: neither can both together, and the note has the reason."""
+    lacking = part(2)
+    assert lacking.result is not None
+    under_load = lacking.evaluation["under_load"]
+    left = {name: value for name, value in under_load["measures"].items() if name != "macro_f1"}
+    lacking.result.extensions["evaluation"]["under_load"] = {
+        **under_load, "measures": left, "left_out": {"macro_f1": "one class alone"},
+    }  # fmt: skip
+    found = merged([part(1), lacking])
+    (whole,) = found.views
+    assert "macro_f1" not in whole.evaluation["under_load"]["measures"]
+    assert whole.evaluation["under_load"]["left_out"]["macro_f1"] == "one class alone"
+    assert "coins, 2 parts has no macro_f1, for fp32, 2/2 has none: one class alone." in found.notes
+
+
+def test_the_samples_with_the_largest_differences_stay_first() -> None:
+    """9 of the second part has the largest of all, 4 of the first that of its part; then the second ones of each."""
+    first, second = (
+        part(number, evaluation={"differing": {
+            "compared": 10, "beyond_tolerance": len(samples), "samples": samples, "largest_ratio": largest,
+        }})
+        for number, samples, largest in ((1, [4, 0, 2], 0.2), (2, [9, 1], 0.5))
+    )  # fmt: skip
+    (whole,) = merged([first, second]).views
+    assert whole.evaluation["differing"]["samples"] == [9, 4, 1, 0, 2]
 
 
 @pytest.mark.parametrize("views", [[part(1)], [part(1), part(2, 3)], [part(1), part(1)]])
