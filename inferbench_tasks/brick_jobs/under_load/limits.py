@@ -19,6 +19,11 @@ _ONLY: tuple[tuple[str, Any, str], ...] = (
     ("requests.sizes", None, "bricks are timed at one size of each input; give free ones by --shape"),
     ("serve.backend", "onnxruntime", "bricks are of ONNX Runtime, and the queue is that of our own server"),
     ("serve.launcher", "process", "what a container adds is not measured"),
+    (
+        "load.from",
+        "server_host",
+        "a load from another host is not within this one: what a network adds is not modelled",
+    ),
     ("load.network", "lan", "what a network adds is not modelled"),
     ("load.transport", "network", "what is sent through shared memory was not timed"),
     ("load.engine", "inferbench", "MLPerf's LoadGen has a sender of its own"),

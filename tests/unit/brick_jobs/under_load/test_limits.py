@@ -17,6 +17,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("serve.launcher", {"serve": {"launcher": "container"}}),
     ("serve.device", {"serve": {"device": "gpu"}}),
     ("serve.instances", {"serve": {"instances": 2, "threads": 2}}),
+    ("load.from", {"load": {"arrivals": ARRIVALS, "from": "other_host"}}),
     ("load.network", {"load": {"arrivals": ARRIVALS, "network": "4g_lte"}}),
     ("load.connections", {"load": {"arrivals": ARRIVALS, "connections": 2}}),
     (
