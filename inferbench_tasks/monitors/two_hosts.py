@@ -6,6 +6,7 @@ that clock by the bounds that exchanges gave, with a constant: what that is wron
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from inferbench_tasks.monitors.records import Recording, Series
-from inferbench_tasks.timing.two_clocks import Envelope, Exchange
+from inferbench_tasks.timing.two_clocks import DRIFT, Envelope, Exchange
 
 #: Waits are recorded in steps of 40 ms: beyond this it is not known which requests met them.
 WAITS_ERROR_NS = 4_000_000
@@ -40,15 +41,17 @@ def placed(exchanges: Sequence[Exchange], start_ns: int, end_ns: int) -> Placed 
     asked = sorted(
         [start_ns, end_ns, *(e.received_ns for e in exchanges if start_ns < e.received_ns < end_ns)]
     )
-    # The bounds are widest halfway between two exchanges.
-    halfway = [(before + after) // 2 for before, after in pairwise(asked)]
-    error_ns = 0.0
-    for at_ns in (*asked, *halfway):
-        bounds = envelope.at(at_ns)
-        if bounds is None:
-            return None
-        error_ns = max(error_ns, abs(bounds.low_ns - offset_ns), abs(bounds.high_ns - offset_ns))
-    return Placed(offset_ns, round(error_ns))
+    bounds = [one for one in map(envelope.at, asked) if one is not None]
+    if len(bounds) < len(asked):
+        return None
+    error_ns = max(abs(end - offset_ns) for one in bounds for end in (one.low_ns, one.high_ns))
+    for (before_ns, before), (after_ns, after) in pairwise(zip(asked, bounds, strict=True)):
+        # From both moments the bounds widen by DRIFT until they meet, and that is nearer to the surer of both.
+        drift_ns = DRIFT * (after_ns - before_ns)
+        low_ns = math.floor((before.low_ns + after.low_ns - drift_ns) / 2)
+        high_ns = math.ceil((before.high_ns + after.high_ns + drift_ns) / 2)
+        error_ns = max(error_ns, offset_ns - low_ns, high_ns - offset_ns)
+    return Placed(offset_ns, error_ns)
 
 
 def on_near_clock(recording: Recording, place: Placed) -> Recording:

@@ -17,7 +17,7 @@ from inferbench_tasks.monitors.two_hosts import (
     without_server,
     write,
 )
-from inferbench_tasks.timing.two_clocks import Exchange
+from inferbench_tasks.timing.two_clocks import Exchange, bounds_at
 
 MS, S = 1_000_000, 1_000_000_000
 AHEAD = 1000 * S
@@ -54,6 +54,21 @@ def test_with_exchanges_before_and_after_alone_the_error_grows_with_the_distance
     some = [e for e in exchanges(0, 250, 40) if e.sent_ns < 5 * S or e.sent_ns > 35 * S]
     place = placed(some, 5 * S, 35 * S)
     assert place is not None and 12 * MS < place.error_ns < 17 * MS
+
+
+def test_the_error_is_largest_where_the_bounds_of_both_exchanges_meet() -> None:
+    """One of no round trip at 0, one of 8 ms from 10 s on: by 1,000 ppm the first is wrong by t / 1000, the second by
+    4 ms + (10.008 s - t) / 1000. They meet at 7.004 s with 7.004 ms, while halfway, at 5 s, it is 5 ms.
+    """
+    far = AHEAD + 10 * S + 4 * MS
+    both = [Exchange(0, AHEAD, AHEAD, 0), Exchange(10 * S, far, far, 10 * S + 8 * MS)]
+    place = placed(both, 0, 10 * S)
+    assert place is not None and place.offset_ns == AHEAD
+    assert place.error_ns == pytest.approx(7_004_000, abs=2)
+    for at_ns in range(0, 10 * S, S // 100):
+        one = bounds_at(both, at_ns)
+        assert one is not None
+        assert max(AHEAD - one.low_ns, one.high_ns - AHEAD) <= place.error_ns
 
 
 def test_a_clock_that_was_set_has_no_place() -> None:
