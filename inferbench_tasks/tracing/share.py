@@ -19,8 +19,11 @@ def share_in_words(trace: Mapping[str, Any]) -> str | None:
     )
     if failed := trace["failed"]:
         words += f"; {failed:,} more were chosen and got no good answer"
-    if lost := trace["lost"]:
-        words += f"; the server kept nothing of {lost:,}"
+    # What the server counted as ``lost`` is of the whole load, also before and after its measured window.
+    if unanswered := trace["unanswered"]:
+        words += f"; the server kept nothing of {unanswered:,}"
+        if trace["lost"]:
+            words += ", for it keeps so many and no more: what it tells is of the load's beginning"
     return words
 
 

@@ -67,7 +67,8 @@ def sampled(**more: Any) -> dict[str, Any]:
         for level, ms in (("application", 8.0), ("model", 8.4))
     ]
     return {
-        "levels": ["application", "model"], "one_in": 20, "requests": 51, "of": 1_000, "failed": 0, "lost": 0,
+        "levels": ["application", "model"], "one_in": 20, "requests": 51, "of": 1_000, "failed": 0,
+        "unanswered": 0, "lost": 0,
         "layers": None, "overheads": cost, "doubts": [],
         "parts": [{"part": part, "requests": 51, "median_ms": ms, "longest_ms": 2 * ms} for part, ms in times.items()],
     } | more  # fmt: skip
@@ -80,9 +81,11 @@ def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
     share = "a: 51 of 1,000 requests of the load were traced, 1 in 20 by chance"
     longest = " In the server inference takes longest, 5 ms in the median."
     assert layers.words([run("a", sampled())]) == f"{share}.{longest}"
-    worse = sampled(failed=2, lost=7, doubts=["round 1, level model: late"])
+    assert layers.words([run("a", sampled(lost=3))]) == f"{share}.{longest}"  # of the warm-up, say
+    worse = sampled(failed=2, unanswered=7, lost=90, doubts=["round 1, level model: late"])
     assert layers.words([run("a", worse)]) == (
-        f"{share}; 2 more were chosen and got no good answer; the server kept nothing of 7. "
+        f"{share}; 2 more were chosen and got no good answer; the server kept nothing of 7, for it "
+        "keeps so many and no more: what it tells is of the load's beginning. "
         f"Its load does not count: round 1, level model: late.{longest}"
     )
     cost, parts = layers.tables([run("a", sampled())])
