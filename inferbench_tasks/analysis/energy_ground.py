@@ -6,7 +6,7 @@ whichever server is better; and the same energy emits eight times as much in one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from inferbench_tasks.dotted import value_at
@@ -20,6 +20,12 @@ def paths(figure: Figure) -> tuple[str, ...]:
     if not figure.energy_based:
         return ()
     return (_METHOD, _ELECTRICITY) if _emitted(figure) else (_METHOD,)
+
+
+def known(values: Iterable[Any]) -> tuple[Any, ...] | None:
+    """What stands at ``paths``, to be compared with that of other results; None where no method is known."""
+    method, *electricity = values
+    return None if method is None else (method, *electricity)
 
 
 def got_by(figure: Figure, summary: Mapping[str, Any]) -> str:

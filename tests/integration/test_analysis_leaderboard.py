@@ -360,6 +360,32 @@ def test_runs_of_other_versions_of_the_server_are_not_pooled(perfdb: PerfDB) -> 
     assert any("2 result(s) of other versions of a server" in note for note in answer.notes)
 
 
+def test_energies_of_two_methods_are_not_pooled(perfdb: PerfDB) -> None:
+    """An estimate of 1 J and a counter's 2 J and 2.2 J of one configuration: 2.1 J, as its newest run was measured."""
+    for at, (method, joule) in enumerate([("tdp_estimate", 1.0), ("rapl", 2.0), ("rapl", 2.2)]):
+        energy = {"joule_per_sample": joule, "method": method, "uncertainty_ratio": 0.03}
+        rate = {"throughput_rps": 10.0, "throughput_samples_per_s": 10.0, "e2e_latency_ms": {"p99": 5.0}}
+        perfdb.save_result(
+            result(
+                f"run-{at}",
+                submission={"name": "x", "digest": "one"},
+                load=loaded(80),
+                summary={**rate, "energy": energy},
+                created_at=datetime(2026, 1, 1 + at, tzinfo=UTC),
+            )
+        )
+    for answer in (
+        recommend(perfdb, "joule_per_sample", []),
+        recommend(perfdb, "throughput_samples_per_s", [Bound("joule_per_sample", False, 1.5)]),
+    ):
+        assert answer.top[0]["runs"] == 2
+        assert any("1 result(s) whose energy was got in another way" in note for note in answer.notes)
+        assert not any("measure different" in note for note in answer.notes)
+    (row,) = recommend(perfdb, "joule_per_sample", []).top
+    assert row["joule_per_sample"] == pytest.approx(2.1)
+    assert recommend(perfdb, "throughput_samples_per_s", []).top[0]["runs"] == 3
+
+
 def test_shorter_prompts_are_not_on_the_front_of_longer_ones(perfdb: PerfDB) -> None:
     """Three runs of a language model: that with short prompts is faster than both others, and beats neither."""
     for run_id, p99, words in (("short", 5, "input_tokens 16"), ("long", 90, "input_tokens 4000"),

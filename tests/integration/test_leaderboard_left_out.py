@@ -103,5 +103,12 @@ def test_a_board_s_energy_is_no_worse_than_a_processor_s_share(perfdb: PerfDB) -
         ("gpu", True),
         ("worse", False),
     }
+    # Nor does an estimate of a processor take one off whose counter was read.
+    counted = {"joule_per_sample": 1.0, "method": "rapl"}
+    device = {"kind": "cpu", "name": "another", "cores": 2.0}
+    add(perfdb, "counted", 6.0, energy=counted, device=device)
+    by_energy = scatter(perfdb, "p99_ms", "joule_per_sample", "backend")
+    ways = {point.run: point.group.rpartition(", ")[2] for point in by_energy.points if point.front}
+    assert ways == {"cpu": "energy by cpu", "gpu": "energy by gpu", "counted": "energy by rapl"}
     by_rate = scatter(perfdb, "p99_ms", "p99_ms", "backend")
     assert {point.run for point in by_rate.points if point.front} == {"cpu"}

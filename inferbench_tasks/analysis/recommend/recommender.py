@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from inferbench_tasks.analysis import lacking
+from inferbench_tasks.analysis import energy_ground, lacking
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
-from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.recommend.candidates import (
@@ -114,6 +113,13 @@ def recommend(
     for row in kept:
         runs.setdefault(configuration(row), []).append(row)
     runs, earlier = of_newest_version(runs, index.values(_VERSION))
+    otherwise_got = 0
+    ways = [*dict.fromkeys(path for each in asked for path in energy_ground.paths(each))]
+    if ways and any(len(rows) > 1 for rows in runs.values()):
+        way = [index.values(f"summary.{path}") for path in ways]
+        runs, otherwise_got = of_newest_version(
+            runs, lambda row: energy_ground.known(get(row) for get in way)
+        )
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
         for key, rows in runs.items()
@@ -128,6 +134,11 @@ def recommend(
         notes.append(
             f"{earlier} result(s) of other versions of a server than its configuration was last measured with are left "
             "out: what they say is of another program."
+        )
+    if otherwise_got:
+        notes.append(
+            f"{otherwise_got} result(s) whose energy was got in another way than in the newest run of their "
+            "configuration are left out: a mean over both would be of none."
         )
     if unwatched := len(matching) - len(watched):
         notes.append(_UNWATCHED.format(unwatched))
@@ -145,8 +156,8 @@ def recommend(
 def of_newest_version(
     runs: dict[str, list[Row]], version: Callable[[Row], Any]
 ) -> tuple[dict[str, list[Row]], int]:
-    """Of each configuration's runs, the newest first, those with the server's version of the newest one that has any;
-    and how many are left out. A mean over two programs is of none of them.
+    """Of each configuration's runs, the newest first, those with the server's version (or whatever else ``version``
+    tells) of the newest one that has any; and how many are left out. A mean over two programs is of none of them.
     """
     kept = {}
     for key, rows in runs.items():
@@ -189,7 +200,15 @@ def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict
     """The results of one configuration in that order: the first whole, of the others what they say of their errors."""
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     asked = [FIGURES.named(name) for name in figures]
-    paths = dict.fromkeys(path for each in asked for path in (*needed(each), *lacking.needed(each)))
+    paths = dict.fromkeys(
+        path
+        for each in asked
+        for path in (
+            *needed(each),
+            *lacking.needed(each),
+            *(f"summary.{way}" for way in energy_ground.paths(each)),
+        )
+    )
     documents = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", *paths))
     errors = {(d["run_id"], d["attempt"]): to_plain(d) for d in documents}
     newest = db.get_result(*identity(rows[0])).model_dump()
@@ -252,12 +271,7 @@ def _decide(
             f"{figure.word.capitalize()} is by objectives that differ here ({'; '.join(good)}): under a wider one more "
             "answers are good, and no server is better. Compare runs of one objective."
         )
-    got = sorted({got_by(figure, c.documents[0].get("summary") or {}) for c in fitting[: TOP + 1]})
-    if len(got) > 1:
-        notes.append(
-            f"{figure.word.capitalize()} was got in ways that differ here ({'; '.join(got)}) and measure different "
-            "things: by it none of two such is better. Compare those of one."
-        )
+    notes += _ways_notes(objective, bounds, fitting[: TOP + 1])
     notes += [f"{note}." for note in versions_notes({names[c.key]: c for c in fitting[:TOP]})]
     notes += moved_notes(fitting[:TOP], names, (objective, *(bound.figure for bound in bounds)))
     notes += trade_offs
@@ -271,6 +285,35 @@ def _decide(
         )
     open_notes, reruns = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
+
+
+def _ways_notes(objective: str, bounds: Sequence[Bound], candidates: Sequence[Candidate]) -> list[str]:
+    """Of the objective and of each bound that is an energy, where these were got in several ways."""
+    notes = []
+    for figure in map(FIGURES.named, dict.fromkeys((objective, *(bound.figure for bound in bounds)))):
+        if len(ways := _ways(figure, candidates)) < 2:
+            continue
+        means = "by it none of two such is better"
+        if figure.name != objective:
+            means = f"a bound on {figure.name} means something else for each"
+        notes.append(
+            f"{figure.word.capitalize()} was got in ways that differ here ({'; '.join(ways)}) and measure different "
+            f"things: {means}. Compare those of one."
+        )
+    return notes
+
+
+def _ways(figure: Figure, candidates: Sequence[Candidate]) -> list[str]:
+    """In which ways an energy of these was got, of all of their runs that have it; those of other figures are none."""
+    return sorted(
+        {
+            way
+            for candidate in candidates
+            for document in candidate.documents
+            if figure.stored(summary := document.get("summary") or {}) is not None
+            and (way := energy_ground.got_by(figure, summary))
+        }
+    )
 
 
 def _key(document: dict[str, Any]) -> str:

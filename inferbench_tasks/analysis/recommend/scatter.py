@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from inferbench_tasks.analysis import steadiness
+from inferbench_tasks.analysis import energy_ground, steadiness
 from inferbench_tasks.analysis.recommend.comparable import newest_of
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -24,14 +24,26 @@ MOST_INTERVALS = 500
 Interval = tuple[float, float] | None
 
 
+class _Beside(NamedTuple):
+    """What of a result stands in its document alone; ``energy``: how it was got, "" of figures that are none."""
+
+    x_interval: Interval
+    y_interval: Interval
+    not_steady: str | None
+    energy: str
+
+
+_UNKNOWN = _Beside(None, None, None, "")
+
+
 class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, what a language model
-    is asked, and by an energy the kind of device, within which one is better than another; ``front``: no other of its
-    group is at least as good in both figures and better in one. Intervals are of 95%, None where there is none.
-    ``not_steady``: why one of the
-    figures is of a rate that moved, None where nothing says so.
+    is asked, and by an energy how it was got (of more points than are looked into the kind of device), within which one
+    is better than another; ``front``: no other of its group is at least as good in both figures and better in one.
+    Intervals are of 95%, None where there is none. ``not_steady``: why one of the figures is of a rate that moved, None
+    where nothing says so.
     """
 
     run: str
@@ -78,20 +90,20 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     no_model_of = no_model.of_rows(index.values)
     arrivals = index.values("load.arrivals")
     kind = index.values("device.kind") if across.energy_based or up.energy_based else None
+    looked_into = len(shown) <= MOST_INTERVALS
+    beside = _beside(db, shown, across, up) if looked_into else {}
     groups = [
         _group(
             no_model.task_in_words(task(row), no_model_of(row)),
             data(row),
             (arrivals(row) or {}).get("prompts"),
-            f"energy of a {kind(row)}" if kind else None,
+            _energy(beside.get(identity(row)), kind(row)) if kind else None,
         )
         for row in shown
     ]
     best = front(
         [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
     )
-    looked_into = len(shown) <= MOST_INTERVALS
-    beside = _beside(db, shown, across, up) if looked_into else {}
     colours = [colour_of(row) for row in shown]
     points = [
         Point(
@@ -104,7 +116,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
             load_of(row),
             group,
             number in best,
-            *beside.get(identity(row), (None, None, None)),
+            *beside.get(identity(row), _UNKNOWN)[:3],
         )
         for number, (group, row) in enumerate(zip(groups, shown, strict=True))
     ]
@@ -132,18 +144,22 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
 
 
 def _group(task: Any, dataset: Any, prompts: Any, energy: str | None) -> str:
-    """``energy``: whose; a board's counter and what is told of a processor measure different things."""
+    """``energy``: how it was got, or whose: a board's counter, a processor's and an estimate are of unlike things."""
     named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
     return ", ".join(str(part) for part in (named, prompts, energy) if part)
 
 
-def _beside(
-    db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure
-) -> dict[tuple[str, int], tuple[Interval, Interval, str | None]]:
-    """Of each result both intervals, and why one of the figures is of a rate that moved."""
+def _energy(beside: _Beside | None, kind: Any) -> str:
+    """How it was got; whose it is where that was not read."""
+    return beside.energy if beside else f"energy of a {kind}"
+
+
+def _beside(db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure) -> dict[tuple[str, int], _Beside]:
+    """Of each result both intervals, why one of the figures is of a rate that moved, and how an energy was got."""
     moving = [figure for figure in (x, y) if steadiness.of_the_rate(figure)]
     paths = [f"summary.{figure.interval}" for figure in (x, y) if figure.interval]
     paths += steadiness.PATHS if moving else ()
+    paths += [f"summary.{path}" for figure in (x, y) for path in energy_ground.paths(figure)]
     if not paths or not rows:
         return {}
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
@@ -152,10 +168,12 @@ def _beside(
     for document in map(to_plain, found):
         summary = document.get("summary") or {}
         moved = next((why for figure in moving if (why := steadiness.unsteady(figure, document))), None)
-        beside[document["run_id"], document["attempt"]] = (
+        ways = dict.fromkeys(energy_ground.got_by(figure, summary) for figure in (x, y))
+        beside[document["run_id"], document["attempt"]] = _Beside(
             x.interval_in(summary),
             y.interval_in(summary),
             moved,
+            "; ".join(filter(None, ways)),
         )
     return beside
 

@@ -280,3 +280,20 @@ def test_energies_of_two_methods_are_said_to_measure_different_things() -> None:
         ]
         assert [note.startswith("Energy was got in ways that differ here (energy by rapl; energy by tdp")
                 for note in notes] == [True] * said  # fmt: skip
+
+
+def test_every_run_and_every_bound_tells_how_energies_were_got() -> None:
+    """Two runs of one configuration by two methods, of which the first is the other configuration's too; and a bound on
+    an energy beside another objective, which means something else for each method.
+    """
+    documents = [run(1, 100.0, 20), run(1, 101.0, 20, index=1), run(4, 90.0, 20)]
+    for document, method in zip(documents, ("rapl", "tdp_estimate", "rapl"), strict=True):
+        document["summary"]["energy"] = {"joule_per_sample": 1.0, "method": method, "uncertainty_ratio": 0.03}
+    ways = "Energy was got in ways that differ here (energy by rapl; energy by tdp_estimate)"
+    (note,) = [note for note in choose(documents, "joule_per_sample", []).notes if ways in note]
+    assert "by it none of two such is better" in note
+    bounded = choose(documents, "throughput_samples_per_s", [Bound("joule_per_sample", True, 2.0)])
+    (note,) = [note for note in bounded.notes if ways in note]
+    assert "a bound on joule_per_sample means something else for each" in note
+    alike = choose(documents[::2], "throughput_samples_per_s", [Bound("joule_per_sample", True, 2.0)])
+    assert not any(ways in note for note in alike.notes)
