@@ -42,6 +42,16 @@ def test_what_it_cannot_go_with_is_refused(
     assert all(finding.fields[0] != "trace.one_in" for finding in plain)
 
 
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_processors_are_refused_on_either_side(side: str) -> None:
+    """What they add to each request would be missing in the traced loads."""
+    processors = {"side": side, "before": [{"kind": "image", "settings": {"size": 8}}]}
+    found = [
+        each.fields for each in INSTALLED.findings(spec({}, trace={"one_in": 20}, processors=processors))
+    ]
+    assert ("trace", "processors") in found
+
+
 def test_a_load_is_needed_and_the_line_is_named() -> None:
     """One request in so many of none can't be traced."""
     text = "name: x\nmodel: {kind: zoo, name: digits}\ntrace:\n  one_in: 20\n"
