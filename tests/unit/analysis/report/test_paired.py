@@ -77,7 +77,8 @@ def test_blocks_of_two_client_hosts_are_not_compared() -> None:
             view_.result.extensions["client_host"] = {"host": hosts[view_.job["serve"]["threads"] - 1]}
         blocks = Blocks.among(views)
         assert blocks is not None
-        assert (blocks.ratio("p50_ms", *blocks.configurations) is not None) == compared
+        first, second = blocks.configurations
+        assert (blocks.ratio("p50_ms", first, second) is not None) == compared
 
 
 def test_a_steady_drift_is_no_part_of_the_ratio_or_its_interval() -> None:
