@@ -52,7 +52,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     """All rounds, and what they come to."""
     from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.stages.traced import once
-    from inferbench_tasks.tracing.assemble import assemble, worst_clock
+    from inferbench_tasks.tracing.assemble import assemble, counted, worst_clock
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
@@ -94,21 +94,18 @@ def traced(inp: Input, ctx: Context) -> Output:
     path = ctx.run_dir(inp.run_id) / SPANS_FILE
     write(spans, path)
     layers = layer_times(without_deeper(spans))
-    defects = sum(each.defects for each in assembled)
+    counts = counted(assembled)
     document = {
         "levels": levels,
         # With several levels kept each request was asked with the instruments of each.
         "requests": sum(len(found.asked) for _, level, found in deep if level == kept[0]),
         "rounds": spec.rounds,
         "spans": len(spans),
-        "defects": defects,
-        "unanswered": sum(each.unanswered for each in assembled),
-        "lost": sum(each.lost for each in assembled),
-        "ignored": sum(each.ignored for each in assembled),
+        **counts,
         "clock": worst_clock(assembled),
         "overheads": [each.as_dict() for each in overheads(rounds, levels)],
         "layers": layers.as_dict() if layers else None,
-        "checks": checks(spans, layers, defects),
+        "checks": checks(spans, layers, counts["defects"]),
     }
     if reached is not None:
         document["ceilings"] = reached

@@ -27,7 +27,7 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.stages.traced import instrumented
 from inferbench_tasks.submission.schema import loaded_only
-from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, worst_clock
+from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, counted, worst_clock
 from inferbench_tasks.tracing.checks import checks
 from inferbench_tasks.tracing.leveled import overheads
 from inferbench_tasks.tracing.spans import ONE_IN, STATE, Level, Span
@@ -75,7 +75,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
                 assembled.append(assemble(sent.asked, server.told(), sent.epoch_offset_ns, number))
         rounds.append(medians)
     spans = [span for each in assembled for span in each.spans]
-    defects = sum(each.defects for each in assembled)
+    counts = counted(assembled)
     document = {
         "levels": list(LEVELS),
         "one_in": spec.one_in,
@@ -84,17 +84,14 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
         "failed": sum(each.failed for each in told),
         "rounds": spec.rounds,
         "spans": len(spans),
-        "defects": defects,
-        "unanswered": sum(each.unanswered for each in assembled),
-        "lost": sum(each.lost for each in assembled),
-        "ignored": sum(each.ignored for each in assembled),
+        **counts,
         "ignored_states": sum(each.ignored_states for each in assembled),
         "clock": worst_clock(assembled),
         "overheads": [each.as_dict() for each in overheads(rounds, LEVELS)],
         "parts": parts(spans),
         "doubts": doubts,
         "layers": None,
-        "checks": checks(spans, None, defects),
+        "checks": checks(spans, None, counts["defects"]),
     }
     return document, spans
 

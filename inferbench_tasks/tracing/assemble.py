@@ -107,6 +107,12 @@ def worst_clock(made: Sequence[Assembled]) -> dict[str, int]:
     return {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]} if clocks else {}
 
 
+def counted(made: Sequence[Assembled]) -> dict[str, int]:
+    """What is wrong with all of them together: numbers of spans (``defects``) and of requests; see ``Assembled``."""
+    names = ("defects", "unanswered", "lost", "ignored")
+    return {name: sum(getattr(each, name) for each in made) for name in names}
+
+
 class _Trace:
     """One request's spans while they are put together."""
 
