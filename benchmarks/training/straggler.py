@@ -36,8 +36,8 @@ JOB = TrainingJob.model_validate(
     {
         "kind": "training",
         "name": "straggler",
-        "model": {"name": "canonical-cnn", "arguments": {"layers": 1, "channels": 8}},
-        "data": {"kind": "digits", "where": "memory"},
+        "model": {"name": "fashion-cnn"},
+        "data": {"kind": "digits", "image_size": 28, "where": "memory"},
         "train": {"batch_size": 32, "max_steps": 19, "warmup_steps": 3, "rounds": 3},
         "devices": {"processes": 2, "strategy": "ddp", "cores": 1},
     }

@@ -65,7 +65,7 @@ class Changes:
             return False
         if document is not None:
             told.now[document["run_id"], document["attempt"]] = document
-        if leaves := (change.get("updateDescription") or {}).get("updatedFields", {}).get(LEAVING):
+        if leaves := _leaves((change.get("updateDescription") or {}).get("updatedFields", {})):
             self._leaving[change["documentKey"]["_id"]] = (leaves["run_id"], leaves["attempt"])
         elif document is None:  # changed, and deleted since
             told.others = True
@@ -75,6 +75,13 @@ class Changes:
         """End it, in the process that began it."""
         if self._stream is not None and self._process == os.getpid():
             self._stream.close()
+
+
+def _leaves(updated: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Which result is about to go; the mark stands under its own path, or under the field that it made."""
+    above, name = LEAVING.split(".")
+    leaves: Mapping[str, Any] | None = updated.get(LEAVING) or (updated.get(above) or {}).get(name)
+    return leaves
 
 
 def _watch(

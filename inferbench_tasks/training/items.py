@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,16 +21,27 @@ PARTS: Final = ("read", "decode", "transform", "collate", "queued")
 _MADE = len(PARTS) - 1
 
 
+class TimedBatch(list[tuple[Any, ...]]):
+    """Items without times of their own, and the times of all of them together: the first three of ``PARTS``, ns."""
+
+    def __init__(self, items: Iterable[tuple[Any, ...]], times_ns: Sequence[int]) -> None:
+        super().__init__(items)
+        self.times_ns = times_ns
+
+
 def mapped(path: str) -> Any:
-    """An array of a file, without reading it."""
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    """An array of a file, without reading it; a plain one, for an element of a memmap costs as much as a small item."""
+    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
 
 
 class Items:
     """An image and its label by index. ``timed``: with the times of its parts, ns, as a third value.
 
-    A loader's processes start with each epoch and see ``timed`` as it is then.
+    A loader's processes start with each epoch and see ``timed`` as it is then. A loader asks for a batch at once.
     """
+
+    #: What lies in mapped files: a loader process that is not forked maps them itself, instead of being sent them.
+    MAPPED: tuple[str, ...] = ("_labels",)
 
     def __init__(self, labels_path: str) -> None:
         self._labels_path = labels_path
@@ -38,8 +49,7 @@ class Items:
         self.timed = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """A loader process that is not forked maps the files itself, instead of having all of them sent."""
-        return {name: value for name, value in self.__dict__.items() if not isinstance(value, np.memmap)}
+        return {name: value for name, value in self.__dict__.items() if name not in self.MAPPED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -66,6 +76,9 @@ class Items:
         times = (read_ns - start_ns, decoded_ns - read_ns, time.monotonic_ns() - decoded_ns)
         return tensor, label, times
 
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
+        return [self[index] for index in indices]
+
     def read(self, index: int) -> Any:
         """What the storage holds of an item."""
         raise NotImplementedError
@@ -79,8 +92,27 @@ class Items:
         raise NotImplementedError
 
 
-class ArrayItems(Items):
+class SmallItems(Items):
+    """Of which none is encoded. Timed, each part is done of the whole batch: of one it takes little longer than reading
+    the clocks does.
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
+        if not self.timed:
+            return super().__getitems__(indices)
+        labels = [int(self._labels[index]) for index in indices]
+        start_ns = time.monotonic_ns()
+        contents = [self.read(index) for index in indices]
+        read_ns = time.monotonic_ns()
+        tensors = [self.transform(content, index) for content, index in zip(contents, indices, strict=True)]
+        times_ns = (read_ns - start_ns, 0, time.monotonic_ns() - read_ns)
+        return TimedBatch(zip(tensors, labels, strict=True), times_ns)
+
+
+class ArrayItems(SmallItems):
     """Copied out of a mapped npy file ``n x shape``."""
+
+    MAPPED = (*Items.MAPPED, "_images")
 
     def __init__(self, images_path: str, labels_path: str) -> None:
         super().__init__(labels_path)
@@ -131,7 +163,7 @@ class FileItems(Items):
         return self._transform(image, index)
 
 
-class MemoryItems(Items):
+class MemoryItems(SmallItems):
     """The same items, made before the first epoch and kept: of each only the batch is left to be made."""
 
     def __init__(self, items: Items, labels_path: str) -> None:
@@ -167,12 +199,13 @@ def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, list[int] | None]:
     """A batch: images, labels, and of timed items the sums of their times, the own one, and the moment of its end."""
     from torch.utils.data import default_collate
 
-    if len(items[0]) == 2:
+    at_once = items.times_ns if isinstance(items, TimedBatch) else None
+    if at_once is None and len(items[0]) == 2:
         images, labels = default_collate(items)
         return images, labels, None
     start_ns = time.monotonic_ns()
     images, labels = default_collate([item[:2] for item in items])
-    sums = [sum(item[2][part] for item in items) for part in range(_MADE - 1)]
+    sums = at_once or [sum(item[2][part] for item in items) for part in range(_MADE - 1)]
     end_ns = time.monotonic_ns()
     return images, labels, [*sums, end_ns - start_ns, end_ns]
 

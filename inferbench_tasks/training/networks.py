@@ -44,6 +44,8 @@ class Network:
     ``channels``: of the square images that it takes, with ``side`` where it takes no other; 0: it takes sequences or
     vectors of ``shape`` (by its arguments), float32, or, of ``tokens``, int64 below that argument. ``halved``: its
     normalisation needs more than one value of a channel in a batch, and an image of that side is one value in the end.
+    ``has_statistics``: whether it keeps running statistics (any buffer), which DistributedDataParallel sends to all
+    ranks before each forward; of a network that does not say so its forward pass may have been such a wait.
     ``divides``: pairs of arguments, of which the first must divide the second.
     """
 
@@ -54,13 +56,9 @@ class Network:
     shape: Callable[[Arguments], tuple[int, ...]] | None = None
     tokens: str | None = None
     halved: int = 0
+    has_statistics: bool = True
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     divides: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def has_statistics(self) -> bool:
-        """Whether it keeps running statistics, which DistributedDataParallel sends to all ranks before each forward."""
-        return bool(self.halved)
 
     def all_of(self, given: Arguments) -> dict[str, int]:
         """Every argument, the usual ones with them."""
@@ -193,16 +191,17 @@ def _sequence(arguments: Arguments) -> tuple[int, ...]:
 
 
 _LAYERS: Final = Argument(2, 1, 64)
-FASHION_CNN: Final = Network(_fashion, channels=1, side=FASHION_SIDE)
+FASHION_CNN: Final = Network(_fashion, channels=1, side=FASHION_SIDE, has_statistics=False)
 RESNET_18: Final = Network(_resnet_18, IMAGENET_CLASSES, 3, halved=_HALVED)
 RESNET_50: Final = Network(_resnet_50, IMAGENET_CLASSES, 3, halved=_HALVED)
 MOBILENET_V2: Final = Network(_mobilenet, IMAGENET_CLASSES, 3, halved=_HALVED)
-LSTM: Final = Network(_lstm, shape=_lstm_shape)
+LSTM: Final = Network(_lstm, shape=_lstm_shape, has_statistics=False)
 #: BERT-base's sizes (Devlin et al., 2019); ``length``: tokens of a sample.
 BERT_BASE: Final = Network(
     _bert,
     shape=lambda arguments: (arguments["length"],),
     tokens="vocabulary",
+    has_statistics=False,
     arguments={
         "layers": Argument(12, 1, 48),
         "hidden": Argument(768, 8, 4096),
@@ -215,6 +214,7 @@ BERT_BASE: Final = Network(
 )
 MLP: Final = Network(
     _canonical("mlp"),
+    has_statistics=False,
     shape=lambda arguments: (arguments["input_size"],),
     arguments={"layers": _LAYERS, "neurons": Argument(128, 1, 16_384), "input_size": Argument(64, 1, 65_536)},
 )
@@ -223,6 +223,7 @@ CNN: Final = Network(
 )
 RNN: Final = Network(
     _canonical("rnn"),
+    has_statistics=False,
     shape=_sequence,
     arguments={
         "layers": _LAYERS,
@@ -233,6 +234,7 @@ RNN: Final = Network(
 )
 TRANSFORMER: Final = Network(
     _canonical("transformer"),
+    has_statistics=False,
     shape=lambda arguments: (arguments["sequence_length"], arguments["hidden_size"]),
     arguments={
         "layers": _LAYERS,

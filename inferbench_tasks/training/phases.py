@@ -3,7 +3,8 @@
 Each phase has three times: wall clock, CPU time of the process (all its threads), and the time in which its threads
 were ready to run and waited for a core. Of the thread that runs the step the latter two stand apart (``own``): its CPU
 time, its waits for a core and what blocks it add up to the wall clock, as those of many threads do not. The clocks are
-read so that their own cost lies between phases: it is part of what a step's time has beyond the sum of its phases.
+read so that their own cost lies between phases: it is part of what a step's time has beyond the sum of its phases. The
+waits, the dearest reading, are read once between two phases: what waited there counts as the later one's.
 """
 
 from __future__ import annotations
@@ -85,33 +86,41 @@ class Synchronised(NoInstrument):
         self._waits = waits
         self._row: list[int | None] = []
         self._start_ns = 0
+        self._waited: tuple[int | None, int | None] = (None, None)
 
     def step_begins(self) -> None:
         """A new row."""
         self._row = []
         self._start_ns = time.monotonic_ns()
+        self._waited = self._waits_ns()
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """The work of the next phase, with its times. The wall clock is read last before it and first after it."""
+        """The work of the next phase, with its times. The wall clock is read last before it and first after it, the
+        waits, whose reading takes CPU time itself, beyond both.
+        """
         self._synchronise()
-        before = self._clocks()
+        cpu_ns, own_cpu_ns = time.process_time_ns(), time.thread_time_ns()
         start_ns = time.monotonic_ns()
         result = work(*arguments)
         self._synchronise()
         wall_ns = time.monotonic_ns() - start_ns
-        after = self._clocks()
-        self._row += (start_ns, wall_ns)
-        self._row += (None if a is None or b is None else b - a for a, b in zip(before, after, strict=True))
+        own_cpu_ns, cpu_ns = time.thread_time_ns() - own_cpu_ns, time.process_time_ns() - cpu_ns
+        (wait_ns, own_wait_ns), self._waited = self._waited, self._waits_ns()
+        self._row += (start_ns, wall_ns, cpu_ns, _more(wait_ns, self._waited[0]))
+        self._row += (own_cpu_ns, _more(own_wait_ns, self._waited[1]))
         return result
 
-    def _clocks(self) -> tuple[int | None, ...]:
-        """CPU time and waits of all threads, then those of this one."""
-        waits_ns = self._waits.read_ns()
-        return time.process_time_ns(), waits_ns, time.thread_time_ns(), self._waits.own_ns()
+    def _waits_ns(self) -> tuple[int | None, int | None]:
+        """Of all threads, and of this one."""
+        return self._waits.read_ns(), self._waits.own_ns()
 
     def step_ends(self, step: int, samples: int, part: int, loader_ns: Sequence[int | None] = ()) -> None:
-        """The row is whole; threads that began meanwhile are looked for within the step's own time."""
-        self._waits.find()
+        """The row is whole; then threads that began meanwhile are looked for, between the steps."""
         head = [step, part, samples, self._start_ns, time.monotonic_ns() - self._start_ns]
         extra = self._extra() if self._extra else ()
         self.rows.append([*head, *self._row, *extra, *loader_ns])
+        self._waits.find()
+
+
+def _more(before_ns: int | None, after_ns: int | None) -> int | None:
+    return None if before_ns is None or after_ns is None else after_ns - before_ns

@@ -213,10 +213,15 @@ def test_after_any_changes_it_is_what_all_documents_say(
         )
 
 
-def test_who_deletes_a_result_says_which(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then no names are read to find it."""
+@pytest.mark.parametrize("bare", [False, True], ids=["as_stored", "without_extensions"])
+def test_who_deletes_a_result_says_which(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, bare: bool
+) -> None:
+    """Then no names are read to find it; also of a result that was stored before there were extensions."""
     add(perfdb, 9, seed=1)
     perfdb.save_result(latency("goes", 10.0))
+    if bare:
+        perfdb.collection("results").update_one({"run_id": "goes"}, {"$unset": {"extensions": ""}})
     mine = held(perfdb)
     before = {identity(row) for row in mine.rows()}
     monkeypatch.setattr("inferbench_tasks.perfdb.held._read", lambda *_: pytest.fail("names were read"))

@@ -36,6 +36,14 @@ def test_each_network_learns_what_it_is_shown(name: str) -> None:
     assert min(losses[4:]) < losses[0] - 0.02, losses
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_with_running_statistics_say_so(name: str) -> None:
+    """Their ranks wait for each other before each forward pass, which is then no time of one rank's own."""
+    pytest.importorskip("torch")
+    job = small_job(name)
+    assert networks.of(job).has_statistics is bool(list(networks.build(job).buffers()))
+
+
 def test_tokens_are_grey_pixels_in_reading_order() -> None:
     """Digits of 8 x 8 pixels with 17 greys become 64 tokens; noise has all of the vocabulary."""
     job = small_job("bert-base")

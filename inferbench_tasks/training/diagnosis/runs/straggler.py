@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from inferbench_tasks.training.diagnosis.thread_times import (
     unblocked_phases,
 )
 
+#: Excess of each step, ms, and a rate of false alarms -> whether it is beyond chance.
+Test = Callable[[NDArray[np.float64], float], bool]
 #: Phases in which no rank waits for another, and those that only compute.
 _APART = ("loading", "to_device", "processing")
 #: Steps whose means are compared, so that those of one block say nothing of the next one.
@@ -28,6 +30,8 @@ _LEAST_BLOCKS, _LEAST_BLOCK_STEPS, _ENOUGH_BLOCKS = 5, 5, 10
 FALSE_ALARMS = 1e-3
 #: And so many by what stops a rank, which is next to nothing where nothing does: little is enough to tell it.
 STOP_ALARMS = 1e-4
+#: A difference of less is one of the clocks' readings, ms.
+_RESOLUTION_MS = 0.02
 #: So much of the others' time the excess has to be.
 _LEAST_EXCESS = 0.1
 
@@ -46,8 +50,8 @@ def find(run: Observation) -> Iterator[Cause]:
     own_ms, stops_ms = (
         np.array([of(run, steps)[:count] for steps in run.ranks]) for of in (own_of, stops_of)
     )
-    tried = ((own_ms, FALSE_ALARMS), (stops_ms, STOP_ALARMS))
-    found = [one for times, rate in tried if (one := _slowest(times, rate))]
+    tried = ((own_ms, FALSE_ALARMS, beyond_chance), (stops_ms, STOP_ALARMS, stopped_beyond_chance))
+    found = [one for times, rate, test in tried if (one := _slowest(times, rate, test))]
     costs = [(_cost_ms(run, own_ms, slow, begins), slow, begins) for slow, begins in found]
     if not costs:
         return
@@ -76,8 +80,9 @@ def find(run: Observation) -> Iterator[Cause]:
     )
 
 
-def _slowest(times: NDArray[np.float64], rate: float) -> tuple[int, int] | None:
-    """The rank with the most of ``times`` (ranks x steps) and the step from which on; None where chance explains it.
+def _slowest(times: NDArray[np.float64], rate: float, test: Test) -> tuple[int, int] | None:
+    """The rank with the most of ``times`` (ranks x steps) and the step from which on; None where by ``test`` chance
+    explains it.
 
     Of all ranks the slowest is looked at, and of all steps those since the best split: ``rate`` is divided among the
     ranks, half of it is for all steps, half for what may have begun later, divided among the blocks in which it may
@@ -88,10 +93,10 @@ def _slowest(times: NDArray[np.float64], rate: float) -> tuple[int, int] | None:
     excess = times[slow] - np.delete(times, slow, axis=0).mean(axis=0)
     rate = rate / 2 / len(times)
     begins = since(excess)
-    if begins and beyond_chance(excess[begins:], rate / max(1, count // BLOCK_STEPS)):
+    if begins and test(excess[begins:], rate / max(1, count // BLOCK_STEPS)):
         return slow, begins
     # Nothing begins there beyond chance; all steps together may show more.
-    return (slow, 0) if beyond_chance(excess, rate) else None
+    return (slow, 0) if test(excess, rate) else None
 
 
 def _cost_ms(run: Observation, own_ms: NDArray[np.float64], slow: int, begins: int) -> tuple[float, float]:
@@ -164,3 +169,17 @@ def beyond_chance(excess: NDArray[np.float64], rate: float, bound: float = 0.0) 
     blocks = np.array([part.mean() for part in np.array_split(excess, count)])
     error = float(blocks.std(ddof=1)) / count**0.5
     return bool(float(blocks.mean()) - bound > float(stdtrit(count - 1, 1 - rate)) * error)
+
+
+def stopped_beyond_chance(excess: NDArray[np.float64], rate: float) -> bool:
+    """Whether one rank is stopped more than the others in more steps, or for longer, than by chance at the given rate.
+
+    Wilcoxon's signed ranks, one-sided, over the steps in which a rank was stopped at all: where nothing stops any, a
+    step has nothing to compare; and a stop is as long as it is, so that a mean's error would be the stops' scatter. One
+    long stop says nothing, however long: too few steps have it.
+    """
+    from scipy.stats import wilcoxon
+
+    stopped = excess[np.abs(excess) > _RESOLUTION_MS]
+    # Of few steps even the same sign in all has a larger chance.
+    return 2.0 ** -len(stopped) < rate and bool(wilcoxon(stopped, alternative="greater").pvalue < rate)

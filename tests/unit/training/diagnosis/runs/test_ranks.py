@@ -99,6 +99,41 @@ def stopped(share: float, seed: int, backward_ms: float) -> Steps:
     return raw
 
 
+def with_stops(count: int, shares: tuple[float, float], rng: np.random.Generator) -> Observation:
+    """Two ranks that compute 4 ms a step, 5% off, and are stopped for these shares of each 2 ms, from any moment on."""
+    run = equal_ranks(count, 2, rng)
+    for of, share in zip(run.ranks, shares, strict=True):
+        assert isinstance(of, dict)
+        own_ns = 4e6 * (1 + 0.05 * rng.standard_normal(count))
+        stops = rng.binomial(2, 0.5 + share / 2, count) + (own_ns > 4e6)
+        of["optimiser_cpu_ns"] = own_ns
+        of["optimiser_wall_ns"] = own_ns + stops * share * 2e6
+    return run
+
+
+def test_a_rank_that_is_stopped_for_a_fifth_of_its_time_is_found_in_fifty_steps() -> None:
+    """In 20 of 20 runs of 48 steps: how many pieces of its stops a step has is chance, that it has some is not."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        (cause,) = straggler.find(with_stops(48, (0.0, 0.2), rng))
+        assert cause.rank == 1
+
+
+def test_ranks_that_are_stopped_alike_have_no_straggler() -> None:
+    """Both for a fifth of their time: at most 2 of 2,000 runs, where 0.2 are stated."""
+    rng = np.random.default_rng(8)
+    assert sum(bool(list(straggler.find(with_stops(48, (0.2, 0.2), rng)))) for _ in range(2000)) <= 2
+
+
+def test_stops_of_a_few_steps_are_no_straggler() -> None:
+    """Ten steps of 48 in which one rank is stopped for 8 ms: a machine's other work, which may hit either."""
+    run = with_stops(48, (0.0, 0.0), np.random.default_rng(9))
+    of = run.ranks[1]
+    assert isinstance(of, dict)
+    of["optimiser_wall_ns"][5:45:4] += 8e6
+    assert list(straggler.find(run)) == []
+
+
 def test_a_rank_that_is_stopped_is_the_straggler_and_no_exchange() -> None:
     """Half of its time: 8 ms of its own become 16. It is blocked 4 ms in backward, the other 8: no link is slow."""
     cause, *others = causes_of(two(steps(np.full(COUNT, 4.0), 12.0, 4.0, 1), stopped(0.5, 2, 8.0)))
