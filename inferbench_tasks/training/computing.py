@@ -40,6 +40,8 @@ class Computing:
         """
         import torch
 
+        if self.device.type == "cpu" and not self._train.channels_last:
+            return tensor_or_module  # it is there
         how: dict[str, Any] = {}
         if self._train.channels_last and _has_four_axes(tensor_or_module):
             how["memory_format"] = torch.channels_last

@@ -26,6 +26,7 @@ class Window:
         self._synchronise = synchronise
         self._waits = waits
         self._before: _Use | None = None
+        self._cpu_ns = 0
 
     def next(self, part: int, samples: int) -> None:
         """Before each step."""
@@ -36,6 +37,7 @@ class Window:
                 self._waits.find()
                 self._before = _Use.now(self._waits)
                 self._synchronise()
+                self._cpu_ns = time.process_time_ns()
                 epoch.window_start_ns = time.monotonic_ns()
         else:
             self.close()
@@ -47,9 +49,10 @@ class Window:
             return
         self._synchronise()
         epoch.window_end_ns = time.monotonic_ns()
+        # What the other readings cost is none of the window's.
+        epoch.cpu_s = (time.process_time_ns() - self._cpu_ns) / 1e9
         after = _Use.now(self._waits)
         epoch.memory = _grown(before.memory, after.memory)
-        epoch.cpu_s = (after.cpu_ns - before.cpu_ns) / 1e9
         if before.each_ns:
             grown_ns = [ns - before.each_ns.get(thread, ns) for thread, ns in after.each_ns.items()]
             epoch.longest_wait_s = max(grown_ns, default=0) / 1e9
@@ -64,7 +67,6 @@ class Window:
 class _Use:
     """What this process and its loader's processes had used at one moment, ns: see ``Epoch``."""
 
-    cpu_ns: int
     wait_ns: int | None
     each_ns: dict[Hashable, int]
     loader_ns: tuple[int, int] | None
@@ -74,7 +76,7 @@ class _Use:
     def now(cls, waits: ThreadWaits) -> _Use:
         pids = [child.pid for child in multiprocessing.active_children() if child.pid]
         memory = memory_stalls.read([os.getpid(), *pids])
-        return cls(time.process_time_ns(), waits.read_ns(), waits.each_ns(), of_processes(pids), memory)
+        return cls(waits.read_ns(), waits.each_ns(), of_processes(pids), memory)
 
 
 def _grown(before: MemoryStalls, after: MemoryStalls) -> MemoryGrown:
