@@ -69,18 +69,18 @@ class Knee:
 
 
 def keeps(view: RunView) -> bool | None:
-    """Whether enough requests were good; a backlog that grew says that they would not be. None: nobody can tell.
+    """Whether enough requests were good, by the decision of the run's own verdict on its objective, so that chance
+    decides nothing; a backlog that grew says that they would not be. None: nobody can tell, or it is undecided.
 
     A disturbed run's ratio is a lower bound: it may show that the objective was kept, never that it was broken. Of
     other runs that are not valid nothing is known.
     """
     least = (view.job.get("slo") or {}).get("min_good_ratio")
-    ratio = view.figure("tokens.good_ratio")
     certificate = (view.result.certificate if view.result else None) or {}
     if least is None or not view.figure("tokens.each"):
         return None
-    if ratio is None:
+    if view.figure("tokens.good_ratio") is None:
         broken = view.valid and (certificate.get("figures") or {}).get("growing_backlog")
         return False if broken else None
-    kept = bool(ratio >= least)
+    kept: bool | None = view.figure("tokens.good_decision.met")
     return kept if view.valid or (kept and view.bounds_only) else None

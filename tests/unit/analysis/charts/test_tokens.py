@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.analysis.charts import token_groups, token_rates, tokens
@@ -14,6 +15,7 @@ from inferbench_tasks.analysis.report.knee import Knee, curves
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import sections
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen import early_stopping
 from tests.unit.analysis.builders import named, records, view
 
 
@@ -30,6 +32,7 @@ def streaming(
         "each": {"ttft_ms": 300.0},
         "kept_ratio": {"ttft_ms": good},
         "good_ratio": good,
+        "good_decision": None if good is None or least is None else {"met": good >= least},
         "user_tokens_per_s": {"p50": user},
         "output_tokens_per_s": system,
         "over_time": {"t_s": [0, 1], "seconds": [1.0, 0.5], "tokens": [40.0, 30.0]},
@@ -140,6 +143,21 @@ def test_what_others_broke_is_no_knee(verdict: str, broken: float | None, kept: 
     assert Knee.of(curves([first, second, third])[0]) == (Knee(broken) if broken else None)
     third = streaming("c", 4, 1.0, verdict=verdict)
     assert Knee.of(curves([first, second, third, last])[0]) == (Knee(kept) if kept else None)
+
+
+def test_a_rate_of_which_the_verdict_can_not_tell_is_not_kept() -> None:
+    """99 of 100 good, 0.99 wanted: the run's own verdict is undecided, for a true 0.98 is seen like that in 40% of all
+    runs (0.98^100 + 100 x 0.02 x 0.98^99). 1,000 of 1,000 decide. What no decision was stored of is undecided, too."""
+    decisions = [early_stopping.decide(np.arange(count) < bad, 0.99) for bad, count in ((1, 100), (0, 1000))]
+    assert [decision.met for decision in decisions] == [None, True]
+    first, undecided, unknown = (
+        streaming(f"r{rate}", rate, 0.99, least=0.99, good_decision=decision)
+        for rate, decision in ((1, {"met": True}), (2, {"met": decisions[0].met}), (4, None))
+    )
+    broken = streaming("r8", 8, 0.5, least=0.99)
+    assert Knee.of(curves([first, broken])[0]) == Knee(1.0)
+    assert Knee.of(curves([first, undecided, broken])[0]) is None
+    assert Knee.of(curves([first, unknown, broken])[0]) is None
 
 
 def test_the_front_is_a_step_function() -> None:
