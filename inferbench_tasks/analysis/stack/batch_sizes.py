@@ -9,14 +9,17 @@ _WORTH = 1.05
 
 
 class BatchSizes(Analysis):
-    """Of runs in a closed loop or offline, which ask for as much as the server gives, and are not instrumented."""
+    """Of saturated runs (``systems.found.saturated``), which ask for as much as the server gives, and are not
+    instrumented.
+    """
 
     number = 1
     name = "batch_sizes"
     title = "Throughput and latency over batch sizes"
     formula = (
-        "samples/s and median latency of the valid run in a closed loop or offline with the highest throughput at a "
-        "batch size; best: the smallest one from which no larger one brings 5% more throughput"
+        "samples/s and median latency of the valid saturated run (offline; in a closed loop without a think time, not "
+        "of one user with one sample) with the highest throughput at a batch size; best: the smallest one from which "
+        "no larger one brings 5% more throughput"
     )
 
     def missing(self, subject: Subject) -> str | None:
@@ -24,8 +27,8 @@ class BatchSizes(Analysis):
         if len(_highest(subject)) > 1:
             return None
         return (
-            "valid runs of this model on this stack and device, in a closed loop or offline, with two batch sizes: "
-            "sweep load.batch_size"
+            "valid runs of this model on this stack and device that ask for all it gives (offline; in a closed loop "
+            "without a think time, not of one user with one sample), with two batch sizes: sweep load.batch_size"
         )
 
     def rows(self, subject: Subject) -> Rows:

@@ -22,7 +22,7 @@ class KernelShare(KernelAnalysis):
     formula = (
         "of layers with primitives of oneDNN: primitives_ms, their time; operators_ms, the runtime's own operators in "
         "none of which these lie; other_ms: the layer's time less both; primitives_ratio: of the layer's time; neither "
-        "where both together exceed the layer, whose time was told too coarsely"
+        "where both together exceed the layer, whose time was told too coarsely or whose parts ran side by side"
     )
 
     def missing(self, subject: Subject) -> str | None:
@@ -65,7 +65,7 @@ class KernelShare(KernelAnalysis):
         told = _told(rows)
         exceeded = (
             f" {len(rows) - len(told)} of {len(rows)} layers with such primitives are left out: their parts exceed "
-            "them, as times of so short layers are too coarse."
+            "them, as times of so short layers are too coarse or they ran side by side."
             if len(told) < len(rows)
             else ""
         )

@@ -3,21 +3,24 @@
 Kernels are oneDNN's primitives, and the operators of ATen and nodes of OpenVINO that none of these lies in; of such an
 operator its own time is what is left without the operators inside it, its dispatch included, for nobody tells that
 apart. What is around oneDNN's primitives (choosing them, memory, reshaping) is no kernel. A layer's kernels and what is
-around them add up to it.
+around them add up to it, unless kernels run side by side.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeVar
+
+import numpy as np
 
 from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
 from inferbench_tasks.analysis.stack.work import Work
+from inferbench_tasks.tracing.own_times import own_times
 from inferbench_tasks.tracing.spans import Span
 
 #: Kinds of operators that multiply no matrices: only that is counted (see ``formats.costs``).
@@ -190,10 +193,19 @@ def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primiti
     for span in inside.get(around.number, ()):
         within = _primitives(span, inside)
         if not any(each.span.attributes.get("library") == "oneDNN" for each in within):
-            own_ns = span.duration_ns - sum(each.duration_ns for each in inside.get(span.number, ()))
-            found.append(_Primitive(span, own_ns, any(each.span.attributes.get("flops") for each in within)))
+            counted = any(each.span.attributes.get("flops") for each in within)
+            found.append(_Primitive(span, _own_ns(span, inside.get(span.number, ())), counted))
         found += within
     return found
+
+
+def _own_ns(span: Span, within: Sequence[Span]) -> int:
+    """The time in which none of the spans in it ran: side by side on several threads they count once."""
+    if not within:
+        return span.duration_ns
+    rows = [span, *within]
+    starts, lengths = (np.array([getattr(each, of) for each in rows]) for of in ("start_ns", "duration_ns"))
+    return int(own_times(starts, lengths, np.array([-1, *[0] * len(within)]))[0])
 
 
 def _work(primitive: _Primitive) -> tuple[int | None, int | None]:

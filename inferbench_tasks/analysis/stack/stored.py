@@ -9,6 +9,7 @@ from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.analysis.stack.base import Point, Subject
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.profile import profile_of
+from inferbench_tasks.analysis.systems.found import SATURATING, saturated
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -16,8 +17,6 @@ from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
-#: Loads that ask for as much as a server gives.
-_SATURATING = ("closed_loop", "offline")
 #: So many traced runs are looked at for the newest of each stack, and so many runs for batch sizes.
 _LOOKED_AT = 2_000
 
@@ -101,13 +100,14 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
         "backend.kind": result.backend.kind,
         "backend.version": result.backend.version,
         "device.name": result.device.name,
-        "load.arrivals.kind": {"$in": list(_SATURATING)},
+        "load.arrivals.kind": {"$in": list(SATURATING)},
     }
     points = []
     for each in db.find_results(where, limit=_LOOKED_AT):
         rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
         if (
             each.verdict.valid
+            and saturated({"load": each.load.model_dump()})
             and _same_model(each, result)
             and _served(each) == _served(result)
             and rate

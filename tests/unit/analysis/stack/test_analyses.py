@@ -120,7 +120,11 @@ def test_quantised_pooling_is_pooling() -> None:
 
 
 def test_batch_sizes_are_of_one_server() -> None:
-    """Runs of another format, on more cores, with another number of instances or through a network are no points."""
+    """Runs of another format, on more cores, with another number of instances or through a network are no points.
+
+    Nor are those whose users think, or whose one user asks one sample: they do not ask for all that a server gives, and
+    would make every batch beside them look better. One user with a batch does.
+    """
 
     class Stored:
         def find_results(self, *_: Any, **__: Any) -> list[ResultDocument]:
@@ -140,8 +144,13 @@ def test_batch_sizes_are_of_one_server() -> None:
         stored("more-cores", device=cores),
         stored("more-instances", settings={"instances": 4}),
         stored("far", load={"network": "wifi"}),
+        stored(
+            "thinking", load={"arrivals": {"kind": "closed_loop", "concurrency": 8, "think_time_ms": 100}}
+        ),
+        stored("alone", load={"arrivals": {"kind": "closed_loop", "concurrency": 1}, "batch_size": 1}),
+        stored("alone-with-a-batch", load={"arrivals": {"kind": "closed_loop", "concurrency": 1}}),
         stored("over-grpc", load={"protocol": "grpc"}),
         stored("beside-others", extensions={"sharing": {"method": "time"}}),
         stored("another-version", model={"name": "resnet50", "digest": "cd" * 32}),
     ]
-    assert [point.run_id for point in _points(cast(Any, Stored()), runs[0])] == ["one"]
+    assert [point.run_id for point in _points(cast(Any, Stored()), runs[0])] == ["one", "alone-with-a-batch"]

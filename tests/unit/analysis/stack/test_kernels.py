@@ -146,6 +146,15 @@ def test_8_kernels_have_the_time_that_is_their_own() -> None:
     )
 
 
+def test_operators_side_by_side_leave_what_none_of_them_covers() -> None:
+    """Two of 6 us each, from 2 to 8 and from 4 to 10 of 10 us: 2 us are left, and not 10 - 12 = -2."""
+    wide = aten("cat", 0, 10, aten("mul", 2, 8), aten("add", 4, 10))
+    rows = ANALYSES.load("kernels")().rows(replace(SUBJECT, kernels=kernels([("both", "custom", wide)])))
+    assert {row["kernel"]: row["ms"] * 1000 for row in rows} == pytest.approx(
+        {"aten::cat": 2, "aten::mul": 6, "aten::add": 6}
+    )
+
+
 def test_what_is_not_known_of_a_kernel_is_no_figure() -> None:
     """Operators that only look at memory do nothing; an operator that nobody knows has neither FLOPs nor bytes."""
     rows = {row["kernel"]: row for row in table("kernels")}
