@@ -40,7 +40,8 @@ def simulate(
     """Try scheduling policies on a trace: job completion times (JCT) in seconds, longest wait, ratios.
 
     speedup: RR+FCFS's mean JCT over the policy's. vs_clairvoyant: the policy's over that of shortest-job-first with
-    late binding that knows every length. Both are of the jobs that finished under both.
+    late binding that knows every length. Both are of the jobs that finished under both. A job that never ends is
+    `unfinished`: it has waited to the end of the simulation, and is `late` if it has a deadline.
     """
     names = list(dict.fromkeys(name.strip() for name in policies.split(",") if name.strip()))
     instances = {name: POLICIES.load(name, "--policies")() for name in names}

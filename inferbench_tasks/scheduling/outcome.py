@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """``start_s``: of the run that counted; None if it never ran."""
+    """``start_s``: of the run that counted; None if it never ran. ``end_s`` of an unfinished one: when nothing more
+    could happen."""
 
     job_id: str
     tenant: str
     submit_s: float
     start_s: float | None
     end_s: float
-    status: Literal["finished", "rejected"]
+    status: Literal["finished", "rejected", "unfinished"]
     runs: int
     n_devices: int
     deadline_s: float | None
@@ -34,13 +35,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One simulation. ``jobs`` in the order of their ends."""
+    """One simulation. ``jobs`` in the order of their ends; ``unfinished`` those that had none when nothing more could
+    happen, by name."""
 
     policy: str
     trace: str
     jobs: tuple[JobOutcome, ...]
-    unfinished: tuple[str, ...]
-    """Jobs that still waited when nothing more could happen."""
+    unfinished: tuple[JobOutcome, ...]
 
     def jct_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> list[float]:
         """The job completion times of the finished jobs, from submission to end, in seconds."""
@@ -56,10 +57,14 @@ class Outcome:
         return frozenset(job.job_id for job in self.jobs if job.status == "finished")
 
     def longest_wait_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> float:
-        return max((j.wait_s for j in self.jobs if where(j)), default=0.0)
+        """Of all jobs: one that a policy starves has waited to the end of the simulation at least."""
+        return max((j.wait_s for j in (*self.jobs, *self.unfinished) if where(j)), default=0.0)
 
     def summary(self) -> dict[str, Any]:
-        """Mean and percentiles (inverted CDF: a JCT that occurred) in seconds, longest wait, counts."""
+        """Mean and percentiles (inverted CDF: a JCT that occurred) in seconds, longest wait, counts.
+
+        ``late``: what ended behind its deadline, and what had one and will never end.
+        """
         import numpy as np
 
         values = np.asarray(self.jct_s())
@@ -75,7 +80,8 @@ class Outcome:
             "longest_wait_s": self.longest_wait_s(),
             "rejected": sum(j.status == "rejected" for j in self.jobs),
             "unfinished": len(self.unfinished),
-            "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs),
+            "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs)
+            + sum(j.deadline_s is not None for j in self.unfinished),
         }
 
 

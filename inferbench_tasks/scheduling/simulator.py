@@ -64,7 +64,7 @@ class Simulator:
     ) -> None:
         self.trace, self.policy = trace, policy
         self.index = policy.new_index()
-        self.now = 0.0
+        self.now = self._last_s = 0.0
         self._estimator, self._log, self._progress = estimator, log, progress
         self._leases = LeaseTable()
         self._jobs: dict[str, TraceJob] = {job.spec.job_id: job for job in trace.jobs}
@@ -91,7 +91,9 @@ class Simulator:
             self._decide()
             if self._progress:
                 self._progress(len(self._done))
-        return Outcome(self.policy.name, self.trace.name, tuple(self._done), tuple(sorted(self.index.jobs)))
+        self.now = self._last_s  # limits of runs that had ended are no happenings
+        unfinished = tuple(self._outcome(job_id, "unfinished") for job_id in sorted(self.index.jobs))
+        return Outcome(self.policy.name, self.trace.name, tuple(self._done), unfinished)
 
     def _plan(self, at_s: float, what: str, subject: str, token: int = 0) -> None:
         heappush(self._happenings, (at_s, _FIRST[what], len(self._runs), what, subject, token))
@@ -99,6 +101,7 @@ class Simulator:
     def _apply(self, event: ev.Event) -> None:
         if self._log:
             self._log.event(event)
+        self._last_s = self.now
         self.index.apply(event)
 
     def _happen(self, what: str, subject: str, token: int) -> None:
@@ -194,22 +197,25 @@ class Simulator:
                 self._apply(ev.EstimateChanged(self.now, waiting, est_s))
 
     def _end(self, job_id: str, status: Literal["finished", "rejected"]) -> None:
-        run, spec = self._running.pop(job_id, None), self._jobs[job_id].spec
+        self._done.append(self._outcome(job_id, status))
+        self._running.pop(job_id, None)
         self._leases.release(job_id)
-        self._waiting_by_spec.get(spec.spec_hash, set()).discard(job_id)
-        self._done.append(
-            JobOutcome(
-                job_id,
-                spec.tenant,
-                spec.submit_s,
-                run.start_s if run else None,
-                self.now,
-                status,
-                self._runs.get(job_id, 0),
-                spec.n_devices,
-                spec.deadline_s,
-                run.node_id if run else "",
-            )
+        self._waiting_by_spec.get(self._jobs[job_id].spec.spec_hash, set()).discard(job_id)
+
+    def _outcome(self, job_id: str, status: Literal["finished", "rejected", "unfinished"]) -> JobOutcome:
+        """As it stands now."""
+        run, spec = self._running.get(job_id), self._jobs[job_id].spec
+        return JobOutcome(
+            job_id,
+            spec.tenant,
+            spec.submit_s,
+            run.start_s if run else None,
+            self.now,
+            status,
+            self._runs.get(job_id, 0),
+            spec.n_devices,
+            spec.deadline_s,
+            run.node_id if run else "",
         )
 
 

@@ -42,7 +42,8 @@ def test_a_job_that_a_policy_gave_up_makes_it_no_faster() -> None:
     gave_up = Outcome("gave-up", "t", (ended("short", 10.0), ended("long", 40.0, "rejected")), ())
     assert gave_up.mean_jct_s() == 10 and whole.mean_jct_s() == 55
     assert times_as_long(whole, gave_up) == times_as_long(gave_up, whole) == 1.0
-    assert times_as_long(whole, Outcome("none", "t", (ended("long", 1.0, "rejected"),), ("short",))) is None
+    none = Outcome("none", "t", (ended("long", 1.0, "rejected"),), (ended("short", 1.0, "unfinished"),))
+    assert times_as_long(whole, none) is None
 
 
 def test_short_jobs_have_their_digits(
@@ -57,7 +58,9 @@ def test_short_jobs_have_their_digits(
     assert row["longest_wait_s"] == pytest.approx(0.04)
 
 
-def ended(job_id: str, end_s: float, status: Literal["finished", "rejected"] = "finished") -> JobOutcome:
+def ended(
+    job_id: str, end_s: float, status: Literal["finished", "rejected", "unfinished"] = "finished"
+) -> JobOutcome:
     """Submitted at 0."""
     return JobOutcome(job_id, "t", 0.0, 0.0, end_s, status, 1, 1, None, "n")
 

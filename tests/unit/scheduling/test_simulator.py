@@ -19,7 +19,7 @@ from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 from inferbench_tasks.scheduling.recorded import read_trace
 from inferbench_tasks.scheduling.simulator import Simulator, simulate
-from inferbench_tasks.scheduling.trace import Trace, cluster
+from inferbench_tasks.scheduling.trace import Trace, TraceJob, cluster
 
 
 def troubled() -> Trace:
@@ -55,6 +55,26 @@ def test_every_job_ends_exactly_once_whatever_breaks(policy: str) -> None:
     exhausted = [j for j in outcome.jobs if trace.lost_runs.get(j.job_id) == 3]
     assert exhausted
     assert all(j.status == "rejected" for j in exhausted)
+
+
+def test_a_job_that_never_starts_has_waited_and_is_late() -> None:
+    """The only device goes when the first job ends, at 10 s; the last submission is at 30 s. What was submitted at 4 s
+    has waited for 26 s, the longest; its deadline of 100 s can't be kept any more."""
+    first, starved, after = (
+        QueuedJob(name, "t", name, at_s, 5.0, 999.0, frozenset({"any"}), deadline_s=deadline_s)
+        for name, at_s, deadline_s in (("first", 0.0, None), ("starved", 4.0, 100.0), ("after", 30.0, None))
+    )
+    nodes = cluster("1")
+    jobs = tuple(TraceJob(spec, 10.0) for spec in (first, starved, after))
+    trace = Trace("t", jobs, nodes, (NodeDown(10.0, nodes[0].node_id),))
+    outcome = simulate(trace, POLICIES.load("late_sjf_aged")())
+    assert [(job.job_id, job.status, job.start_s) for job in outcome.unfinished] == [
+        ("after", "unfinished", None), ("starved", "unfinished", None),
+    ]  # fmt: skip
+    found = outcome.summary()
+    assert (found["jobs"], found["unfinished"], found["rejected"]) == (1, 2, 0)
+    assert (found["longest_wait_s"], found["late"], found["mean_jct_s"]) == (26.0, 1, 10.0)
+    assert outcome.longest_wait_s(lambda job: job.job_id == "first") == 0.0
 
 
 @pytest.mark.parametrize("policy", ["qa_sjf", "late_sjf_aged"])
