@@ -14,7 +14,7 @@ from inferbench_tasks.training.jade import of_epochs
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Answer, Epoch
 from inferbench_tasks.training.phases import HEAD, LAST, MEASURED, WARMUP, phases_of
-from inferbench_tasks.training.statistics import LEAST_STEPS, interval, of_steps
+from inferbench_tasks.training.statistics import LEAST_STEPS, interval_of_rate, of_steps
 
 Steps = dict[str, NDArray[np.float64]]
 NO_EXCHANGE = "one process exchanges no gradients"
@@ -130,11 +130,15 @@ def loader_parts(answers: Sequence[Answer]) -> dict[str, float] | None:
 
 
 def bare(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The epochs without instruments, and what instruments cost: samples/s of the measured window of each round.
+    """The epochs without instruments, and what instruments cost, by the measured windows of the rounds.
 
-    The samples of all ranks by the longest window of a rank.
+    A round has the samples of all ranks and the longest window of a rank; samples/s are all rounds' samples by their
+    time, so that a step counts as long as it took, and the mean of the rounds' rates is above it where they differ.
     """
-    rates = {kind: _rates(answers, kind) for kind in ("bare", "synchronised")}
+    windows = {kind: _windows(answers, kind) for kind in ("bare", "synchronised")}
+    rates = {
+        kind: [None if of is None else of[0] / of[1] for of in rounds] for kind, rounds in windows.items()
+    }
     steps = min((_bare_steps(answer) for answer in answers), default=0)
     common: dict[str, Any] = {"steps": steps, "rounds": len(rates["bare"])}
     pairs = [
@@ -142,17 +146,17 @@ def bare(answers: Sequence[Answer]) -> dict[str, Any]:
         for with_, without in zip(rates["synchronised"], rates["bare"], strict=False)
         if with_ and without
     ]
-    values = np.array([rate for rate in rates["bare"] if rate])
-    if steps < LEAST_STEPS or len(values) < 3:
+    samples, seconds = np.array([of for of in windows["bare"] if of]).reshape(-1, 2).T
+    if steps < LEAST_STEPS or len(samples) < 3:
         reason = (
-            f"{steps} measured steps in {len(values)} rounds are too few: a figure needs {LEAST_STEPS} in 3"
+            f"{steps} measured steps in {len(samples)} rounds are too few: a figure needs {LEAST_STEPS} in 3"
         )
         nothing = {"samples_per_s": None, "samples_per_s_ci95": None, "instrumented_ratio": None}
         return {**common, **nothing, "each_round": rates["bare"], "reason": reason}
     return {
         **common,
-        "samples_per_s": float(values.mean()),
-        "samples_per_s_ci95": interval(values),
+        "samples_per_s": float(samples.sum() / seconds.sum()),
+        "samples_per_s_ci95": interval_of_rate(samples, seconds),
         "each_round": rates["bare"],
         #: Samples/s of the epoch with instruments by those of the bare one beside it, mean of the rounds.
         "instrumented_ratio": float(np.mean(pairs)) if pairs else None,
@@ -256,14 +260,15 @@ def _window_s(epoch: Epoch) -> float | None:
     return (epoch.window_end_ns - epoch.window_start_ns) / 1e9
 
 
-def _rates(answers: Sequence[Answer], kind: EpochKind | str) -> list[float | None]:
-    rates: list[float | None] = []
+def _windows(answers: Sequence[Answer], kind: EpochKind | str) -> list[tuple[int, float] | None]:
+    """Samples and seconds of each round; None of one that a rank has no window of, or that had no sample."""
+    rounds: list[tuple[int, float] | None] = []
     of_kind = [[epoch for epoch in answer.epochs if epoch.kind == kind] for answer in answers]
     for round_ in zip(*of_kind, strict=True):
         windows = [seconds for epoch in round_ if (seconds := _window_s(epoch))]
         samples = sum(epoch.window_samples for epoch in round_)
-        rates.append(samples / max(windows) if len(windows) == len(answers) else None)
-    return rates
+        rounds.append((samples, max(windows)) if len(windows) == len(answers) and samples else None)
+    return rounds
 
 
 def _bare_steps(answer: Answer) -> int:

@@ -15,7 +15,7 @@ PARTS: Final = (*dict.fromkeys((*TRAIN, *INFERENCE, *SMOOTH, "gather")), BETWEEN
 FIGURES: Final = (
     Figure(
         "epoch_samples_per_s", "bare.samples_per_s", "samples/s", "Samples/s of an epoch", "higher",
-        "samples of all ranks in the measured steps of the epochs without instruments / their time",
+        "samples of all ranks in the measured steps of all epochs without instruments / the sum of their times",
         noun="samples/s", views=(),
     ),
     Figure(

@@ -22,6 +22,20 @@ def interval(means: NDArray[np.float64]) -> list[float] | None:
     return [float(means.mean()) - half, float(means.mean()) + half]
 
 
+def interval_of_rate(amounts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float] | None:
+    """The 95% interval of all amounts by all their seconds, of independent rounds; None of fewer than three.
+
+    By what each round has beyond the rate times its seconds (the ratio estimator, Cochran, Sampling Techniques, 1977,
+    chapter 6), by Student's t.
+    """
+    if len(amounts) < 3:
+        return None
+    rate = float(amounts.sum() / seconds.sum())
+    beyond = interval(amounts - rate * seconds)  # whose mean is 0
+    assert beyond is not None
+    return [rate + bound / float(seconds.mean()) for bound in beyond]
+
+
 def of_steps(rounds_ms: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
     """``mean``, ``p50``, ``p95`` and ``ci95`` of the mean of all steps; those of each round by themselves.
 

@@ -21,7 +21,7 @@ from inferbench_tasks.training.phases import (
     Synchronised,
     part_of,
 )
-from inferbench_tasks.training.statistics import interval, of_steps
+from inferbench_tasks.training.statistics import interval, interval_of_rate, of_steps
 from tests.unit.training.epochs import answer
 
 
@@ -76,6 +76,26 @@ def test_the_bare_epochs_give_samples_per_second() -> None:
     assert bare["each_round"] == pytest.approx([2 * 160 / 0.6] * 3)
     assert bare["instrumented_ratio"] == pytest.approx(10 / 12)
     assert bare["samples_per_s_ci95"] == pytest.approx([2 * 160 / 0.6] * 2)
+
+
+def test_rounds_of_different_speed_count_by_their_time() -> None:
+    """300 samples each in 1, 2 and 3 s: 900 by 6 s are 150/s; the mean of the rates, 183, would be no round's cost.
+
+    Beyond 150/s they have 150, 0 and -150 samples: 75/s of their mean 2 s, so +- 4.303 x 75 / sqrt(3).
+    """
+    one = answer()
+    bare_epochs = [epoch for epoch in one.epochs if epoch.kind == "bare"]
+    for seconds, epoch in enumerate(bare_epochs, 1):
+        epoch.window_start_ns, epoch.window_samples = 0, 300
+        epoch.window_end_ns = seconds * 1_000_000_000
+    bare = figures.bare([one])
+    half = 4.30265 * 75 / math.sqrt(3)
+    assert bare["samples_per_s"] == pytest.approx(150)
+    assert bare["samples_per_s_ci95"] == pytest.approx([150 - half, 150 + half], rel=1e-5)
+    assert bare["each_round"] == [300, 150, 100] and interval_of_rate(np.ones(2), np.ones(2)) is None
+    bare_epochs[2].window_end_ns = None
+    without = figures.bare([one])
+    assert without["samples_per_s"] is None and without["each_round"] == [300, 150, None]
 
 
 def test_too_few_steps_give_no_figure() -> None:
