@@ -135,7 +135,8 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
     ),
     _one(
         "cached_ratio", "1", "Share of prompt tokens from the server's cache", "sum of cached / sum of prompt tokens, "
-        "by usage", "report", better=None, noun="cached", **_SHARE,
+        "by usage; one without cached tokens counts 0 where another answer of the load has them",
+        "report", better=None, noun="cached", **_SHARE,
     ),
     _one(
         "joule_per_million_tokens", "J/1M tokens", "Energy of a million output tokens",

@@ -62,8 +62,9 @@ def by_prompt_tokens(tokens: TokenWindow, ttft: dict[str, Any]) -> list[dict[str
 
 def by_cached(tokens: TokenWindow, ttft: dict[str, Any]) -> list[dict[str, Any]]:
     """``cached``: a name of ``CACHED``, by the server's count; empty where it tells of no answer. Of good answers."""
-    told = tokens.window.answered & (tokens.cached_tokens >= 0) & (tokens.prompt_tokens > 0)
-    twice = 2 * tokens.cached_tokens
+    cached = tokens.from_cache
+    told = tokens.window.answered & (cached >= 0) & (tokens.prompt_tokens > 0)
+    twice = 2 * cached
     masks = (twice == 0, (twice > 0) & (twice < tokens.prompt_tokens), twice >= tokens.prompt_tokens)
     return [
         {"cached": name, "requests": int(of.sum()), "ttft_p50_ms": _p50(tokens, of, ttft)}

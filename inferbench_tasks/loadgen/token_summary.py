@@ -188,8 +188,9 @@ def _shared_read_ratio(tokens: TokenWindow, answered: NDArray[np.bool_]) -> floa
 
 
 def _cached_ratio(tokens: TokenWindow, answered: NDArray[np.bool_]) -> float | None:
-    told = answered & (tokens.cached_tokens >= 0) & (tokens.prompt_tokens >= 0)
-    return _ratio(tokens.cached_tokens[told].sum(), tokens.prompt_tokens[told].sum())
+    cached = tokens.from_cache
+    told = answered & (cached >= 0) & (tokens.prompt_tokens >= 0)
+    return _ratio(cached[told].sum(), tokens.prompt_tokens[told].sum())
 
 
 def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[str, Any]:

@@ -107,6 +107,16 @@ class TokenWindow:
         return (self.output_tokens >= 0) & (self.first_chunk_tokens >= 0)
 
     @property
+    def from_cache(self) -> NDArray[np.int64]:
+        """Tokens of each prompt that a cache had; -1: nobody knows.
+
+        Some servers leave that out where there are none (vLLM): if one answer of the load tells it, usage without it
+        is 0.
+        """
+        silent = (self.cached_tokens < 0) & (self.prompt_tokens >= 0)
+        return np.where(silent & (self.cached_tokens >= 0).any(), 0, self.cached_tokens)
+
+    @property
     def buffered(self) -> NDArray[np.bool_]:
         """Whose stream came at once: when its tokens were made is not known."""
         tokens = np.maximum(self.output_tokens, self.chunks)

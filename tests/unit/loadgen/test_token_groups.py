@@ -34,15 +34,18 @@ def test_prompts_from_a_power_of_two_to_the_next() -> None:
 
 
 def test_what_a_cache_knew() -> None:
-    """Nothing of it, a template of 30 of 100 tokens, exactly half; where the server tells nothing there is no group."""
+    """Nothing of it, a template of 30 of 100 tokens, exactly half; where the server tells nothing there is no group.
+
+    Three answers whose usage leaves the cache out beside others that have it: of them it had nothing.
+    """
     tokens = window(
         (11, {"prompt": 100, "cached": 0}, 90),
         (11, {"prompt": 100, "cached": 30}, 70),
         (11, {"prompt": 100, "cached": 50}, 20),
-        (3, {"prompt": 100, "cached": -1}, 1),
+        (3, {"prompt": 100, "cached": -1}, 90),
     )
     assert [(row["cached"], row["requests"], row["ttft_p50_ms"]) for row in by_cached(tokens, {})] == [
-        ("none", 11, 90), ("less than half", 11, 70), ("half or more", 11, 20),
+        ("none", 14, 90), ("less than half", 11, 70), ("half or more", 11, 20),
     ]  # fmt: skip
     assert by_cached(window((20, {}, 5)), {}) == []
 

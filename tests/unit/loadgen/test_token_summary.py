@@ -128,6 +128,19 @@ def test_cached_and_reasoning() -> None:
     assert summary["ttft_output_ms"]["max"] == pytest.approx(80)
 
 
+def test_misses_that_a_server_leaves_out_are_misses() -> None:
+    """Four prompts of 30 tokens, 24 of one from a cache, of the others no word (as vLLM tells 0): a fifth, and not 80%.
+
+    Without usage nothing is known of an answer, and without a word of any answer of the load there is no share.
+    """
+    hit, miss = ({"prompt": 30, **cached} for cached in ({"cached": 24}, {}))
+    told = figures(
+        stream([50], 1, **hit), *(stream([50], 1, **miss) for _ in range(3)), stream([50], 1, prompt=-1)
+    )
+    assert told["cached_ratio"] == pytest.approx(24 / 120)
+    assert figures(stream([50], 1, **miss))["cached_ratio"] is None
+
+
 def test_what_charts_are_drawn_from() -> None:
     """Tokens by the second in which they came, gaps by their length, answers that the window's ends cut."""
     cut = figures(
