@@ -1,7 +1,8 @@
 """The roofline: what a model reaches against what its operational intensity allows (``analysis.intensity``).
 
 Ceilings: measured on one core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie
-below for want of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it.
+below for want of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it. A run stands below
+ceilings of its own precision: a GPU's fp16 may lie above the roof of fp32.
 """
 
 from __future__ import annotations
@@ -21,27 +22,69 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
     from inferbench_tasks.catalogue import Hardware
 
+    #: A run with its FLOP/byte and GFLOP/s.
+    _Placed = tuple[RunView, tuple[float, float]]
 
-def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Chart | None:
-    """Points of all runs whose FLOPs, bytes and inference time are known; None without any or a ceiling."""
-    points = [(view, place) for view in views if (place := position(view))]
-    if not points or (measured is None and sheet is None):
-        return None
+#: The precision of the measured ceilings, and of models that tell none.
+_MEASURED_IN = "fp32"
+
+
+def rooflines(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> list[Chart]:
+    """Points of all runs whose FLOPs, bytes and inference time are known, below the ceilings of their precision: a
+    chart of each that has one, fp32 first.
+    """
+    of_each = ((precision, points) for precision, points in _placed(views).items())
+    return [
+        _chart(precision, points, roofs)
+        for precision, points in of_each
+        if (roofs := _roofs(precision, points, measured, sheet))
+    ]
+
+
+def not_drawn(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> str:
+    """Of which runs nobody knows the ceiling, though that of others is known; "" of none."""
+    if measured is None and sheet is None:
+        return ""
+    lost = {
+        precision: len(points)
+        for precision, points in _placed(views).items()
+        if not _roofs(precision, points, measured, sheet)
+    }
+    runs = ", ".join(f"{count} run(s) in {precision}" for precision, count in lost.items())
+    return f"Not drawn: {runs}; what the device reaches in that precision is not known here." if lost else ""
+
+
+def _placed(views: Sequence[RunView]) -> dict[str, list[_Placed]]:
+    """The runs that have a place, by the precision of their model."""
+    placed: dict[str, list[_Placed]] = {}
+    for view in views:
+        if view.result and (place := position(view)):
+            placed.setdefault(view.result.model.precision or _MEASURED_IN, []).append((view, place))
+    return dict(sorted(placed.items(), key=lambda item: (item[0] != _MEASURED_IN, item[0])))
+
+
+def _roofs(
+    precision: str, points: Sequence[_Placed], measured: Ceilings | None, sheet: Hardware | None
+) -> list[dict[str, Any]]:
+    """The ceilings of that precision: the product of matrices was measured in fp32 alone."""
     xs = [point[0] for _, point in points]
     x = np.geomspace(min(*xs, 0.1) / 2, max(*xs, 100) * 2, 100)
     data: list[dict[str, Any]] = []
     threads = max(int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points)
-    if measured:
+    if measured and precision == _MEASURED_IN:
         data.append(
             ceiling(x, measured.gflops * threads, measured.gb_s * threads, origin(measured, threads), "solid")
         )
-    if sheet and sheet.fp32_tflops and sheet.bandwidth_gb_s:
-        data.append(
-            ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
-        )
+    if sheet and sheet.bandwidth_gb_s and (peak := sheet.peak(precision)):
+        data.append(ceiling(x, peak * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash"))
+    return data
+
+
+def _chart(precision: str, points: Sequence[_Placed], roofs: list[dict[str, Any]]) -> Chart:
+    data = [*roofs]
     # A legend of fifty runs hides the chart: their models then, and each run's name where one points.
     many = len(points) > MAX_RUNS
-    groups: dict[str, list[tuple[RunView, tuple[float, float]]]] = {}
+    groups: dict[str, list[_Placed]] = {}
     for view, point in points:
         label = view.result.model.name if many and view.result else name(view)
         groups.setdefault(label, []).append((view, point))
@@ -61,7 +104,7 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
         )
     return chart(
         data,
-        title="Roofline (fp32)",
+        title=f"Roofline ({precision})",
         xaxis=axis("operational intensity, FLOP per byte (log)", log=True),
         yaxis=axis("attained, GFLOP/s (log)", log=True),
     )

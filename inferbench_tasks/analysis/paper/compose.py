@@ -76,7 +76,7 @@ def _of_runs(figure: str, groups: Sequence[Sequence[RunView]], evidence: Evidenc
     """The pictures of each submission of a figure; of a roofline one for all, which share its roof."""
     if figure == "10":
         every = [view for group in groups for view in group]
-        return [roofline.roofline(every, evidence.ceilings, sheet_of(every))]
+        return roofline.rooflines(every, evidence.ceilings, sheet_of(every))
     draw = OF_RUNS.get(figure)
     return [chart for group in groups for chart in draw(group)] if draw else []
 

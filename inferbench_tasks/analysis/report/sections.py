@@ -67,6 +67,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
     of_tokens = tokens.charts(streaming) if streaming else []
     curves = latency.cdf(measured, slo)
     trade = tradeoffs.latency_throughput(measured, slo)
+    of_roofs = (measured, ceilings, sheet_of(measured))
     blocks = [
         Section(
             "Latency",
@@ -104,7 +105,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),
         Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),
         Section("Sharing a device", [], tables=sharing_table(measured)),
-        Section("Roofline", _present(roofline.roofline(measured, ceilings, sheet_of(measured)))),
+        Section("Roofline", roofline.rooflines(*of_roofs), roofline.not_drawn(*of_roofs)),
         Section("Resources", resources.resources(measured)),
         Section(
             "Energy, CO₂ and cost", [], tables=[*tables.energy_table(measured), *tables.cost_table(measured)]

@@ -21,7 +21,7 @@ from inferbench_tasks.analysis.charts.density import log_kde
 from inferbench_tasks.analysis.charts.grid import axes_of, fold
 from inferbench_tasks.analysis.charts.heatmap import heat_maps
 from inferbench_tasks.analysis.charts.latency import cdf
-from inferbench_tasks.analysis.charts.roofline import roofline
+from inferbench_tasks.analysis.charts.roofline import not_drawn, rooflines
 from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
 from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
 from inferbench_tasks.analysis.charts.traffic import traffic
@@ -269,8 +269,8 @@ def test_item_17_a_bandwidth_of_smaller_arrays_is_measured_again(tmp_path: Path)
     rates = measured_ceilings(tmp_path, "cpu A")
     assert rates.gb_s < 1e6
     assert rates.array_bytes >= 4 * (last_level_cache_bytes() or 0)
-    plot = roofline([roofline_run()], rates, None)
-    assert plot is not None and "MB (last-level caches:" in plot["data"][0]["name"]
+    (plot,) = rooflines([roofline_run()], rates, None)
+    assert "MB (last-level caches:" in plot["data"][0]["name"]
 
 
 def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
@@ -278,13 +278,40 @@ def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
     sheet = Hardware(
         source="s", date="2020", name="X", match="X", kind="cpu", fp32_tflops=1.0, bandwidth_gb_s=50.0
     )
-    plot = roofline([roofline_run()], Ceilings(100.0, 10.0), sheet)
-    assert plot is not None
+    (plot,) = rooflines([roofline_run()], Ceilings(100.0, 10.0), sheet)
     go.Figure(plot)
     measured = plot["data"][0]
     for x, y in zip(measured["x"], measured["y"], strict=True):
         assert y == pytest.approx(min(100.0, 10.0 * x))
-    assert roofline([roofline_run()], None, None) is None
+    assert rooflines([roofline_run()], None, None) == [] and not_drawn([roofline_run()], None, None) == ""
+
+
+def test_a_run_stands_below_the_roof_of_its_precision() -> None:
+    """The measured ceilings are of fp32. The datasheet's fp16 has its own chart, eight times as high; of int8 it has no
+    peak, and two runs are said not to be drawn.
+    """
+    runs = [roofline_run() for _ in range(5)]
+    for run, precision in zip(runs, ("fp32", None, "fp16", "int8", "int8"), strict=True):
+        assert run.result is not None
+        run.result.model.precision = precision
+    sheet = Hardware(
+        source="s", date="2020", name="X", match="X", kind="gpu", architecture="Ampere", fp32_tflops=1.0,
+        fp16_tflops=8.0, bandwidth_gb_s=50.0,
+    )  # fmt: skip
+    single, half = rooflines(runs, Ceilings(100.0, 10.0), sheet)
+    assert [plot["layout"]["title"]["text"] for plot in (single, half)] == [
+        "Roofline (fp32)",
+        "Roofline (fp16)",
+    ]
+    marks = [[trace for trace in plot["data"] if trace["mode"] == "markers"] for plot in (single, half)]
+    assert [sum(len(trace["x"]) for trace in of) for of in marks] == [2, 1]
+    assert [len(plot["data"]) - len(of) for plot, of in zip((single, half), marks, strict=True)] == [2, 1]
+    assert max(half["data"][0]["y"]) == pytest.approx(min(8e3, 50.0 * max(half["data"][0]["x"])))
+    words = "Not drawn: 2 run(s) in int8; what the device reaches in that precision is not known here."
+    assert not_drawn(runs, Ceilings(100.0, 10.0), sheet) == words
+    assert rooflines(runs[3:], Ceilings(100.0, 10.0), None) == []
+    assert not_drawn(runs[3:], Ceilings(100.0, 10.0), None) == words
+    assert not_drawn(runs[:3], Ceilings(100.0, 10.0), sheet) == ""
 
 
 def test_ceilings_are_measured_once(tmp_path: Path) -> None:
