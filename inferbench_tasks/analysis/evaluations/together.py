@@ -5,7 +5,7 @@ Nothing is averaged: each measure is made anew of all samples' answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,24 @@ import pyarrow as pa
 
 from inferbench_tasks.analysis.evaluations.differing import PARTS
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
-from inferbench_tasks.dotted import value_at
+from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.quality.base import Answered, Quality
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.part import Part
 
 #: Where a result says which part it is of.
 PART = "provenance.job.evaluate.part"
 #: Measures of the classes that answers name -> what these are set against.
 _OF_CLASSES = {"top1_ratio": "label", "macro_f1": "label", "agreement_ratio": "answer_source"}
-#: What has to be the same of all parts: the model as it came and as it was served, the data, the stack.
+#: What has to be the same of all parts beside their jobs: the model as it came and as it was served, data, stack.
 _ALIKE = (
-    "model.source_digest", "model.digest", "model.precision", "format", "backend.kind", "backend.version",
-    "extensions.evaluation.dataset", "extensions.evaluation.data.digest", "extensions.evaluation.scenario",
-    "extensions.evaluation.answers_are",
+    "model.name", "model.version", "model.source_digest", "model.digest", "model.precision", "format", "backend.kind",
+    "backend.version", "extensions.evaluation.dataset", "extensions.evaluation.data.digest",
+    "extensions.evaluation.data.version", "extensions.evaluation.scenario", "extensions.evaluation.answers_are",
 )  # fmt: skip
 
 
@@ -101,18 +102,18 @@ def otherwise(first: ResultDocument, other: ResultDocument) -> str | None:
     for path in _ALIKE:
         if (mine := value_at(one, path)) != (its := value_at(two, path)):
             return f"{path} is {its} and not {mine}"
-    asked, wanted = _asked(other), _asked(first)
+    asked, wanted = (
+        flatten(but_for_part(result.provenance.model_dump().get("job") or {})) for result in (other, first)
+    )
     differing = sorted(name for name in {*asked, *wanted} if asked.get(name) != wanted.get(name))
     return f"it was asked otherwise: {', '.join(differing)}" if differing else None
 
 
-def _asked(result: ResultDocument) -> dict[str, Any]:
-    """What of the job decides about samples and answers, but for the part."""
-    job = result.provenance.model_dump().get("job") or {}
-    seed = (job.get("load") or {}).get("seed")
-    return {name: value for name, value in (job.get("evaluate") or {}).items() if name != "part"} | {
-        "load.seed": seed
-    }
+def but_for_part(job: Mapping[str, Any]) -> dict[str, Any]:
+    """What a job asks for, whichever part it is of. Blocks count: each repeats the evaluation."""
+    asked = {name: value for name, value in job.items() if name not in LABELS or name == "block"}
+    evaluate = {name: value for name, value in (asked.get("evaluate") or {}).items() if name != "part"}
+    return {**asked, "evaluate": evaluate}
 
 
 def _common(parts: Sequence[tuple[ResultDocument, pa.Table]]) -> list[str]:

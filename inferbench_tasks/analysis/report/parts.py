@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from inferbench_tasks.analysis.evaluations.together import otherwise, together
+from inferbench_tasks.analysis.evaluations.together import but_for_part, otherwise, together
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.quality.intervals import share
-from inferbench_tasks.submission.digest import LABELS
 
 
 @dataclass
@@ -78,16 +77,9 @@ def _same(first: RunView, other: RunView) -> bool:
     divided = {str(_part(view)).partition("/")[2] for view in (first, other)}
     return (
         len(divided) == 1
-        and _but_for_part(first) == _but_for_part(other)
+        and but_for_part(first.job) == but_for_part(other.job)
         and otherwise(first.result, other.result) is None
     )
-
-
-def _but_for_part(view: RunView) -> dict[str, Any]:
-    """What a job asks for besides. Blocks count: each repeats the evaluation."""
-    job = {name: value for name, value in view.job.items() if name not in LABELS or name == "block"}
-    asked = {name: value for name, value in job["evaluate"].items() if name != "part"}
-    return {**job, "evaluate": asked}
 
 
 def _labels(groups: Sequence[Sequence[RunView]], others: Sequence[RunView]) -> list[str]:

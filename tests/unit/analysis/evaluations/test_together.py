@@ -18,10 +18,15 @@ WRONG = {3, 4, 5, 12}
 Asked = tuple[ResultDocument, pa.Table]
 
 
-def part(number: int, of: int = 2, *, seed: int = 1, wrong: set[int] = WRONG, **more: Any) -> Asked:
+def part(
+    number: int, of: int = 2, *, seed: int = 1, threads: int = 2, wrong: set[int] = WRONG, **more: Any
+) -> Asked:
     """Every so many-th sample of the twenty."""
     rows = list(range(SAMPLES))[number - 1 :: of]
-    job = {"evaluate": {"part": f"{number}/{of}", "samples": None}, "load": {"seed": seed}}
+    job = {
+        "name": f"of-{number}", "evaluate": {"part": f"{number}/{of}", "samples": None}, "load": {"seed": seed},
+        "serve": {"threads": threads},
+    }  # fmt: skip
     result = evaluated(f"part-{number}", wrong & set(rows), provenance={"job": job}, **more)
     return result, answers(wrong).take(rows)
 
@@ -57,13 +62,17 @@ def test_parts_of_samples_of_other_measures() -> None:
         ([part(1), part(1)], "these are 1/2, 1/2"),
         ([part(1, 2), part(2, 3)], "these are 1/2, 2/3"),
         ([part(1), part(2, seed=2)], "asked otherwise: load.seed"),
+        ([part(1), part(2, threads=4)], "asked otherwise: serve.threads"),
         ([part(1), part(2, format="openvino")], "format is openvino"),
+        ([part(1), part(2, model={"name": "resnet50", "version": 3})], "model.version is 3 and not 2"),
+        ([part(1), part(2, evaluation={"data": {"version": 2}})], "data.version is 2 and not None"),
         ([part(1), part(2, evaluation={"under_load": {"unanswered": 2}})], "2 samples of part-2 have no answer"),
         ([part(1), (evaluated("all", set()), answers(set()))], "asked all of its samples|asked otherwise"),
     ],
 )  # fmt: skip
 def test_what_is_no_whole_is_refused(parts: list[Asked], why: str) -> None:
-    """A part that is missing, there twice, of other parts, samples or stacks, without answers, or no part at all."""
+    """A part that is missing, there twice, of other parts, samples, jobs, models or stacks, without answers, or no part
+    at all. Names and other labels of jobs may differ."""
     with pytest.raises(InputError, match=why):
         together(parts)
 
