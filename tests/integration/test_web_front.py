@@ -208,6 +208,8 @@ def test_points_tell_whose_rate_was_not_steady(perfdb: PerfDB, http: TestClient)
     assert row["not_steady"] == why and body["looked_into"] is True
     (line,) = csv.DictReader(io.StringIO(http.get("/inferbench/api/points?y=throughput_rps&format=csv").text))
     assert line["not_steady"] == why
+    by_header = http.get("/inferbench/api/points?y=throughput_rps", headers={"accept": "text/csv"}).text
+    assert list(csv.DictReader(io.StringIO(by_header))) == [line]
 
 
 def test_what_is_not_looked_for_among_too_many_points_is_no_empty_column(

@@ -11,7 +11,7 @@ from inferbench_tasks.analysis.recommend.scatter import Point, scatter
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.output import Format, table
+from inferbench_tasks.provider.api.output import Format, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame
 from inferbench_tasks.provider.api.runs import Q
 
@@ -57,7 +57,7 @@ def points(
         "left_out": found.left_out,
         "looked_into": found.looked_into,
     }
-    rows = [dict(zip(columns, row, strict=True)) for row in cells] if format == "csv" else []
+    rows = [dict(zip(columns, row, strict=True)) for row in cells] if wants_csv(request, format) else []
     if not found.looked_into:
         rows = [{name: value for name, value in row.items() if name not in _LOOKED_FOR} for row in rows]
         columns = [name for name in columns if name not in _LOOKED_FOR]
