@@ -5,7 +5,8 @@
 All terms must hold. ``=`` and ``!=`` take a value, a list ``a,b`` or a pattern with ``*`` and ``?``;
 a pattern has at most 200 characters and is matched without going back (``globs``);
 numbers take ``< <= > >=`` too; ``none`` stands for "not measured". ``since`` and ``until`` take an age
-(``90s 30m 12h 7d 2w``) or a date (ISO 8601, UTC). Quotes keep spaces: ``"device_name=Tesla T4"``.
+(``90s 30m 12h 7d 2w``) or a date (ISO 8601, UTC); ``until`` a date alone takes in its whole day.
+Quotes keep spaces: ``"device_name=Tesla T4"``.
 The result is a MongoDB filter made of known paths and literal values: nothing in a query is executed.
 """
 
@@ -17,7 +18,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from inferbench_tasks.contracts.verdict import KINDS
@@ -68,7 +69,8 @@ def parse(
             if operator != "=":
                 raise InputError(f"{name}{operator}{value[:40]}: {name} takes = only, for instance {name}=7d")
             moment = _moment(name, value, now or utc_now())
-            column, condition = lookup("created"), {"$gte" if name == "since" else "$lte": moment}
+            column = lookup("created")
+            condition = {"$gte": moment} if name == "since" else _until(value, moment)
         else:
             column = lookup(name)
             condition = _condition(column, operator, value)
@@ -200,6 +202,15 @@ def _number(column: Field, text: str) -> int | float:
     if not math.isfinite(number):
         raise InputError(f"{column.name}: {text[:40]!r} is no number ({column.help or 'a number is needed'})")
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _until(text: str, moment: datetime) -> dict[str, datetime]:
+    """A date alone is meant with its whole day."""
+    try:
+        date.fromisoformat(text)
+        return {"$lt": moment + timedelta(days=1)}
+    except (ValueError, OverflowError):  # an age, a time of day; the last day of the calendar
+        return {"$lte": moment}
 
 
 def _moment(name: str, text: str, now: datetime) -> datetime:
