@@ -17,6 +17,7 @@ from inferbench_tasks.cli.paper_runs import Done
 from inferbench_tasks.cli.paper_work import run_all, work_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat, emit, say
+from inferbench_tasks.spreadsheet import harmless_table
 from inferbench_tasks.submission.reader import refused
 
 #: As ``inferbench paper`` names it.
@@ -100,7 +101,7 @@ def _conclude(
         [*left_out, *lost, *failed],
         {row["submission"]: row["report"] for row in ran},
     )
-    pd.DataFrame(rows).to_csv(folder / TABLE, index=False)
+    harmless_table(pd.DataFrame(rows)).to_csv(folder / TABLE, index=False)
     emit(
         [{name: row[name] for name in _SHOWN} for row in rows] if output is OutputFormat.table else rows,
         output,

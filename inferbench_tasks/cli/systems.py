@@ -13,6 +13,7 @@ from inferbench_tasks.analysis.certainty import NOT_KNOWN
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.spreadsheet import harmless_table
 
 app = typer.Typer()
 _SHOWN = ("model", "device", "backend", "format", "precision", "measure", "quality", "trimmed_mean_ms", "p90_ms",
@@ -53,7 +54,7 @@ def systems(
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         rows = table(db, models or [])
     if to is not None:
-        pd.DataFrame(rows).to_csv(to, index=False)
+        harmless_table(pd.DataFrame(rows)).to_csv(to, index=False)
         say(f"{to}: {len(rows)} row(s)")
     if output is not OutputFormat.table:
         emit(rows, output)

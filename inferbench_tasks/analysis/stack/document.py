@@ -17,6 +17,7 @@ from inferbench_tasks.analysis.stack.difference import Difference, difference
 from inferbench_tasks.analysis.stack.words import sentences
 from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.spreadsheet import harmless
 
 Document = dict[str, Any]
 
@@ -146,13 +147,7 @@ def _write_table(rows: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
 
 def _cell(value: Any) -> Any:
     """A list as JSON; a name from a model's file must not be run as a formula by a spreadsheet."""
-    if isinstance(value, list):
-        return orjson.dumps(value).decode()
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )
+    return orjson.dumps(value).decode() if isinstance(value, list) else harmless(value)
 
 
 def _unlike(found: Difference) -> list[str]:

@@ -14,11 +14,11 @@ import orjson
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from inferbench_tasks.spreadsheet import harmless
+
 Format = Annotated[
     Literal["json", "csv"] | None, Query(description="json or csv; by default what Accept asks for.")
 ]
-#: A text that starts with one of these would be run as a formula by a spreadsheet.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def wants_csv(request: Request, format: str | None) -> bool:
@@ -78,10 +78,8 @@ def _cell(value: Any) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else ""
     if type(value) is str:
-        return f"'{value}" if value.startswith(_FORMULA) else value
+        return harmless(value)
     if isinstance(value, dict | list | tuple):
         value = json.dumps(plain(value))
     value = plain(value)
-    if value is None:
-        return ""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return "" if value is None else harmless(value)

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment
 from inferbench_tasks.provider.api.output import wants_csv
+from inferbench_tasks.spreadsheet import harmless_table
 
 #: At a time: what is sent is never in memory as a whole.
 ROWS_AT_ONCE, BYTES_AT_ONCE = 5_000, 1 << 20
@@ -30,14 +31,16 @@ def records(request: Request, format: str | None, db: PerfDB, stored: Attachment
 def csv_lines(file: IO[bytes]) -> Iterator[str]:
     """The rows of a Parquet file as CSV, a few thousand at a time, its header first; closes the file.
 
-    A whole number stays one beside missing values, which are empty.
+    A whole number stays one beside missing values, which are empty; a text that a spreadsheet would run has a quote
+    before it.
     """
     import pyarrow.parquet
 
     with file, pyarrow.parquet.ParquetFile(file, buffer_size=BYTES_AT_ONCE, pre_buffer=False) as table:
-        yield table.schema_arrow.empty_table().to_pandas().to_csv(index=False)
+        yield harmless_table(table.schema_arrow.empty_table().to_pandas()).to_csv(index=False)
         for batch in table.iter_batches(batch_size=ROWS_AT_ONCE):
-            yield batch.to_pandas(integer_object_nulls=True).to_csv(index=False, header=False)
+            rows = harmless_table(batch.to_pandas(integer_object_nulls=True))
+            yield rows.to_csv(index=False, header=False)
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:
