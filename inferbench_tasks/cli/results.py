@@ -46,7 +46,10 @@ def list_(
     limit: int = typer.Option(50, "--limit", "-n", min=0, help="At most so many; 0 = all."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """List results, newest first, with the runs that failed, were cancelled or are running."""
+    """List results, newest first, with the runs that failed, were cancelled or are running.
+
+    Sorted by a figure, these runs come last.
+    """
     parse(query or [])  # a wrong query is refused before anything is started
     with _open() as db:
         rows = frames.rows(db, query or [], sort, limit + 1 if limit else 0)
@@ -171,7 +174,7 @@ def fields(output: OutputFormat = OUTPUT) -> None:
     emit(
         [{"field": f.name, "also": list(f.aliases), "kind": f.kind, "meaning": f.help} for f in all_fields()]
         + [{"field": n, "also": [], "kind": "time", "meaning": f"{m}: an age (7d) or a date (UTC)"}
-           for n, m in (("since", "not before"), ("until", "not after"))],
+           for n, m in (("since", "not before"), ("until", "not after, a day with all of it"))],
         output,
     )  # fmt: skip
 

@@ -194,12 +194,14 @@ class Lifecycle:
         )
         return [_run(to_plain(document)) for document in documents]
 
-    def find_runs_without_result(self, query: dict[str, Any], limit: int = 0) -> list[dict[str, Any]]:
-        """Runs that match a MongoDB filter and have no result (yet), as plain mappings, newest first."""
+    def find_runs_without_result(
+        self, query: dict[str, Any], limit: int = 0, *, oldest_first: bool = False
+    ) -> list[dict[str, Any]]:
+        """Runs that match a MongoDB filter and have no result (yet), as plain mappings, newest first unless asked."""
         pipeline: list[dict[str, Any]] = [
             # Only a run that ended with all its stages has a result for certain.
             {"$match": {"$and": [{"status": {"$ne": "done"}}, query]}},
-            {"$sort": {"started_at": -1}},
+            {"$sort": {"started_at": 1 if oldest_first else -1}},
             {
                 "$lookup": {
                     "from": "results",

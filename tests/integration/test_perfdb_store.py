@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -284,6 +287,78 @@ def test_runs_without_a_result_are_listed(perfdb: PerfDB) -> None:
     assert [row["run"] for row in frames.rows(perfdb, "p99<5")] == ["good"]
 
 
+def test_failed_runs_are_in_a_sorted_list(perfdb: PerfDB) -> None:
+    """Behind the results with the figure and those without it; sorted by time at their time. Asked for alone, alone."""
+    now = utc_now()
+    for minutes, run_id in enumerate(("third", "none", "first")):
+        p99 = {"third": 3.0, "none": None, "first": 1.0}[run_id]
+        perfdb.save_result(latency(run_id, p99, created_at=now - timedelta(minutes=2 * minutes)))
+    perfdb.start_run("failed", "inv", "job", {"name": "s"})
+    perfdb.stage_started("failed", "serve")
+    perfdb.stage_failed("failed", "serve", error="port taken")
+    started = {"$set": {"started_at": now - timedelta(minutes=1)}}
+    perfdb.collection("runs").update_one({"_id": "failed"}, started)
+
+    def runs(query: str, sort: str) -> list[str]:
+        return [row["run"] for row in frames.rows(perfdb, query, sort, 10)]
+
+    assert runs("", "p99") == ["first", "third", "none", "failed"]
+    assert runs("", "-p99") == ["third", "first", "none", "failed"]
+    assert runs("", "-created") == ["third", "failed", "none", "first"]
+    assert runs("", "created") == ["first", "none", "failed", "third"]
+    assert runs("verdict=failed", "-created") == runs("verdict=failed", "p99") == ["failed"]
+    assert runs("p99<5", "p99") == ["first", "third"]
+    rows = frames.rows(perfdb, "", "p99", unfinished=False)
+    assert [row["run"] for row in rows] == ["first", "third", "none"]
+
+
+def test_the_best_ten_of_an_export_are_the_same_in_every_form(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Of 5, none, 2, none and 9 ms the two fastest are those of 2 and 5 ms, not the two without a figure; behind all
+    that have one come the others, the newest first."""
+    import pandas
+
+    for number, p99 in enumerate((5.0, None, 2.0, None, 9.0)):
+        created = utc_now() + timedelta(minutes=number)
+        perfdb.save_result(latency(f"r{number}", p99, created_at=created))
+    for limit, best in (
+        (2, ["r2", "r0"]),
+        (4, ["r2", "r0", "r4", "r3"]),
+        (0, ["r2", "r0", "r4", "r3", "r1"]),
+    ):
+        assert frames.export(perfdb, tmp_path / "x.json", sort="p99", limit=limit) == len(best)
+        documents = json.loads((tmp_path / "x.json").read_text())
+        assert [document["run_id"] for document in documents] == best
+        frames.export(perfdb, tmp_path / "x.csv", sort="p99", limit=limit)
+        assert pandas.read_csv(tmp_path / "x.csv")["run"].tolist() == best
+
+
+def test_a_page_of_a_sorted_list_reads_its_own_results_alone(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the figure's index, also where several have one value: of 200 results no more are read than the page's and
+    those before it."""
+    for number in range(200):
+        perfdb.save_result(latency(f"r{number:03}", float(number // 2)))
+    asked: list[dict[str, Any]] = []
+    find_raw = perfdb.find_raw
+
+    def spied(filter: Any, sort: Any, limit: int = 0, skip: int = 0, **how: Any) -> list[dict[str, Any]]:
+        asked.append({"filter": filter, "sort": dict(sort), "limit": limit, "skip": skip})
+        return find_raw(filter, sort, limit, skip, **how)
+
+    monkeypatch.setattr(perfdb, "find_raw", spied)
+    assert [row["p99_ms"] for row in frames.rows(perfdb, "", "p99", 5, offset=101)] == [50, 51, 51, 52, 52]
+    database = perfdb.collection("results").database
+    read = [
+        database.command({"explain": {"find": "results", **each}, "verbosity": "executionStats"})[
+            "executionStats"
+        ]
+        for each in asked
+    ]
+    assert [of["nReturned"] for of in read] == [5, 5]
+    assert read[0]["totalDocsExamined"] <= 106 and read[1]["totalDocsExamined"] <= 6
+
+
 def test_frames_and_exports_agree(perfdb: PerfDB, tmp_path: Path) -> None:
     """The frame, CSV, Parquet and JSON hold the same results; a failed export leaves no file."""
     import pandas
@@ -299,6 +374,9 @@ def test_frames_and_exports_agree(perfdb: PerfDB, tmp_path: Path) -> None:
         assert again["p99_ms"].tolist()[:2] == [10.0, 20.0]
         assert again["run"].tolist() == table["run"].tolist()
     assert frames.export(perfdb, tmp_path / "x.json", "run=r1") == 1
+    perfdb.save_result(latency("formula", 5.0, model={"name": "=1+1"}))
+    frames.export(perfdb, tmp_path / "x.csv", "run=formula")
+    assert pandas.read_csv(tmp_path / "x.csv")["model"].tolist() == ["'=1+1"]
     header = (tmp_path / "x.csv").read_text().splitlines()[0]
     assert frames.export(perfdb, tmp_path / "none.csv", "run=none") == 0
     assert (tmp_path / "none.csv").read_text().splitlines() == [header]
@@ -340,9 +418,14 @@ def test_a_document_too_large_is_a_clear_error(perfdb: PerfDB) -> None:
         perfdb.save_result(result(extensions={"bulk": "x" * 17_000_000}))
 
 
-@pytest.mark.parametrize("sort", ["", "p99", "-p99"])
+@pytest.mark.parametrize(
+    "sort", ["", "p99", "-p99", "created", "-created", "batch", "-model,p99", "settings.threads"]
+)
 def test_pages_make_up_the_whole_list(perfdb: PerfDB, sort: str) -> None:
-    """Results, those without the figure, and runs without a result: every row on exactly one page, in order."""
+    """Results, those without the figure, and runs without a result: every row on exactly one page, in order.
+
+    Many are equal (p99 of 0, 5 and 10 ms, batch, model, threads), as figures often are.
+    """
     start = utc_now()
     for number in range(23):
         created = start - timedelta(minutes=number * 7 % 23)
@@ -350,10 +433,22 @@ def test_pages_make_up_the_whole_list(perfdb: PerfDB, sort: str) -> None:
             perfdb.start_run(f"run-{number}", "i", "j", {"name": "x"})
             perfdb.collection("runs").update_one({"_id": f"run-{number}"}, {"$set": {"started_at": created}})
         else:
-            p99 = float(number * 5 % 23) if number % 3 else None
+            p99 = float(number % 3 * 5) if number % 7 else None
             perfdb.save_result(latency(f"run-{number}", p99, created_at=created))
-    whole = [row["run"] for row in frames.rows(perfdb, "", sort)]
-    assert len(whole) == (17 if sort else 23)
+    rows = frames.rows(perfdb, "", sort, 1000)
+    whole = [row["run"] for row in rows]
+    assert sorted(whole) == sorted(f"run-{number}" for number in range(23))
+    assert sorted(row["run"] for row in frames.rows(perfdb, "", sort)) == sorted(whole)
+    if "created" in sort:
+        times = [row["created"] for row in rows]
+        assert times == sorted(times, reverse=sort.startswith("-"))
+    elif sort:
+        assert [row["verdict"] for row in rows[17:]] == ["running"] * 6
+        newest_first = [
+            [row["created"] for row in of]
+            for _, of in groupby(rows, lambda row: (row["p99_ms"], row["verdict"]))
+        ]
+        assert "p99" not in sort or all(times == sorted(times, reverse=True) for times in newest_first)
     for size in (1, 2, 5, 16, 40):
         pages = [frames.rows(perfdb, "", sort, size, offset=offset) for offset in range(0, 40, size)]
         assert [row["run"] for page in pages for row in page] == whole

@@ -1,0 +1,67 @@
+"""Results in the order of a field, a page at a time: those without it last, equal ones the newest first.
+
+No index has the newest first among equal figures, and there is no room for so many more (``indexes``). So the field's
+own index tells which values a page has, and only the results between its first and its last value are put in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.store import BY_RUN, NEWEST_FIRST, PerfDB
+
+T = TypeVar("T")
+Filter = dict[str, Any]
+Order = Sequence[tuple[str, int]]
+#: What reads results: of a filter, in an order, at most so many (0: all), so many left out.
+Find = Callable[[Filter, Order, int, int], list[T]]
+#: A list that others follow: what reads a page of it (so many left out, at most so many), and how many it has.
+Part = tuple[Callable[[int, int], list[T]], Callable[[], int]]
+
+
+def parts(db: PerfDB, find: Find[T], filter: Filter, order: Order) -> list[Part[T]]:
+    """The results that have what they are ordered by first, in that order; then the others, the newest first."""
+    path = order[0][0]
+    measured: Filter = {"$and": [filter, {path: {"$ne": None}}]}
+    others: Filter = {"$and": [filter, {path: None}]}
+    return [
+        (
+            lambda skip, count: ordered(db, find, measured, order, count, skip),
+            lambda: db.count_results(measured),
+        ),
+        (lambda skip, count: find(others, NEWEST_FIRST, count, skip), lambda: db.count_results(others)),
+    ]
+
+
+def page(of: Sequence[Part[T]], limit: int, offset: int) -> list[T]:
+    """So many of several lists that follow each other, all with ``limit`` 0; ``offset`` are left out."""
+    rows: list[T] = []
+    for read, size in of:
+        found = read(offset, limit - len(rows) if limit else 0)
+        rows += found
+        if limit and len(rows) == limit:
+            break
+        offset = 0 if found or not offset else max(0, offset - size())
+    return rows
+
+
+def ordered(db: PerfDB, find: Find[T], filter: Filter, order: Order, limit: int, offset: int) -> list[T]:
+    """A page of results that all have what they are ordered by. Of all at once equal ones come in any order."""
+    if not limit:
+        return find(filter, order, 0, offset)
+    whole = (*order, *((path, sign) for path, sign in (*NEWEST_FIRST, *BY_RUN) if path not in dict(order)))
+    path, sign = order[0]
+    if path not in {each.path for each in fields.all_fields()}:
+        # Below an open field texts and numbers may stand: no range has both.
+        return find(filter, whole, limit, offset)
+    values = [value_at(raw, path) for raw in db.find_raw(filter, order[:1], limit, offset, fields=[path])]
+    if not values:
+        return []
+    after, before = ("$gte", "$lt") if sign > 0 else ("$lte", "$gt")
+    until = "$lte" if sign > 0 else "$gte"
+    earlier = db.count_results({"$and": [filter, {path: {before: values[0]}}]}) if offset else 0
+    between = {"$and": [filter, {path: {after: values[0], until: values[-1]}}]}
+    return find(between, whole, limit, offset - earlier)
