@@ -19,6 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from inferbench_tasks.client.errors import ApiError, raise_for
+from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -383,6 +384,11 @@ class InferBench:
             yield from page["items"]
             left = None if left is None else left - len(page["items"])
             offset = page["next_offset"]
+            if page.get("truncated") and left != 0:
+                raise InputError(
+                    f"{path}: there are more than these, which no page reaches: ask for fewer, by the query (runs: "
+                    "until=) or with limit="
+                )
 
     def _parquet(self, path: str) -> pyarrow.Table:
         import pyarrow

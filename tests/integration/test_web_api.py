@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from inferbench_tasks.client import InferBench
+from inferbench_tasks.client import InferBench, api
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api import runs
 from tests.unit.perfdb.builders import latency, result
 from tests.unit.regression.nights import write_nights
 
@@ -74,6 +75,28 @@ def test_csv_has_the_same_rows(perfdb: PerfDB, http: TestClient) -> None:
         "run-x": "'=1+1",
     }
     assert answer.text == http.get("/inferbench/api/runs?format=csv").text
+
+
+def test_a_list_that_no_page_ends_says_so(
+    perfdb: PerfDB, bench: InferBench, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven runs of which an offset reaches the first five: the last page is not taken for the end of the list."""
+    monkeypatch.setattr(runs, "MAX_OFFSET", 3)
+    seed(perfdb)
+    first, last, end = (
+        http.get("/inferbench/api/runs", params={"limit": 2, "offset": offset}).json() for offset in (0, 3, 5)
+    )
+    assert (first["next_offset"], first["truncated"]) == (2, False)
+    assert (last["next_offset"], last["truncated"], len(last["items"])) == (None, True, 2)
+    assert (end["next_offset"], end["truncated"], len(end["items"])) == (None, False, 2)
+    assert "pages go no further" in http.get("/inferbench/runs?limit=2&offset=3").text
+    assert "pages go no further" not in http.get("/inferbench/runs?limit=2&offset=5").text
+    monkeypatch.setattr(api, "_PAGE", 2)
+    with pytest.raises(InputError, match="no page reaches"):
+        list(bench.runs())
+    assert len(list(bench.runs(limit=4))) == 4
+    assert runs.following(3, 2, True) == {"next_offset": None, "truncated": True}
+    assert runs.following(1, 2, True) == {"next_offset": 3, "truncated": False}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +170,6 @@ def test_raw_samples_are_never_in_memory_as_a_whole(perfdb: PerfDB, http: TestCl
     from starlette.requests import Request
 
     from inferbench_tasks import settings
-    from inferbench_tasks.provider.api import runs
 
     count = 250_000
     moments = np.arange(count, dtype=np.int64) + 1_764_000_000_000_000_001

@@ -21,7 +21,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
 from inferbench_tasks.provider.api.problems import blame, not_found
-from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.provider.api.runs import Limit, Offset, following
 from inferbench_tasks.regression.machines import drifts
 
 router = APIRouter(tags=["bricks"], prefix="/bricks")
@@ -44,10 +44,12 @@ def list_bricks(
     offset: Offset = 0,
     format: Format = None,
 ) -> Response:
-    """``items``, the newest first, and ``next_offset`` (null on the last page). Times are ms."""
+    """``items``, the newest first, ``next_offset`` (null on the last page) and ``truncated``: there are more that no
+    offset reaches. Times are ms.
+    """
     with blame("device"):
         rows = queries.listed(db, device, operators, model, limit + 1, offset)
-    body = {"items": plain(rows[:limit]), "next_offset": offset + limit if len(rows) > limit else None}
+    body = {"items": plain(rows[:limit]), **following(offset, limit, len(rows) > limit)}
     return table(request, format, plain(rows[:limit]), body, name="bricks", columns=queries.COLUMNS)
 
 

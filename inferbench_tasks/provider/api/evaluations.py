@@ -14,7 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame, not_found
-from inferbench_tasks.provider.api.runs import Limit, Offset, Q
+from inferbench_tasks.provider.api.runs import Limit, Offset, Q, following
 from inferbench_tasks.submission.part import MOST_PARTS
 
 router = APIRouter(tags=["evaluations"])
@@ -31,6 +31,7 @@ def list_evaluations(
     format: Format = None,
 ) -> Response:  # fmt: skip
     """``items``, the newest first: each ``measures`` with value and 95% interval, or why they are ``withheld``.
+    ``next_offset`` is null on the last page; ``truncated``: there are more that no offset reaches.
 
     Filters stand in ``q``: ``model=digits device=cpu backend=openvino verdict=valid``. CSV has a column for each
     measure and each end of its interval.
@@ -38,7 +39,7 @@ def list_evaluations(
     with blame("q"):
         found = evaluations(db, q, dataset, limit + 1, offset)
     items = found[:limit]
-    body = {"items": plain(items), "next_offset": offset + limit if len(found) > limit else None}
+    body = {"items": plain(items), **following(offset, limit, len(found) > limit)}
     return table(request, format, flat(items) if wants_csv(request, format) else [], body, name="evaluations")
 
 

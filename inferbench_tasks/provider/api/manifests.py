@@ -11,7 +11,7 @@ from inferbench_tasks.manifests.catalogue import Catalogue, parse_id
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
 from inferbench_tasks.provider.api.problems import not_found
-from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.provider.api.runs import Limit, Offset, following
 
 router = APIRouter(tags=["manifests"])
 Word = Annotated[str, Query(max_length=100)]
@@ -27,11 +27,13 @@ def list_manifests(
     offset: Offset = 0,
     format: Format = None,
 ) -> Response:
-    """``items`` with digest and origin, and ``next_offset`` (null on the last page)."""
+    """``items`` with digest and origin, ``next_offset`` (null on the last page) and ``truncated``: there are more that
+    no offset reaches.
+    """
     entries = Catalogue.here(db).entries(kind, name)
     rows = [entry.row() for entry in entries[offset : offset + limit]]
-    more = offset + limit if len(entries) > offset + limit else None
-    return table(request, format, rows, {"items": rows, "next_offset": more}, name="manifests")
+    body = {"items": rows, **following(offset, limit, len(entries) > offset + limit)}
+    return table(request, format, rows, body, name="manifests")
 
 
 @router.get("/manifests/{id}", summary="One manifest in full")

@@ -55,9 +55,11 @@ def list_runs(
     offset: Offset = 0,
     format: Format = None,
 ) -> Response:
-    """``items``, and ``next_offset`` (null on the last page). Runs without a result have null figures."""
+    """``items``, ``next_offset`` (null on the last page) and ``truncated``: there are more that no offset reaches, so
+    narrow the query (``until=``). Runs without a result have null figures; sorted by a figure they come last.
+    """
     rows, more = page_of(db, q, sort, limit, offset)
-    body = {"items": rows, "next_offset": offset + limit if more else None}
+    body = {"items": rows, **following(offset, limit, more)}
     return table(request, format, rows, body, name="runs", columns=columns(rows))
 
 
@@ -75,7 +77,14 @@ def page_of(
     with blame("sort"):
         parse_sort(sort)
     rows = frames.rows(db, q, sort, limit + 1, offset=offset)
-    return rows[:limit], len(rows) > limit and offset + limit <= MAX_OFFSET
+    return rows[:limit], len(rows) > limit
+
+
+def following(offset: int, limit: int, more: bool) -> dict[str, Any]:
+    """``next_offset`` and ``truncated`` of a page: a list that ends where no offset leads further says so."""
+    further = offset + limit
+    reached = further <= MAX_OFFSET
+    return {"next_offset": further if more and reached else None, "truncated": more and not reached}
 
 
 @router.get("/runs/{run}", summary="One run, with everything that is known of it")

@@ -16,7 +16,7 @@ from inferbench_tasks.pipelines.traces import StoredTrace, find_trace, listed
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
 from inferbench_tasks.provider.api.problems import blame, not_found
-from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.provider.api.runs import Limit, Offset, following
 from inferbench_tasks.tracing.columns import columns_of
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.flame import flame_graph
@@ -43,11 +43,11 @@ def list_traces(
     request: Request, db: Store, limit: Limit = 50, offset: Offset = 0, format: Format = None
 ) -> Response:
     """``items``, the newest first, ``origin`` says what each is: spans, levels, defects, or why there is no trace;
-    ``next_offset`` leads on.
+    ``next_offset`` leads on; ``truncated``: there are more that no offset reaches.
     """
     found = listed(db, limit + 1, offset)
     rows = found[:limit]
-    body = {"items": plain(rows), "next_offset": offset + limit if len(found) > limit else None}
+    body = {"items": plain(rows), **following(offset, limit, len(found) > limit)}
     return table(request, format, rows, body, name="traces")
 
 

@@ -13,7 +13,7 @@ from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
 from inferbench_tasks.provider.api.questions import MOST_COMPARED
 from inferbench_tasks.provider.api.records import records
-from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.provider.api.runs import Limit, Offset, following
 from inferbench_tasks.training.comparison import Comparison
 from inferbench_tasks.training.comparison import compare as compared
 from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
@@ -64,9 +64,12 @@ def list_trainings(
     offset: Offset = 0,
     format: Format = None,
 ) -> Response:
-    """``items``, and ``next_offset`` (null on the last page). Times are ms; null where a run has no figures."""
+    """``items``, ``next_offset`` (null on the last page) and ``truncated``: there are more that no offset reaches.
+
+    Times are ms; null where a run has no figures.
+    """
     rows, more = page_of(db, filters, sort, limit, offset)
-    body = {"items": rows, "next_offset": offset + limit if more else None}
+    body = {"items": rows, **following(offset, limit, more)}
     return table(request, format, rows, body, name="trainings", columns=COLUMNS)
 
 

@@ -14,6 +14,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
+from inferbench_tasks.provider.ui.pager import leading_on
 from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
@@ -52,7 +53,7 @@ def list_evaluations(
         csv="/inferbench/api/evaluations"
         + query(q=filters.joined(), dataset=dataset, limit=500, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
-        next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
+        **leading_on(parameters, offset, PAGE_SIZE, more),
     )
 
 

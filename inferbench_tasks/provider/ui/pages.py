@@ -26,6 +26,7 @@ from inferbench_tasks.provider.ui.colours import USUAL as USUAL_COLOUR
 from inferbench_tasks.provider.ui.colours import colours
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.moved import with_steadiness
+from inferbench_tasks.provider.ui.pager import leading_on
 from inferbench_tasks.provider.ui.picture import ACROSS, UP, Picture
 from inferbench_tasks.provider.ui.render import page, query
 
@@ -154,7 +155,7 @@ def runs(
         sort=sort,
         problem=problem,
         previous=query(**parameters, offset=max(0, offset - limit) or None) or "?" if offset else None,
-        next=query(**parameters, offset=offset + limit) if more else None,
+        **leading_on(parameters, offset, limit, more),
     )
 
 

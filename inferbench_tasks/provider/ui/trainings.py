@@ -15,6 +15,7 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.api.questions import MOST_COMPARED
 from inferbench_tasks.provider.api.trainings import Filters, compare_runs, page_of
+from inferbench_tasks.provider.ui.pager import leading_on
 from inferbench_tasks.provider.ui.render import page, query
 from inferbench_tasks.training.jade import COLUMNS as JADE
 from inferbench_tasks.training.listing import SORTS, comparison_rows
@@ -71,7 +72,7 @@ def trainings(
         problem=problem,
         csv="/inferbench/api/trainings" + query(**parameters, limit=500, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
-        next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
+        **leading_on(parameters, offset, PAGE_SIZE, more),
     )
 
 
