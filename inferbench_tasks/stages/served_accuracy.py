@@ -105,11 +105,10 @@ def accuracy_through_server(
 
 
 def is_right(answer: dict[str, NDArray[Any]], reference: dict[str, NDArray[Any]], label: int) -> bool:
-    """Whether the answer to one sample names its label: as a class id, or by its largest score."""
-    names = [name for name in reference if name in answer] or list(answer)
-    for name in names:
-        output = answer[name]
-        if output.dtype.kind in "iu" and output.size == 1:
-            return int(output.reshape(-1)[0]) == label
-    scores = answer[names[0]].reshape(-1)
-    return bool(np.isfinite(scores).all() and int(np.argmax(scores)) == label)
+    """Whether the answer to one sample names its label, as measures of answers read it (``quality.base.decisions``)."""
+    from inferbench_tasks.quality.base import decisions
+
+    return (
+        int(decisions({name: output.reshape(1, -1) for name, output in answer.items()}, reference)[0])
+        == label
+    )

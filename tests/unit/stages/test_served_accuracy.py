@@ -14,6 +14,7 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.served_accuracy import (
     ServedAccuracy,
     accuracy_through_server,
+    is_right,
     of_answers,
     samples_digest,
 )
@@ -51,6 +52,35 @@ def test_the_digest_is_of_the_very_samples_in_their_order() -> None:
     assert len({own, *(samples_digest(arrays, labels) for arrays, labels in others)}) == 1 + len(others)
     texts = np.array(["a", "bc"], dtype=object)
     assert samples_digest({"t": texts}, LABELS[:2]) != samples_digest({"t": texts[::-1]}, LABELS[:2])
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ({"scores": np.array([[-np.inf, 0.2, 0.7, -np.inf]], np.float32)}, 2),
+        ({"scores": np.array([[0.1, np.nan, 0.7]], np.float32)}, None),
+        ({"scores": np.full((1, 3), -np.inf, np.float32)}, None),
+        ({"label": np.array([1]), "scores": np.array([[0.1, 0.2, 0.7]], np.float32)}, 1),
+        ({"text": np.array([["a cat"]], dtype=object), "scores": np.array([[0.9, 0.1]], np.float32)}, 0),
+        ({"text": np.array([["a cat"]], dtype=object)}, None),
+    ],
+    ids=[
+        "classes masked",
+        "a score that is none",
+        "all masked",
+        "a class number",
+        "text beside scores",
+        "text alone",
+    ],
+)
+def test_an_answer_names_the_class_that_measures_of_answers_read(
+    answer: dict[str, Any], named: int | None
+) -> None:
+    """-inf masks a class, and the largest of the others is named; NaN, nothing but -inf, and words name none."""
+    reference = {name: np.concatenate([output, output]) for name, output in answer.items()}
+    assert [label for label in range(4) if is_right(answer, reference, label)] == (
+        [] if named is None else [named]
+    )
 
 
 class Served:
