@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SECTOR_BYTES = 512
 _CPUS = Path("/sys/devices/system/cpu")
+_BLOCK = Path("/sys/block")
+_CHUNK_BYTES = 65_536
+#: So often what changes slowly, or is dear to read, is read: however slow the sampler has become, it is not slower.
+_SELDOM_S = 1.0
+#: A sample that comes so much earlier than it was meant to counts as that of its second.
+_EARLY_S = 0.05
 
 
 class HostMonitor(Monitor):
@@ -30,8 +37,8 @@ class HostMonitor(Monitor):
         "memory_available_bytes": "memory available without swapping, bytes",
         "network_received_bytes_total": "received on all interfaces, loopback included, bytes",
         "network_sent_bytes_total": "sent on all interfaces, loopback included, bytes",
-        "disk_read_bytes_total": "read from all disks, bytes",
-        "disk_written_bytes_total": "written to all disks, bytes",
+        "disk_read_bytes_total": "read from all disks that are devices (LVM, LUKS, md and loop lie on these), bytes",
+        "disk_written_bytes_total": "written to all disks that are devices, bytes",
         "frequency_mhz": "mean clock of the cores, MHz, where the kernel tells it",
         "cpu_pressure_s_total": "time in which some task waited for a core, s (PSI)",
     }
@@ -52,14 +59,15 @@ class HostMonitor(Monitor):
         }
         self._clocks = sorted(_CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
         self._last: tuple[float, float, float] | None = None
-        self._turn = 0
+        self._seldom_s = -_SELDOM_S
 
     def sample(self) -> dict[str, float]:
-        """CPU and memory each time; network, disks and clocks each tenth time."""
+        """CPU and memory each time; network, disks and clocks once a second."""
         figures = self._cpu() | self._memory()
-        if self._turn % 10 == 0:
+        now_s = time.monotonic()
+        if now_s - self._seldom_s >= _SELDOM_S - _EARLY_S:
+            self._seldom_s = now_s
             figures |= self._network() | self._disks() | self._frequency() | self._pressure()
-        self._turn += 1
         return figures
 
     def close(self) -> None:
@@ -67,12 +75,13 @@ class HostMonitor(Monitor):
         for file in self._files.values():
             file.close()
 
-    def _read(self, name: str, size: int = 65_536) -> bytes:
+    def _read(self, name: str, most: int | None = None) -> bytes:
+        """The whole file; of one whose beginning tells all its first bytes, at most so many."""
         file = self._files.get(name)
         if file is None:
             return b""
         file.seek(0)
-        return file.read(size) or b""
+        return whole(file) if most is None else file.read(most) or b""
 
     def _cpu(self) -> dict[str, float]:
         figures: dict[str, float] = {}
@@ -111,11 +120,12 @@ class HostMonitor(Monitor):
 
     def _disks(self) -> dict[str, float]:
         rows = [line.split() for line in self._read("disks").split(b"\n") if line]
-        # A partition's traffic is its disk's too: only whole disks, which have a folder in /sys/block.
-        whole = [row for row in rows if os.path.exists(f"/sys/block/{row[2].decode()}")]
+        # A partition's traffic is its disk's too, and that of a volume (LVM, LUKS, md, loop, zram) is that of the disk
+        # below, or of memory: only whole disks have a folder in /sys/block, and only those that are devices name it.
+        disks = [row for row in rows if os.path.exists(_BLOCK / row[2].decode() / "device")]
         return {
-            "disk_read_bytes_total": float(sum(int(row[5]) for row in whole)) * _SECTOR_BYTES,
-            "disk_written_bytes_total": float(sum(int(row[9]) for row in whole)) * _SECTOR_BYTES,
+            "disk_read_bytes_total": float(sum(int(row[5]) for row in disks)) * _SECTOR_BYTES,
+            "disk_written_bytes_total": float(sum(int(row[9]) for row in disks)) * _SECTOR_BYTES,
         }
 
     def _frequency(self) -> dict[str, float]:
@@ -139,3 +149,13 @@ class HostMonitor(Monitor):
             if line.startswith(b"some"):
                 return {"cpu_pressure_s_total": int(line.split(b"total=")[1]) / 1e6}
         return {}
+
+
+def whole(file: IO[bytes]) -> bytes:
+    """What is left of an unbuffered file: of most of those under /proc one reading gives about a page, however much is
+    asked for (``seq_file``).
+    """
+    parts = []
+    while part := file.read(_CHUNK_BYTES):
+        parts.append(part)
+    return b"".join(parts)
