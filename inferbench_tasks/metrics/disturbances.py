@@ -1,7 +1,8 @@
 """When a machine was disturbed, by its own recording alone: no latency is looked at here.
 
 A rule that saw latencies would cut what is slow and call the rest quiet. This one knows the steps of the recording (40
-ms), what others and the hypervisor took in each, and thresholds that are the same for every run.
+ms, longer ones in a load of more than 24 minutes), what others and the hypervisor took in each, and thresholds that are
+the same for every run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.metrics.waiting import longest_waits, waits_between
+from inferbench_tasks.monitors.base import ROUNDS_PER_RATE
 from inferbench_tasks.monitors.records import Recording, Series
 
 #: A thread of server or sender waited so long for a core behind others.
@@ -23,7 +25,8 @@ FOREIGN_RATIO = 0.10
 MEMORY_PRESSURE_RATIO = 0.10
 #: Interrupts came so many times as often as in nine steps of ten; their number depends on the load itself, too.
 STORM_FACTOR, STORM_QUANTILE = 4.0, 0.9
-#: Between two readings that are further apart nobody watched.
+#: Between two readings that are further apart nobody watched: five times as far as they are meant to be, which doubles
+#: in a long load (``ROUNDS_PER_RATE``).
 UNWATCHED_S = 0.2
 
 Steps = NDArray[np.float64]
@@ -82,11 +85,13 @@ def _waits(recording: Recording, waits: Series) -> Iterator[Disturbance]:
 
 def _unwatched(waits: Series, start_ns: int, end_ns: int) -> Iterator[Disturbance]:
     moments_ns = waits.t_ns
+    # By the reading before each gap.
+    most_ns = UNWATCHED_S * 1e9 * 2.0 ** (np.arange(len(moments_ns)) // ROUNDS_PER_RATE)
     if start_ns < moments_ns[0]:
-        moments_ns = np.append(start_ns, moments_ns)
+        moments_ns, most_ns = np.append(start_ns, moments_ns), np.append(most_ns[0], most_ns)
     if end_ns > moments_ns[-1]:
-        moments_ns = np.append(moments_ns, end_ns)
-    for index in np.flatnonzero(np.diff(moments_ns) > UNWATCHED_S * 1e9):
+        moments_ns, most_ns = np.append(moments_ns, end_ns), np.append(most_ns, most_ns[-1])
+    for index in np.flatnonzero(np.diff(moments_ns) > most_ns[:-1]):
         yield Disturbance(int(moments_ns[index]), int(moments_ns[index + 1]), "nobody watched")
 
 

@@ -49,8 +49,7 @@ def server_counters(
     for key, name in names.gauges.items() if withheld is None else ():
         series = recording.get(_SOURCE, name)
         known = series is not None and series.covers(start_ns, end_ns)
-        seen = series.within(start_ns, end_ns) if series is not None and known else ()
-        figures[key] = float(sum(seen) / len(seen)) if len(seen) else None
+        figures[key] = series.mean(start_ns, end_ns) if series is not None and known else None
     if withheld is None and all(value is None for value in figures.values()):
         withheld = (
             "the server's metrics have none of the known names over the whole window, or began anew in it"

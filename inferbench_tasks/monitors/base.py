@@ -12,6 +12,10 @@ from typing import ClassVar, Literal
 
 from inferbench_tasks.registry import Registry
 
+#: After so many samples of a monitor its interval doubles, so that a load of any length stays bounded on disk and in
+#: memory: a sample of waits has twelve figures, of which 25 a second would be 26 million in a day.
+ROUNDS_PER_RATE = 36_000
+
 
 @dataclass(frozen=True)
 class Target:

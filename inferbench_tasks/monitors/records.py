@@ -41,6 +41,19 @@ class Series:
         """The values that were sampled in [start, end]."""
         return self.values[(self.t_ns >= start_ns) & (self.t_ns <= end_ns)]
 
+    def mean(self, start_ns: int, end_ns: int) -> float | None:
+        """The mean over the time from start to end, of which each sample in it stands for what is nearest to it.
+
+        A monitor samples less often the longer it runs (``monitors.base.ROUNDS_PER_RATE``), so the mean of the samples
+        would be that of the first hour. None without a sample.
+        """
+        inside = (self.t_ns >= start_ns) & (self.t_ns <= end_ns)
+        if not inside.any():
+            return None
+        t_ns = self.t_ns[inside].astype(np.float64)
+        edges_ns = np.concatenate([[start_ns], (t_ns[1:] + t_ns[:-1]) / 2, [end_ns]])
+        return float(np.average(self.values[inside], weights=np.diff(edges_ns)))
+
     def reaches(self, start_ns: int, end_ns: int) -> bool:
         """Whether samples reach from before the start to the end; 1 s, or a quarter of the time, may lack at each."""
         slack_ns = min(_SLACK_NS, _SLACK_RATIO * (end_ns - start_ns))

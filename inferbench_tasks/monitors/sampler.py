@@ -17,10 +17,8 @@ from typing import Any
 
 import orjson
 
-from inferbench_tasks.monitors.base import MONITORS, Monitor, Target
+from inferbench_tasks.monitors.base import MONITORS, ROUNDS_PER_RATE, Monitor, Target
 
-#: After so many samples of a monitor its interval doubles, so that a load of any length stays bounded on disk.
-ROUNDS_PER_RATE = 36_000
 _FLUSH_S = 1.0
 
 

@@ -19,7 +19,8 @@ COURSES = (
 
 
 def usage(recording: Recording, start_ns: int, end_ns: int) -> dict[str, Any]:
-    """Per source its metrics in [start, end]: {mean, max, last} of gauges, the increase of counters.
+    """Per source its metrics in [start, end]: {mean, max, last} of gauges, the increase of counters; None of what was
+    seen in a part of it only.
 
     ``server.cpu_cores.mean`` comes from the CPU-time counter, so it is exact and not a mean of samples.
     ``timeseries``: see ``COURSES``. ``monitor``: what watching cost, and what could not be watched and why.
@@ -55,10 +56,11 @@ def _figure(metric: str, series: Series, start_ns: int, end_ns: int) -> Any:
     if metric.endswith("_total"):
         return series.increase(start_ns, end_ns)
     values = series.within(start_ns, end_ns)
-    if not len(values):
-        return {"mean": None, "max": None, "last": None, "samples": 0}
+    if not len(values) or not series.covers(start_ns, end_ns):
+        # Of a part of the window neither the mean nor the most is that of the window.
+        return {"mean": None, "max": None, "last": None, "samples": len(values)}
     return {
-        "mean": float(values.mean()),
+        "mean": series.mean(start_ns, end_ns),
         "max": float(values.max()),
         "last": float(values[-1]),
         "samples": len(values),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.metrics.disturbances import WAIT_S, Disturbance, disturbances
+from inferbench_tasks.monitors.base import ROUNDS_PER_RATE
 from inferbench_tasks.monitors.records import Recording, Series
 
 STEP_NS = 30_000_000
@@ -92,6 +93,25 @@ def test_time_that_nobody_watched_is_no_quiet_time() -> None:
         Disturbance(99 * STEP_NS, 100 * STEP_NS + 900_000_000, "nobody watched"),
         Disturbance(end_ns, end_ns + 300_000_000, "nobody watched"),
     ]
+
+
+def test_a_long_load_is_watched_in_longer_steps() -> None:
+    """Four quiet hours, whose steps double after each 36,000: 320 ms at the end, which is no time that nobody watched;
+    1.7 s are, five steps and more.
+    """
+    steps_ns = np.repeat(40_000_000 * 2 ** np.arange(4), [ROUNDS_PER_RATE] * 3 + [13_500])
+    for late_ns in (0, 1_400_000_000):
+        steps_ns[-100] = 320_000_000 + late_ns
+        t_ns = np.cumsum(steps_ns)
+        series = {
+            ("wait", f"{group}_longest_s"): Series(t_ns, np.zeros(len(t_ns)))
+            for group in ("server", "sender")
+        }
+        series["wait", "foreign_s_total"] = Series(t_ns, np.zeros(len(t_ns)))
+        end_ns = int(t_ns[-1])
+        assert end_ns == 14_400 * 1_000_000_000 + late_ns
+        late = [] if not late_ns else [Disturbance(int(t_ns[-101]), int(t_ns[-100]), "nobody watched")]
+        assert disturbances(Recording(series, {}), 0, end_ns, 2) == late
 
 
 def test_without_the_waits_nothing_is_told() -> None:

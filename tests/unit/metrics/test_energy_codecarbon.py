@@ -8,7 +8,8 @@ import pytest
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.catalogue import price_rows
 from inferbench_tasks.metrics.energy_codecarbon import power_w
-from tests.unit.analysis.builders import named, records, view
+from inferbench_tasks.monitors.records import Series
+from tests.unit.analysis.builders import SECOND, named, records, view
 from tests.unit.metrics.spent import EPYC, counter, gauge, measure
 
 UNKNOWN = {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []}
@@ -37,6 +38,16 @@ def test_it_is_a_cross_check_where_something_better_is_there() -> None:
     assert found["method"] == "tdp_estimate"
     expected = 280 / 64 * 2 * (0.1 + 0.9 * 0.5**3) / 200
     assert found["others"]["codecarbon_estimate"] == pytest.approx(expected, rel=0.01)
+
+
+def test_where_samples_come_less_often_each_holds_for_its_own_time() -> None:
+    """Idle for 4 s of the window's 8, by samples of half a second, then all busy, by samples of a second: 0.8 W and 8 W
+    are 4.4 W.
+    """
+    t_ns = np.concatenate([np.arange(0, 6.5, 0.5), np.arange(7, 13)]) * SECOND
+    load = Series(t_ns.astype(np.int64), np.where(t_ns <= 6 * SECOND, 0.0, 1.0))
+    energy = measure({("host", "cpu_ratio"): load}, UNKNOWN)["energy"]
+    assert energy["power_w"] == pytest.approx((4 * 0.8 + 4 * 8.0) / 8)
 
 
 def test_item_14_hardware_threads_are_not_taken_for_cores() -> None:

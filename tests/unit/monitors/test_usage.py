@@ -32,8 +32,29 @@ def test_cpu_comes_from_the_counter_between_the_windows_ends() -> None:
 
 def test_gauges_are_of_the_window_only() -> None:
     """Warm-up and cool-down don't count in a gauge's mean and maximum."""
-    found = usage(recording(rss_bytes=[99, 1, 2, 3, 99]), SECOND, 3 * SECOND)
-    assert found["server"]["rss_bytes"] == {"mean": 2.0, "max": 3.0, "last": 3.0, "samples": 3}
+    found = usage(recording(rss_bytes=[99, 1, 2, 3, 2, 2, 99]), SECOND, 5 * SECOND)
+    mean = (1 / 2 + 2 + 3 + 2 + 2 / 2) / 4  # of the first and the last half a second is in the window
+    assert found["server"]["rss_bytes"] == {"mean": mean, "max": 3.0, "last": 2.0, "samples": 5}
+
+
+def test_a_gauge_of_a_part_of_the_window_is_not_that_of_the_window() -> None:
+    """The sampler died after 2 of 9 s, or was held up for 3 of them: neither the mean nor the most is known."""
+    nothing = {"mean": None, "max": None, "last": None}
+    seen = usage(recording(rss_bytes=[5, 5, 5]), SECOND, 10 * SECOND)
+    assert seen["server"]["rss_bytes"] == {**nothing, "samples": 2}
+    gap = Series(np.array([0, 1, 2, 3, 6, 7, 8, 9, 10, 11]) * SECOND, np.full(10, 5.0))
+    held_up = usage(Recording({("gpu", "power_w"): gap}, {}), SECOND, 10 * SECOND)
+    assert held_up["gpu"]["power_w"] == {**nothing, "samples": 8}
+
+
+def test_the_mean_of_a_gauge_is_over_the_time_however_often_it_was_sampled() -> None:
+    """10 W for an hour and 100 W for another are 55 W, though the sampler reads half as often after an hour."""
+    hour, often, seldom = 3600 * SECOND, SECOND // 10, SECOND // 5
+    t_ns = np.concatenate([np.arange(often, hour + 1, often), np.arange(hour + seldom, 2 * hour + 1, seldom)])
+    watts = Series(t_ns, np.where(t_ns <= hour, 10.0, 100.0))
+    assert watts.within(0, 2 * hour).mean() == pytest.approx(40.0)
+    found = usage(Recording({("gpu", "power_w"): watts}, {}), 0, 2 * hour)
+    assert found["gpu"]["power_w"]["mean"] == pytest.approx(55.0, abs=0.01)
 
 
 def test_a_counter_that_does_not_cover_the_window_is_none() -> None:
