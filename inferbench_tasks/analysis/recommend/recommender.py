@@ -393,8 +393,9 @@ class _Words:
         for rank, candidate in enumerate(fitting[:TOP], start=1):
             keeps = self.judge.keeps(candidate, self.bounds)
             if keeps is not None and keeps < SETTLED:
+                least = "at least " if len(self.bounds) > 1 else ""
                 notes.append(
-                    f"Rank {rank} keeps its bounds with probability {keeps:.0%} only: it is close to one. More "
+                    f"Rank {rank} keeps its bounds with probability {least}{keeps:.0%} only: it is close to one. More "
                     f"runs of it would tell ({self.names[candidate.key]})."
                 )
                 reruns.append(candidate.key)

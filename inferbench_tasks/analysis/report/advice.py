@@ -106,7 +106,7 @@ def advise(views: Sequence[RunView]) -> Advice:
     sure = judge.keeps(choice.best) if choice.best and with_slo else None
     unsure = (
         (
-            f"That it really keeps the SLO has a probability of {sure:.0%} only: it is close to a bound, and more "
+            f"That it really keeps the SLO is sure by {sure:.0%} only: it is close to a bound, and more "
             "runs of it would tell.",
         )
         if sure is not None and sure < SETTLED

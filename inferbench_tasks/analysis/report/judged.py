@@ -33,7 +33,7 @@ class JudgedRuns:
         return self._judge.differ(self._candidates[a.run_id], self._candidates[b.run_id], figure, surely)
 
     def keeps(self, view: RunView) -> float | None:
-        """The probability that a run that kept its objective really keeps it; None without one."""
+        """The probability that a run that kept its objective really keeps it, at least; None without one."""
         checks = [check for check in checks_of(view) if check.figure.name in FIGURES]
         bounds = [Bound(check.figure.name, not check.figure.higher, check.bound) for check in checks]
         return self._judge.keeps(self._candidates[view.run_id], bounds)

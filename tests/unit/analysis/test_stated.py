@@ -91,6 +91,20 @@ def test_a_bound_on_failures_is_kept_as_surely_as_so_few_requests_tell() -> None
     assert 0.8 < row["keeps_slo_probability"] < 0.95
 
 
+def test_several_bounds_are_kept_as_surely_as_all_of_them_are() -> None:
+    """Two by their own 76.55% each are kept together with 1 - 2 x 23.45% = 53.1% at least, which is said. Two at
+    their bounds (50.3% each) and a third by 76.55%: that all are is not known at all.
+    """
+    both = run(1, tokens={"good_ratio": 0.99}).model_dump()
+    bounds = [Bound("error_ratio", True, 0.02), Bound("good_ratio", False, 0.98)]
+    found = choose([both], "throughput_rps", bounds)
+    assert found.top[0]["keeps_slo_probability"] == pytest.approx(1 - 2 * (1 - 0.7655), abs=2e-3)
+    assert any("with probability at least 53% only" in note for note in found.notes)
+    close = [Bound("error_ratio", True, 0.0101), Bound("good_ratio", False, 0.9899)]
+    (row,) = choose([both], "throughput_rps", [*close, bounds[0]]).top
+    assert row["keeps_slo_probability"] == 0.0
+
+
 def test_an_interval_is_within_what_the_figure_can_be() -> None:
     """1 of 100 +- 3.18 x 0.0121 would begin below no failures at all; 99 of 100 good ones would end above all."""
     (row,) = choose([run(1).model_dump()], "error_ratio", []).top
