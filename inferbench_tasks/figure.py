@@ -46,6 +46,8 @@ class Figure:
     counted: str | None = None
     #: It is a share of requests: where their number stands below the summary. One of 100 is hardly less than 2 of 100.
     share_of: str | None = None
+    #: Of such a share: where stands how many independent requests these are worth to it, the first that is there.
+    worth: tuple[str, ...] = ()
     #: It is the share of labelled samples that were answered right: where what is known of these stands below the
     #: summary, with ``samples`` and ``right``. No machine is quicker or slower at being right.
     right_of: str | None = None

@@ -122,7 +122,8 @@ SHIPPED: tuple[Figure, ...] = (
     Figure(
         "error_ratio", "error_ratio", "1", "Share of requests that failed", "lower",
         "failed requests of the window / its requests", noun="errors", display_unit="%", display_factor=100,
-        share_of="requests", held=14, aliases=("max_error_ratio",), views=("report",),
+        share_of="requests", worth=("worth.error_ratio.requests",), held=14, aliases=("max_error_ratio",),
+        views=("report",),
     ),
     Figure(
         "cpu_cores", "resources.server.cpu_cores.mean", "cores", "CPU of the server", "lower",

@@ -113,15 +113,16 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
     _one(
         "good_ratio", "1", "Share of good requests",
         "requests without error that kept every bound / all that were due, failed and dropped ones included",
-        "report", "terminal", "sweep", "board", noun="good", held=31, share_of="requests", **_SHARE,
+        "report", "terminal", "sweep", "board", noun="good", held=31, share_of="requests",
+        worth=("tokens.worth.good_ratio.requests", "tokens.good_decision.worth_requests"), **_SHARE,
     ),
     *(
         Figure(
             f"kept_{bound}_ratio", f"tokens.kept_ratio.{bound}_ms", "1",
             f"Share of requests that kept {title}", "higher",
             f"requests without error that kept slo.each.{bound}_ms / all that were due, failed ones included",
-            noun=f"kept {noun}", streamed=True, share_of="requests", display_unit="%",
-            display_factor=100.0,
+            noun=f"kept {noun}", streamed=True, share_of="requests",
+            worth=(f"tokens.worth.{bound}_ms.requests",), display_unit="%", display_factor=100.0,
         )
         for bound, title, noun in (
             ("ttft", "the bound on the time to the first token", "TTFT"),

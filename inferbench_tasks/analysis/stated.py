@@ -78,7 +78,9 @@ def needed(figure: Figure) -> tuple[str, ...]:
     if figure.interval:
         paths.append(f"summary.{_group(figure.interval)}")
         paths += [f"summary.{path}" for path in _ends(figure)]
-    paths += [f"summary.{path}" for path in (figure.counted, figure.share_of) if path]
+    paths += [f"summary.{path}" for path in (figure.counted, figure.share_of, *figure.worth) if path]
+    if figure.worth:
+        paths.append(f"summary.{_group(figure.worth[0])}.reason")
     if figure.energy_based:
         paths += [f"summary.{_UNCERTAINTY}", f"summary.{_METHOD}", *_MACHINE, *needed(FIGURES[_CPU])]
     if steadiness.of_the_rate(figure):
@@ -103,7 +105,10 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
     if figure.right_of:
         return _of_samples(figure.right_of, value, result)
     if figure.share_of and (requests := value_at(summary, figure.share_of)):
-        return Stated(share_error(value, requests), plain=True)
+        # Failures come in clusters: a stall is one event, however many requests it met. Older results don't say.
+        worth = next((known for path in figure.worth if (known := value_at(summary, path))), requests)
+        bounded = no_interval(figure, summary) is None
+        return Stated(share_error(value, worth), plain=True, bounded=bounded)
     moved = steadiness.change_ratio(result) * abs(value) if steadiness.of_the_rate(figure) else 0.0
     if figure.energy_based:
         return replace(_of_energy(figure, value, result), moved=moved)
@@ -176,7 +181,13 @@ def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> State
 
 
 def no_interval(figure: Figure, summary: Mapping[str, Any]) -> str | None:
-    """Why a figure that was measured has no interval though one was looked for; None where it has one."""
+    """Why a figure that was measured has no interval though one was looked for; None where it has one.
+
+    Of a share of requests: why nobody knows how many independent ones these are worth.
+    """
+    if figure.worth and figure.value(summary) is not None:
+        reason = value_at(summary, f"{_group(figure.worth[0])}.reason")
+        return None if reason is None else str(reason)
     looked_for = figure.interval and value_at(summary, _group(figure.interval)) is not None
     if not looked_for or figure.value(summary) is None or figure.interval_in(summary):
         return None
@@ -184,7 +195,7 @@ def no_interval(figure: Figure, summary: Mapping[str, Any]) -> str | None:
     return str(value_at(summary, path) or "its data can't bound it")
 
 
-def share_error(share: float, requests: int) -> float:
+def share_error(share: float, requests: float) -> float:
     """Standard error of a share (0 to 1) of so many independent requests, the binomial's.
 
     By the mean of the share under Jeffreys' prior, (k + 1/2) / (n + 1): none of 100 failed is no proof that none does

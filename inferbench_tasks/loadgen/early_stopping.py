@@ -42,6 +42,17 @@ class Decision:
     worth: float = 0.0
 
 
+def worth_of(over: NDArray[Any]) -> tuple[float, str | None]:
+    """How many independent requests these are worth to the share of those that are ``over``, in the order of time.
+
+    And why that is the least that it can be, where nobody can tell how they come (``exceedances``): all of those over
+    may then have been one cluster. 0.0 of none.
+    """
+    spread = spread_of(over)
+    inflation = max(1.0, spread.inflation if spread.reason is None else int(np.count_nonzero(over)))
+    return len(over) / inflation, spread.reason
+
+
 def decide(over: NDArray[Any], quantile: float) -> Decision:
     """Whether at most 1 - ``quantile`` of all requests are over the bound; ``over``: which were, in the order of time.
 
@@ -50,16 +61,13 @@ def decide(over: NDArray[Any], quantile: float) -> Decision:
     requests, count = len(over), int(np.count_nonzero(over))
     if not requests:
         return Decision(None, 0, 0, reason="no request was measured")
-    spread = spread_of(over)
-    # Where nobody can tell, all of those over the bound may have been one cluster.
-    inflation = max(1.0, spread.inflation if spread.reason is None else count)
-    worth = requests / inflation
+    worth, unknown = worth_of(over)
     share = count / requests
     met = _decided(share, worth, quantile)
     if met is not None:
         return Decision(met, count, requests, worth=worth)
-    if spread.reason is not None:
-        why = f"of the requests over the bound: {spread.reason}"
+    if unknown is not None:
+        why = f"of the requests over the bound: {unknown}"
         return Decision(None, count, requests, reason=why, worth=worth)
     needed = _needed(share, worth, quantile)
     if needed is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.loadgen.early_stopping import worth_of
 from inferbench_tasks.loadgen.objective import judge
 from inferbench_tasks.loadgen.statistics import (
     FAILED_OF_TAIL,
@@ -66,6 +67,7 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
         "ok": int(answered.sum()),
         "errors": errors,
         "error_ratio": error_ratio,
+        "worth": {"error_ratio": worth_as_stored(~window.ok[window.measured])},
         "duration_s": window.duration_s,
         "e2e_latency_ms": e2e_stats,
         "send_latency_ms": distribution(
@@ -100,6 +102,14 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
     }
     summary["slo"] = judge(slo, summary, window)
     return summary
+
+
+def worth_as_stored(over: NDArray[np.bool_]) -> dict[str, Any]:
+    """Of a share of the requests, which come in the order of time: how many independent ``requests`` these are worth to
+    it, and the ``reason`` why they may be worth more, None where that is known (``early_stopping.worth_of``).
+    """
+    requests, reason = worth_of(over)
+    return {"requests": requests, "reason": reason if requests < len(over) else None}
 
 
 def distribution(

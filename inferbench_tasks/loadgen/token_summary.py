@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.early_stopping import decide
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, clustered_intervals
-from inferbench_tasks.loadgen.summary import bounded, distribution
+from inferbench_tasks.loadgen.summary import bounded, distribution, worth_as_stored
 from inferbench_tasks.loadgen.token_records import FIRST_BY
 from inferbench_tasks.loadgen.token_series import gap_histogram, tokens_per_second
 from inferbench_tasks.loadgen.token_window import TokenWindow
@@ -207,10 +207,11 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
     unknown = answered & np.isnan(tpot) & ~tokens.single & ~tokens.at_once
     undecided = int(unknown.sum()) if "tpot_ms" in bounds else 0
     ratios = {name: _ratio((answered & kept[name]).sum(), due) for name in bounds}
+    worth = {name: worth_as_stored(~(answered & kept[name])[window.measured]) for name in bounds}
     nothing = dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
     if undecided:
         reasons["good_ratio"] = f"of {undecided} answers the time per token is not known, which has a bound"
-        return {"each": bounds, **nothing, "kept_ratio": {**ratios, "tpot_ms": None}}
+        return {"each": bounds, **nothing, "kept_ratio": {**ratios, "tpot_ms": None}, "worth": worth}
     every = window.ok.copy()
     for name in bounds:
         every &= kept[name]
@@ -225,6 +226,7 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
         "goodput_rps": count / window.duration_s,
         "good_tokens_per_s": None if made is None else made / window.duration_s,
         "kept_ratio": ratios,
+        "worth": worth | {"good_ratio": worth_as_stored(~good[window.measured])},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.analysis.certainty import SETTLED, Change, of_result
@@ -13,9 +14,11 @@ from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.analysis.report.differences import NONE_SHOWN, difference
 from inferbench_tasks.analysis.report.in_words import in_words
-from inferbench_tasks.analysis.stated import Stated, share_error, stated
+from inferbench_tasks.analysis.stated import Stated, needed, share_error, stated
 from inferbench_tasks.dotted import set_at
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen.early_stopping import worth_of
+from inferbench_tasks.loadgen.summary import worth_as_stored
 from inferbench_tasks.perfdb.documents import ResultDocument
 from tests.unit.perfdb.builders import result
 
@@ -48,6 +51,53 @@ def test_every_share_of_requests_states_it(name: str) -> None:
     assert stated(FIGURES[name], {"summary": summary}) == Stated(share_error(0.01, 100), plain=True)
     del summary["requests"]
     assert stated(FIGURES[name], {"summary": summary}) == Stated()
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_requests_in_clusters_are_worth_fewer(name: str) -> None:
+    """2,000 of 60,000 in one stall are worth 30: 1.5 / 31 = 0.048387, sqrt(0.048387 x 0.951613 / 30) = 0.039178."""
+    over = np.zeros(60_000, dtype=bool)
+    over[30_000:32_000] = True
+    worth, reason = worth_of(over)
+    assert worth == 30.0 and reason is not None
+    summary: dict[str, Any] = {"requests": 60_000}
+    set_at(summary, FIGURES[name].path, 1 / 30)
+    set_at(summary, FIGURES[name].worth[0], worth)
+    found = stated(FIGURES[name], {"summary": summary})
+    assert found.within == pytest.approx(0.039178, rel=1e-4) and found.plain and found.bounded
+    set_at(summary, FIGURES[name].worth[0].replace(".requests", ".reason"), reason)
+    assert stated(FIGURES[name], {"summary": summary}) == Stated(found.within, plain=True, bounded=False)
+    assert {f"summary.{path}" for path in FIGURES[name].worth} < set(needed(FIGURES[name]))
+
+
+def test_what_a_stored_decision_was_worth_counts_for_older_results() -> None:
+    """They have it of the share of good answers alone: 60 of 1,000 were not, worth 50."""
+    summary = {"requests": 1000, "tokens": {"good_ratio": 0.94, "good_decision": {"worth_requests": 50.0}}}
+    expected = Stated(share_error(0.94, 50.0), plain=True)
+    assert stated(FIGURES["good_ratio"], {"summary": summary}) == expected
+
+
+def test_one_stall_makes_no_worse_server() -> None:
+    """One run had a stall, in which 2,000 of 60,000 failed, the other none: which is better is not known, and said so;
+    2,000 failures here and there are another thing.
+    """
+    stall, scattered = np.zeros(60_000, dtype=bool), np.zeros(60_000, dtype=bool)
+    stall[30_000:32_000] = True
+    scattered[np.random.default_rng(1).permutation(60_000)[:2000]] = True
+
+    def of(over: np.ndarray) -> ResultDocument:
+        return run(int(over.sum()), 60_000, worth={"error_ratio": worth_as_stored(over)})
+
+    none = of(np.zeros(60_000, dtype=bool))
+    better = choose([of(stall).model_dump(), none.model_dump()], "error_ratio", []).top[0]
+    # 1/30 over 0.0392, by t with 3 degrees of freedom: 0.851.
+    assert better["beats_next_probability"] == pytest.approx(0.771, abs=0.005)
+    shown = difference(none, of(stall), "error_ratio", {})
+    assert shown.verdict == "not decided" and "episodes" in (shown.reason or "")
+    assert choose([of(scattered).model_dump(), none.model_dump()], "error_ratio", []).top[0][
+        "beats_next_probability"
+    ] > 0.99  # fmt: skip
+    assert difference(none, of(scattered), "error_ratio", {}).verdict == "worse"
 
 
 def test_one_failure_and_two_of_100_do_not_differ() -> None:

@@ -50,6 +50,18 @@ def test_latency_counts_from_the_intended_moment_and_from_the_send() -> None:
     assert summary["e2e_latency_ms"]["p999"] is None
 
 
+def test_what_the_requests_are_worth_to_the_share_of_failures_is_stored() -> None:
+    """Without a failure all 1,000. Of 20 that failed in a row nobody can tell that they were no one event: 50."""
+    columns = _steady()
+    assert _summary(columns, 100, 110)["worth"] == {"error_ratio": {"requests": 1000.0, "reason": None}}
+    within = (columns["intended_ns"] - 100 * S) // (10 * MS)
+    status = np.where((within >= 400) & (within < 420), "timeout", "ok")
+    summary = _summary(columns | {"status": status.tolist()}, 100, 110)
+    assert summary["error_ratio"] == 0.02
+    assert summary["worth"]["error_ratio"]["requests"] == pytest.approx(50.0)
+    assert "few episodes" in summary["worth"]["error_ratio"]["reason"]
+
+
 def test_only_the_window_counts() -> None:
     """Warm-up and cool-down are in the time series and in ``cold_start``, in no figure of the window."""
     columns = _steady()
