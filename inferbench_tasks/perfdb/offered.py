@@ -8,12 +8,13 @@ requests/s of one sample are the same load as 100 requests/s of eight.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Any
 
-from inferbench_tasks.arrivals.base import ARRIVALS
+from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
+from inferbench_tasks.errors import InputError
 
 #: The network that a load has unless another is named.
 _USUAL_NETWORK = "lan"
@@ -21,6 +22,8 @@ _USUAL_NETWORK = "lan"
 _USUAL_TRANSPORT = "network"
 UNKNOWN = "load not known"
 _ONE_OF_BEFORE = re.compile(r"(?<![\d,.])1 samples in flight")
+#: What says how long a load is, which the words of before did not.
+_LENGTH = re.compile(r", (?:for \S+ s|(?:ended after )?[\d,]+ samples)(?=, |$)")
 #: The arrivals of a run without a load, which only evaluated or traced.
 NO_LOAD, WITHOUT_LOAD = "none", "no load"
 
@@ -35,25 +38,43 @@ def in_words_of_now(load: str) -> str:
     return _ONE_OF_BEFORE.sub("1 sample in flight", load.strip())
 
 
+def named(load: str) -> Callable[[str], bool]:
+    """Which loads, in ``offered``'s words, are the one that a link or a script names.
+
+    One that says no length, as words of before, names each length of it.
+    """
+    asked = in_words_of_now(load)
+    return lambda each: asked in (each, _LENGTH.sub("", each))
+
+
 @cache
 def sets_rate(load: str) -> bool:
     """Whether that load, in ``offered``'s words, says how many samples are answered per second: an open loop with which
     the server keeps up. Of users who wait, of all at once, of a search and of overload the server says it.
     """
-    kind = load.split(",", 1)[0]
-    if kind not in ARRIVALS or kind == _SEARCH or _OVERLOAD in load:
+    process = _process(kind := load.split(",", 1)[0])
+    if process is None or kind == _SEARCH or _OVERLOAD in load:
         return False
-    process = ARRIVALS.load(kind)
     return process.loop == "open" and process.paced
+
+
+@cache
+def _process(kind: str) -> type[ArrivalProcess] | None:
+    """None of one that isn't here: a package's, which was removed or can't be imported."""
+    try:
+        return ARRIVALS.load(kind) if kind in ARRIVALS else None
+    except InputError:
+        return None
 
 
 def offered(load: Mapping[str, Any]) -> str:
     """Of a result's ``load``: ``poisson, 800 samples/s``, ``closed_loop, 8 samples in flight, network wifi``.
 
-    Equal for equal loads. All settings of the arrivals count, and the network between client and server; how long the
-    load lasted, its seed and its client do not. Only where overload was asked for (``load.expect``) its length counts,
-    for every latency follows from that: ``poisson, 800 samples/s, overload for 20 s``. ``UNKNOWN`` where the result has
-    no arrivals.
+    Equal for equal loads. All settings of the arrivals count, and the network between client and server; its seed and
+    its client do not. How long the load lasts counts where figures follow from it: where overload was asked for
+    (``load.expect``: ``poisson, 800 samples/s, overload for 20 s``), where the load itself changes with time
+    (``spike, ..., for 60 s``), and how many samples there are where all are there from the start (``offline, 4,000
+    samples``). ``UNKNOWN`` where the result has no arrivals.
     """
     arrivals = load.get("arrivals") or {}
     settings = tuple(sorted(arrivals.items()))
@@ -65,9 +86,14 @@ def offered(load: Mapping[str, Any]) -> str:
         TypeError
     ):  # an arrival process of a package may have lists among its settings, which no cache takes
         words = _words.__wrapped__(settings, size, network)
-    if not load.get("expect") or words == UNKNOWN:
+    if words == UNKNOWN:
         return words
-    return f"{words}, {load['expect']} for {_exact(load.get('duration_s') or 0)} s"
+    length = load.get("duration_s")
+    if load.get("expect"):
+        return f"{words}, {load['expect']} for {_exact(length or 0)} s"
+    process = _process(str(arrivals["kind"]))
+    changes = process is not None and process.paced and not process.stationary
+    return f"{words}, for {_exact(length)} s" if changes and length else words
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +105,9 @@ def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> st
     if kind == NO_LOAD:
         return WITHOUT_LOAD
     no_part = (*_NO_PART, *_OF_THE_SEARCH) if kind == _SEARCH else _NO_PART
+    process = _process(str(kind))
+    if process is None or process.paced:
+        no_part = (*no_part, _ALL_AT_ONCE)
     settings = {name: value for name, value in arrivals if value and name not in no_part}
     parts = [str(kind), *(_part(name, value, size) for name, value in settings.items())]
     if not any(_in_samples(name) for name in settings) and kind not in _OF_ANY_SIZE and size > 1:
@@ -104,8 +133,14 @@ def of_requests(text: str, size: int | None) -> str:
     return f"{text}, in requests of {size or 1}"
 
 
-#: What says nothing of how hard the load is: its name, the requests of an offline load, and what is the size already.
-_NO_PART = ("kind", "requests", "samples_per_query")
+#: What says nothing of how hard the load is: its name, and what is the size already.
+_NO_PART = ("kind", "samples_per_query")
+#: How many requests there are of a load that hands them all over at once: the last waits for all others. Of any other
+#: load it would only be its length.
+_ALL_AT_ONCE = "requests"
+#: How many requests end a load that changes with time, and the files that it is drawn from (``stages.collect``).
+_ENDS_AFTER, _DIGESTS = "max_requests", ("digest", "prompts_digest")
+_DIGITS = 12
 #: How a rate is searched for does not tell either; which objective it keeps does (``max_rate, p99_ms <= 20``).
 _SEARCH = "max_rate"
 #: What ends the words of a load that is more than the server can take (``load.expect``).
@@ -132,6 +167,10 @@ def _part(name: str, value: Any, size: int) -> str:
         return rate if name == "rate_rps" else f"{name.removesuffix('_rate_rps')} {rate}"
     if name == "objective":
         return str(value)
+    if name in (_ALL_AT_ONCE, _ENDS_AFTER):
+        return f"{'ended after ' if name == _ENDS_AFTER else ''}{value * size:,d} samples"
+    if name in _DIGESTS:
+        return f"{name} {str(value)[:_DIGITS]}"
     return f"{name} {_exact(value)}" if isinstance(value, float) else f"{name} {value}"
 
 

@@ -301,8 +301,15 @@ def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
         document["network"] = f"{BETWEEN_HOSTS} from {client_host}" if client_host else BETWEEN_HOSTS
+    # Two contents under one name are two loads; the reader of the submission wrote down which it was.
+    if digest := job.files.get(getattr(job.load.arrivals, "path", "")):
+        document["arrivals"] |= {"digest": digest}
+    if job.load.max_requests is not None and not job.load.arrivals.stationary:
+        document["arrivals"] |= {"max_requests": job.load.max_requests}
     if (words := prompt_words(job.requests)) is not None:
         document["arrivals"] |= {"prompts": words}
+        if digest := job.files.get(job.requests.path or ""):
+            document["arrivals"] |= {"prompts_digest": digest}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:
         from inferbench_tasks.loadgen.rate_probe import objective_text
 

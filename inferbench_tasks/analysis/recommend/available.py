@@ -13,7 +13,7 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.held import Held, Row, held, identity
 from inferbench_tasks.perfdb.indexes import held_paths
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, in_words_of_now
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, named
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -44,7 +44,7 @@ def available(db: PerfDB, query: str | Iterable[str] = "", load: str | None = No
     counts = Counter(rows.offered())
     loads = [each for each, _ in counts.most_common() if each != WITHOUT_LOAD]
     if load:
-        rows = rows.offered_any(in_words_of_now(load).__eq__)
+        rows = rows.offered_any(named(load))
     offered = FIGURES.offered(streamed=True)
     there = _held(index, rows[:_HELD_ROWS], offered) | _read(db, rows[:_READ], offered)
     figures = tuple(figure for figure in offered if figure.name in there)
@@ -78,6 +78,6 @@ def value_range(
     rows = index.rows(parse(query).filter)
     rows = rows.only(index.present(figure.field_path, rows))
     if load:
-        rows = rows.offered_any(in_words_of_now(load).__eq__)
+        rows = rows.offered_any(named(load))
     values = list(map(index.values(figure.field_path), rows))
     return (min(values), max(values)) if values else None

@@ -21,7 +21,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, configuration
 from inferbench_tasks.perfdb.held_columns import Matching, Row
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, in_words_of_now, is_search, sets_rate
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, sets_rate
 
 ACCURACY = "accuracy_ratio"
 #: Accuracies that are no further apart are one quality.
@@ -114,7 +114,7 @@ def rows_of_one_ground(index: Held, rows: Matching, bounds: Sequence[Bound], loa
 
     InputError lists the grounds if there are several, or the loads if there is none of that load.
     """
-    rows_left = rows if load is None else rows.offered_any(in_words_of_now(load).__eq__)
+    rows_left = rows if load is None else rows.offered_any(named(load))
     if rows and not rows_left:
         loads = sorted(rows.offered())
         raise InputError(f"No result that matches was offered the load {load!r}; there is {_some(loads)}")

@@ -40,7 +40,7 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, in_words_of_now, is_search, offered
+from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -75,8 +75,7 @@ _UNWATCHED = (
 
 def usual_objective(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> str:
     """What to optimise where nothing is asked for: the highest rate, where every matching result searched for it."""
-    picked = load and in_words_of_now(load)
-    loads = {each for each in held(db).rows(parse(query).filter).offered() if picked in (None, each)}
+    loads = set(filter(named(load) if load else None, held(db).rows(parse(query).filter).offered()))
     return MAX_RATE if loads and all(map(is_search, loads)) else THROUGHPUT
 
 

@@ -51,3 +51,25 @@ def test_short_prompts_are_no_better_server() -> None:
 
     assert load(16) == "poisson, prompts input_tokens 16, output_tokens 64, 8 samples/s"
     assert load(16) != load(4000)
+
+
+def test_what_a_load_is_drawn_from_is_told_by_its_content() -> None:
+    """The reader writes down each file's SHA-256: other moments, or other prompts, under the same name are another
+    load; so is a trace that ends after so many requests.
+    """
+    job = {
+        "name": "llm", "model": {"kind": "llm_stand_in"}, "convert": {"format": "llm_stand_in"},
+        "serve": {"backend": "llm_stand_in"}, "requests": {"kind": "trace", "path": "p.jsonl"},
+        "load": {"protocol": "openai", "arrivals": {"kind": "trace", "path": "a.csv"}, "duration_s": 30.0},
+    }  # fmt: skip
+
+    def load(**files: str) -> str:
+        written = {path.replace("_", "."): digit * 64 for path, digit in files.items()}
+        return offered(load_document(JobSpec.model_validate(job | {"files": written})))
+
+    whole = load(a_csv="1", p_jsonl="2")
+    assert "digest 111111111111, path a.csv" in whole and "prompts_digest 222222222222" in whole
+    assert whole.endswith(", for 30 s")
+    assert len({whole, load(a_csv="3", p_jsonl="2"), load(a_csv="1", p_jsonl="3"), load()}) == 4
+    job["load"]["max_requests"] = 5  # type: ignore[index]
+    assert "ended after 5 samples" in load(a_csv="1", p_jsonl="2")
