@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.contracts.link import RoundTrips
 from inferbench_tasks.stages.away import NEAR_FILE, Away
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.timing.two_clocks import Exchange
@@ -26,11 +27,14 @@ UNTOLD = (
 
 @dataclass(frozen=True)
 class TwoHosts:
-    """``server`` is empty where its clock could not be put beside the load's (``placed`` is None)."""
+    """``server`` is empty where its clock could not be put beside the load's (``placed`` is None). ``meanwhile``: the
+    round trips within the window; None where there was none.
+    """
 
     server: Recording
     client: ClientHost
     placed: Placed | None
+    meanwhile: RoundTrips | None
     away: Away
     folder: Path
     quiet: dict[str, Any] | None
@@ -48,6 +52,7 @@ class TwoHosts:
             "hardware": away.hardware,
             "system": away.system,
             "link": away.link.model_dump(mode="json"),
+            "round_trip_meanwhile": None if self.meanwhile is None else self.meanwhile.model_dump(),
             "clock_error_ms": None if place is None else place.error_ns / 1e6,
             "clock_reason": UNTOLD if place is None else "",
             "unwatched": away.unwatched,
@@ -70,7 +75,9 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
 
     away: Away = loaded.away
     start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
-    place = two_hosts.placed([Exchange(*four) for four in away.exchanges], start_ns, end_ns)
+    exchanges = [Exchange(*four) for four in away.exchanges]
+    trips = [e.round_trip_ns for e in exchanges if start_ns <= e.sent_ns and e.received_ns <= end_ns]
+    place = two_hosts.placed(exchanges, start_ns, end_ns)
     if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
         place = None
     path = Path(inp.serve.far.recording_path)
@@ -81,7 +88,8 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
         hardware=away.hardware,
         unwatched=away.unwatched or ("" if place is not None else UNTOLD),
     )
-    return TwoHosts(server, client, place, away, ctx.run_dir(inp.run_id), loaded.quiet)
+    meanwhile = RoundTrips.of(trips) if trips else None
+    return TwoHosts(server, client, place, meanwhile, away, ctx.run_dir(inp.run_id), loaded.quiet)
 
 
 def named(path: Path, folder: Path) -> Path:

@@ -69,6 +69,7 @@ def _facts(view: RunView) -> dict[str, Any]:
         "backend": result["backend"],
         "device": result["device"],
         "environment": result["environment"],
+        "load's host": _of_client(result["extensions"].get("client_host")),
         "versions": result["provenance"].get("versions"),
         "inferbench commit": result["provenance"].get("git_sha"),
         "uncommitted changes": result["provenance"].get("git_dirty"),
@@ -81,6 +82,11 @@ def _facts(view: RunView) -> dict[str, Any]:
         },
     }
     return flatten(facts)
+
+
+def _of_client(host: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What another host is that the load came from; its link and clocks are figures, with a section of their own."""
+    return host and {name: host.get(name) for name in ("host", "hardware", "system")}
 
 
 def _cells(path: str, value: Any) -> list[str]:

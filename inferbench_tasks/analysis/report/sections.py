@@ -14,6 +14,7 @@ from inferbench_tasks.analysis.charts import (
     rates,
     resources,
     roofline,
+    round_trips,
     stages,
     sweep,
     tokens,
@@ -21,7 +22,7 @@ from inferbench_tasks.analysis.charts import (
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, devices, language, layers, stacks, tables
+from inferbench_tasks.analysis.report import answers, client_host, devices, language, layers, stacks, tables
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.paired_advice import table as pairs_table
@@ -100,6 +101,12 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             _present(stages.pipeline(measured), stages.cold_start(measured)),
             tables.stage_text(measured),
             tables.stage_table(measured),
+        ),
+        Section(
+            "The load's host and the network",
+            _present(round_trips.network(measured)),
+            client_host.words(measured),
+            client_host.tables(measured),
         ),
         Section("Answers", [], answers.words(looked_at), answers.tables(looked_at)),
         Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),

@@ -172,7 +172,8 @@ def facts(view: RunView) -> dict[str, Any]:
         "batch size": view.samples_per_request or load.get("batch_size"),
         "duration, s": load.get("duration_s"),
         "warm-up, s": load.get("warmup_s"),
-        "network": load.get("network"),
+        # Of a load from another host the result says which network it was; the job asked for none.
+        "network": (result.load.model_dump().get("network") if result else None) or load.get("network"),
         "protocol": spoken(load),
         "seed": load.get("seed"),
     }
