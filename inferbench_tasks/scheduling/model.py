@@ -27,7 +27,8 @@ class QueuedJob:
     for jobs that do the same work. ``avoid`` holds node ids or names of single devices (``device_name``).
     ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none. The policy
     places its own alone. ``not_its_own``: those that it avoids, by id, only because its own device was chosen; the one
-    elsewhere may be one of them.
+    elsewhere may be one of them. ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of;
+    "": any.
     """
 
     job_id: str
@@ -45,6 +46,7 @@ class QueuedJob:
     avoid: frozenset[str] = frozenset()
     elsewhere: frozenset[str] = frozenset()
     not_its_own: frozenset[str] = frozenset()
+    elsewhere_on: str = ""
 
     def __post_init__(self) -> None:
         if not (0 <= self.est_s < math.inf and -math.inf < self.submit_s < math.inf and self.limit_s > 0):

@@ -1,4 +1,4 @@
-"""What ``load.from: other_host`` can't go with: servers that strangers could ask, and what needs one host."""
+"""What a load from another host can't go with: servers that strangers could ask, and what needs one host."""
 
 from __future__ import annotations
 

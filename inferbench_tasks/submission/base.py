@@ -94,6 +94,10 @@ class JobBase(Spec):
         """That device."""
         return CPU
 
+    def named_elsewhere(self) -> str:
+        """The name of the host, or of the cluster, that it has to be of; "": any other than the job's own."""
+        return ""
+
     def needed_cores(self) -> tuple[int, str]:
         """How many cores of each device it can't do without, and the field that says so; 0: any number will do."""
         return 0, ""

@@ -199,8 +199,9 @@ SHARED_MEMORY: Literal["shared_memory"] = "shared_memory"
 #: Of ``load.from``, which has no line of its own in the class below.
 FROM = (
     "Where it comes from: ``server_host``, a process beside the server; ``other_host``, a device of another host, which"
-    " the job holds beside its own (our own servers over http). The network between them is measured before and after."
-    " Nobody waits for the server's host to be quiet; what disturbs it is told."
+    " the job holds beside its own (our own servers over http); the name of a host or a cluster, as workers registered it"
+    " (``inferbench nodes``): a device of that one. The network between them is measured before and after. Nobody waits"
+    " for the server's host to be quiet; what disturbs it is told."
 )
 
 
@@ -214,7 +215,7 @@ class LoadSpec(Spec):
     engine: Literal["inferbench", "mlperf_loadgen"] = "inferbench"
     """Who decides when requests leave: our sender, or MLPerf LoadGen (single_stream, multi_stream, server, offline)."""
     # Python has the word for itself, and an alias would stand in what is dumped, swept and hashed.
-    __annotations__["from"] = Literal["server_host", "other_host"]
+    __annotations__["from"] = Literal["server_host", "other_host"] | Slug
     vars()["from"] = Field("server_host", description=FROM)
     duration_s: Seconds = 10.0
     """Length of the measurement, without the warm-up."""
@@ -263,7 +264,13 @@ class LoadSpec(Spec):
     @property
     def away(self) -> bool:
         """Whether it comes from another host than the server's."""
-        return bool(getattr(self, "from") == "other_host")
+        return bool(getattr(self, "from") != "server_host")
+
+    @property
+    def named_host(self) -> str:
+        """The host or cluster that it has to come from; "" where any other one will do."""
+        name: str = getattr(self, "from")
+        return "" if name in ("server_host", "other_host") else name
 
     @property
     def samples_per_request(self) -> int:
@@ -422,6 +429,10 @@ class JobSpec(JobBase):
     def stages_elsewhere(self) -> tuple[str, ...]:
         """The load, where it comes from another host."""
         return ("load",) if self.traffic.away else ()
+
+    def named_elsewhere(self) -> str:
+        """As the load says."""
+        return self.traffic.named_host
 
     def only_on(self) -> tuple[str, ...]:
         """Those that were chosen, else those that the submission names."""

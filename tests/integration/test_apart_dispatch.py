@@ -271,6 +271,24 @@ def test_a_chosen_device_is_its_own_and_the_other_one_any(cluster: Cluster, make
     assert {name for name, held in holders(cluster).items() if held} == {"y1", "z1"}
 
 
+def test_a_named_host_is_the_one_elsewhere(cluster: Cluster, make: type) -> None:
+    """Whichever the policy takes first; while there is no such host it waits and names those there are."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(elsewhere_on="z"), "run")
+    scheduler.tick()
+    assert why(scheduler) == "no host or cluster 'z' has a worker; hosts with a worker: x, y"
+    for name in "zx":
+        register(cluster, "z1")
+        scheduler.tick()
+        confirm(cluster)
+        assert kinds(scheduler.tick()) == [("start", APART)]
+        scheduler.started(APART)
+        assert scheduler.device_elsewhere(APART) == f"{name}1" != scheduler.device_of(APART)
+        scheduler.ended(APART, ok=True)
+        scheduler.submit(apart(elsewhere_on="x"), "run")
+
+
 def test_where_two_can_not_be_leased_it_says_so(
     cluster: Cluster, make: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

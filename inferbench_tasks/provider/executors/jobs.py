@@ -80,6 +80,7 @@ def queued_job(
         avoid=avoid | others,
         elsewhere=device_types(spec.needed_elsewhere(), cluster) if spec.stages_elsewhere() else frozenset(),
         not_its_own=others if spec.stages_elsewhere() else frozenset(),
+        elsewhere_on=spec.named_elsewhere() if spec.stages_elsewhere() else "",
     )
 
 

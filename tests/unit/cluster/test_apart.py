@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from inferbench_tasks.cluster.apart import pair, too_few_hosts, why_none
@@ -11,8 +13,10 @@ from inferbench_tasks.scheduling.model import QueuedJob
 CPU = frozenset({"cpu"})
 
 
-def device(name: str, home: str, boot_id: str = "") -> Device:
-    return Device(device_id=name, device_type="cpu", name="c", host="h", home=home, boot_id=boot_id)
+def device(name: str, home: str, boot_id: str = "", host: str = "h", cluster: str = "") -> Device:
+    return Device(
+        device_id=name, device_type="cpu", name="c", host=host, home=home, boot_id=boot_id, cluster=cluster
+    )
 
 
 def job(avoid: frozenset[str] = frozenset(), not_its_own: frozenset[str] = frozenset()) -> QueuedJob:
@@ -57,3 +61,26 @@ def test_a_chosen_device_without_another_host_is_named() -> None:
     assert said.startswith("it needs a device of type cpu (y), and one of type cpu of another host")
     none = too_few_hosts(CPU, CPU, devices, frozenset({"x", "y", "z"}))
     assert none is not None and "type cpu (which is not there)" in none
+
+
+def test_the_one_elsewhere_is_of_the_host_or_cluster_that_is_named() -> None:
+    """Its own is then of any other one, also where the policy would have taken the named host's."""
+    devices = [device("x", "a", host="one"), device("y", "b", host="two"), device("z", "c", host="three", cluster="lab")]
+    for name, other in (("two", "y"), ("lab", "z"), ("one", "x")):
+        spec = replace(job(), elsewhere_on=name)
+        found = pair(spec, devices, preferred=other)
+        assert found is not None and found[1] == other and found[0] != other
+
+
+def test_a_name_that_no_worker_has_is_refused_with_those_there_are() -> None:
+    """Hosts and clusters; and where the named one is the only one, what else is needed."""
+    devices = [device("x", "a", host="one", cluster="lab"), device("y", "b", host="two")]
+    spec = replace(job(), elsewhere_on="nobody")
+    assert pair(spec, devices) is None
+    assert why_none(spec, devices, 0.0) == (
+        "no host or cluster 'nobody' has a worker; hosts with a worker: one, two; clusters: lab"
+    )
+    alone = too_few_hosts(CPU, CPU, devices[:1], elsewhere_on="one")
+    assert alone is not None and alone.startswith(
+        "it needs a device of type cpu, and one of type cpu of 'one', which is to be another host; hosts"
+    )

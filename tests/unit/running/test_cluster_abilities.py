@@ -105,3 +105,19 @@ def test_a_chosen_device_binds_the_server_of_a_load_from_another_host() -> None:
     )
     one_machine = [device("x.0", boot_id="1"), device("y.0", boot_id="1")]
     assert len(said(text, ClusterAbilities(lambda: one_machine))) == 1
+
+
+def test_a_load_from_a_named_host_needs_that_one() -> None:
+    """By its name or its cluster's, as registered; another name is refused with those that there are."""
+    text = (
+        "name: x\nmodel: {kind: zoo, name: digits}\n"
+        "load: {arrivals: {kind: poisson, rate_rps: 10}, from: %s}\n"
+    )
+    there = [device("x.0"), device("y.0", cluster="lab")]
+    for name in ("x", "y", "lab"):
+        assert said(text % name, ClusterAbilities(lambda: there)) == []
+    assert said(text % "z", ClusterAbilities(lambda: there)) == [
+        "x.yaml:3: load.from: no host or cluster 'z' has a worker; hosts with a worker: x, y; clusters: lab"
+    ]
+    (alone,) = said(text % "x", ClusterAbilities(lambda: there[:1]))
+    assert "one of type cpu of 'x', which is to be another host" in alone

@@ -104,6 +104,15 @@ def test_nights_run_on_one_host() -> None:
             SERVING.for_nights(asked, "a night")  # type: ignore[arg-type]
 
 
-def test_a_place_that_there_is_not_is_refused() -> None:
-    """With those that there are."""
-    assert "server_host" in said(**{"from": "elsewhere"}) and "other_host" in said(**{"from": "elsewhere"})
+def test_a_host_is_named() -> None:
+    """Of another host as any; the name is part of the job, for another link is another load. What is no name is refused
+    with what there is."""
+    (one,) = expand(read_submission_text(text(**{"from": "loader-2"}), "x.yaml", INSTALLED))
+    (any_,) = expand(read_submission_text(text(), "x.yaml", INSTALLED))
+    assert is_away(one.spec) and one.spec.stages_elsewhere() == ("load",)
+    assert one.spec.named_elsewhere() == "loader-2" and any_.spec.named_elsewhere() == ""
+    assert job_digest(one.spec) != job_digest(any_.spec)
+    (here,) = expand(read_submission_text(text(**{"from": "server_host"}), "x.yaml", INSTALLED))
+    assert here.spec.named_elsewhere() == "" and not is_away(here.spec)
+    message = said(**{"from": "a host"})
+    assert "load.from" in message and "server_host" in message and "other_host" in message

@@ -135,6 +135,8 @@ def test_a_load_of_another_host_may_come_from_devices_that_were_not_chosen() -> 
     assert away.elsewhere == {"cpu"} and away.avoid == away.not_its_own == {"a.cpu", "c.cpu"}
     kept = queued("other_host", {"without": ["c"]})
     assert kept.avoid == {"a.cpu", "c.cpu"} and kept.not_its_own == {"a.cpu"}
+    named = queued("b", {})
+    assert named.elsewhere == {"cpu"} and named.elsewhere_on == "b" and away.elsewhere_on == ""
     own = queued("server_host", {})
     assert own.avoid == {"a.cpu", "c.cpu"} and own.not_its_own == frozenset()
 
