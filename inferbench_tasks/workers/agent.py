@@ -65,6 +65,8 @@ class Agent:
         self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
         self._faulty_since: float | None = None
         self._lease: int | None = None
+        self._leaving = False
+        """A lease has ended, and what its job ran here was not seen to have ended too."""
 
     def run(self) -> None:
         """Returns when everything that it started has ended: after SIGTERM or SIGINT with the job that it has, after
@@ -115,6 +117,7 @@ class Agent:
         token = record.lease.token if record.lease else None
         if self._lease is not None and token != self._lease:
             self._sweep()  # usually nothing: its release has ended the server
+            self._leaving = True
         self._lease = token
         if self._drain:
             self._leave(record)
@@ -133,7 +136,7 @@ class Agent:
 
     def _look(self, now: float, accused: str = "") -> None:
         """A fault counts once it has lasted; a device without one is fit at once. ``accused``: by others, see there."""
-        fault = accused or (self.report.clock_fault if self.report else "") or self.check()
+        fault = accused or (self.report.clock_fault if self.report else "") or self._left() or self.check()
         if not fault:
             if self.fault:
                 log.info("fit again device=%s", self.device.device_id)
@@ -143,6 +146,18 @@ class Agent:
         elif now - self._faulty_since >= SETTLE_S and not self.fault:
             self.fault = fault
             log.warning("quarantined device=%s reason=%s", self.device.device_id, fault)
+
+    def _left(self) -> str:
+        """What is still at work here of the job before, in words; "" where nothing is.
+
+        A job that is lost on another device loses this one too, while a stage of it runs here: the Celery worker lives,
+        and Airflow ends the stage, with its senders, only at its next heartbeat. Looked for until nothing is found:
+        to look at all processes takes of the machine, on which others may be measured.
+        """
+        if self._leaving and self._child is not None and (left := _at_work(self._child.pid)):
+            return f"{left} process(es) of the job that it had before have not ended"
+        self._leaving = False
+        return ""
 
     def _leave(self, record: Device) -> None:
         """Take no further job, and be done once there is none: nobody is granted a device that PerfDB has as unfit."""
@@ -248,6 +263,16 @@ def _members(leader: int) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         members += psutil.Process(leader).children(recursive=True)
     return members + of_session(leader)
+
+
+def _at_work(worker: int) -> int:
+    """How many processes run of tasks of a Celery worker: it and those that wait for tasks, its own children, are none."""
+    count = 0
+    for process in {p.pid: p for p in _members(worker)}.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            idle = worker in (process.pid, process.ppid())
+            count += not idle and process.status() != psutil.STATUS_ZOMBIE
+    return count
 
 
 def gpu_environment(device: Device) -> dict[str, str]:

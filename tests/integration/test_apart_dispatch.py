@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import time
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +19,8 @@ from inferbench_tasks.errors import InputError, LeaseLostError
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.scheduling.eventlog import job_from_json, to_json
 from inferbench_tasks.scheduling.model import QueuedJob
+from inferbench_tasks.workers import agent
+from inferbench_tasks.workers.agent import Agent
 from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
@@ -203,6 +210,62 @@ def test_the_worker_of_one_is_gone(cluster: Cluster, make: type, lost: int) -> N
     assert {name for name, held in holders(cluster).items() if held} == {stays, "z1"}
 
 
+def test_the_load_s_device_is_nobody_s_until_its_senders_have_ended(
+    cluster: Cluster, make: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's worker is gone, so that the job is lost on both hosts while its stage goes on at the load's: the next
+    job there is granted that device, and starts once the stage has ended."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    start(cluster, scheduler)
+    own, other = scheduler.held[APART].lease.members
+    worker = loading(cluster, other, tmp_path / "sender")
+    try:
+        worker._serve()  # it knows the lease
+        age(cluster, own, TTL_S + 5)
+        assert kinds(scheduler.tick()) == [("lost", APART)]
+        assert holders(cluster) == {own: None, other: None}
+        scheduler.submit(job("next"), "")
+        scheduler.tick()
+        scheduler.tick()
+        assert holders(cluster)[other] == "dag|next|000"
+        worker._serve()
+        assert scheduler.tick() == [] and scheduler.device_of("dag|next|000") is None
+        monkeypatch.setattr(agent, "SETTLE_S", 0.0)
+        worker._serve()
+        found = cluster.get(other)
+        assert found is not None and found.lease is not None and found.lease.state == "refused"
+        assert found.lease.reason == "1 process(es) of the job that it had before have not ended"
+        assert scheduler.tick() == [] and holders(cluster)[other] is None
+        os.kill(int((tmp_path / "sender").read_text()), signal.SIGKILL)
+        until(lambda: worker._left() == "")
+        worker._serve()
+        scheduler.tick()
+        scheduler.tick()
+        assert holders(cluster)[other] == "dag|next|000"
+        worker._serve()
+        assert kinds(scheduler.tick()) == [("start", "dag|next|000")]
+    finally:
+        worker._end_child()
+
+
+def loading(cluster: Cluster, name: str, told: Path) -> Agent:
+    """A worker as it is while a stage runs: a Celery worker, its child that waits for tasks, and that one's task."""
+    script = f"sh -c 'sleep 600 & echo $! > {told}.part; mv {told}.part {told}; wait; kill -STOP $$' & wait"
+    worker = Agent(device(name, host=name[0]), cluster, ["sh", "-c", script], told.parent)
+    worker.check = lambda: ""  # type: ignore[assignment]
+    worker._keep_child()
+    until(told.exists)
+    return worker
+
+
+def until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_task_that_was_killed_makes_it_avoid_both(cluster: Cluster, make: type) -> None:
     """Nobody knows whose fault it was; without a third and fourth host it says why it waits."""
     register(cluster, "x1", "y1")
@@ -278,15 +341,16 @@ def test_a_named_host_is_the_one_elsewhere(cluster: Cluster, make: type) -> None
     scheduler.submit(apart(elsewhere_on="z"), "run")
     scheduler.tick()
     assert why(scheduler) == "no host or cluster 'z' has a worker; hosts with a worker: x, y"
-    for name in "zx":
-        register(cluster, "z1")
+    scheduler.withdraw(APART, "another name")
+    register(cluster, "z1")
+    for name in ("z", "x", "y"):
+        scheduler.submit(apart(name, elsewhere_on=name), "run")
         scheduler.tick()
         confirm(cluster)
-        assert kinds(scheduler.tick()) == [("start", APART)]
-        scheduler.started(APART)
-        assert scheduler.device_elsewhere(APART) == f"{name}1" != scheduler.device_of(APART)
-        scheduler.ended(APART, ok=True)
-        scheduler.submit(apart(elsewhere_on="x"), "run")
+        assert kinds(scheduler.tick()) == [("start", f"dag|{name}|000")]
+        scheduler.started(f"dag|{name}|000")
+        assert scheduler.device_elsewhere(f"dag|{name}|000") == f"{name}1"
+        scheduler.ended(f"dag|{name}|000", ok=True)
 
 
 def test_where_two_can_not_be_leased_it_says_so(
