@@ -116,7 +116,8 @@ class Backend(ABC):
     server_processors: ClassVar[bool] = False
     #: Whether it reads inputs from system shared memory, where ``Deployment.shared_memory`` asks for that.
     shared_memory: ClassVar[bool] = False
-    #: Whether its HTTP takes a secret with each request, and answers nobody else, where ``Deployment.secret`` is one.
+    #: Whether its HTTP and gRPC take a secret with each request, and answer nobody else, where ``Deployment.secret`` is
+    #: one.
     guarded: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
     #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.

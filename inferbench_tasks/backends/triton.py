@@ -23,7 +23,7 @@ from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.launchers.base import LOOPBACK, Launch
 from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
@@ -52,6 +52,11 @@ CLOSED = (SHARED_MEMORY_API, "trace", "logging")
 #: are keys that can't be sent: a header of HTTP holds no line end, and gRPC takes 16 KiB of metadata at most.
 HTTP_KEY = "closed\n\nclosed"
 GRPC_KEY = "closed" * 4096
+#: The other APIs. A server that other hosts reach has the run's secret as their key; users of its own machine can read
+#: that one, who reach any other server of a run without.
+OPEN = ("health", "metadata", "inference", "model-config", "model-repository", "statistics")
+#: Triton puts this before the name of a key where it looks for it in gRPC's metadata.
+GRPC_PREFIX = "triton-grpc-protocol-"
 
 
 class Triton(Backend):
@@ -63,6 +68,7 @@ class Triton(Backend):
     protocols = ("http", "grpc")
     launchers = ("process", "container")
     shared_memory = True
+    guarded = True
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -151,6 +157,7 @@ class Triton(Backend):
         argv = [*start, str(server), *(f"--{key}={value}" for key, value in options.items())]
         argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
         argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
+        argv += _guard(deployment)
         trace = deployment.folder / "trace" / "trace.json"
         if deployment.trace:
             trace.parent.mkdir(exist_ok=True)
@@ -195,6 +202,8 @@ class Triton(Backend):
             model_name=name,
             model_version="1",
             rows_of_one=True,
+            secret=deployment.secret,
+            secret_key=f"{GRPC_PREFIX}authorization" if deployment.secret else "authorization",
         )
         settings = {
             "threads": spec.threads,
@@ -215,6 +224,18 @@ class Triton(Backend):
             return None
         began_s, ended_s = (60 * (60 * int(h) + int(m)) + float(s) for h, m, s in (m[-1] for m in moments))
         return (ended_s - began_s) % 86400 * 1e3
+
+
+def _guard(deployment: Deployment) -> list[str]:
+    """What has it answer nobody without the secret, where there is one; by the protocol of the load alone, and its
+    metrics, which it can't guard, on loopback.
+    """
+    if not deployment.secret:
+        return []
+    key = f"{','.join(OPEN)}:authorization=Bearer {deployment.secret}"
+    other = "grpc" if deployment.protocol == "http" else "http"
+    guards = [f"--http-restricted-api={key}", f"--grpc-restricted-protocol={key}"]
+    return [*guards, f"--allow-{other}=false", f"--metrics-address={LOOPBACK}"]
 
 
 def trace_options(file: Path) -> list[str]:

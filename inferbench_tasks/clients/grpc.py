@@ -90,7 +90,11 @@ class GrpcClient(Pool[GrpcConnection]):
 
 
 def request_form(endpoint: Endpoint, path: str, timeout_ns: int) -> RequestForm:
-    """The head of every request for a method; ``timeout_ns`` is what the server is told."""
+    """The head of every request for a method; ``timeout_ns`` is what the server is told.
+
+    A server that is asked for by a secret has it with each request: header blocks refer to nothing before them.
+    """
+    secret = http2.literal(endpoint.secret_key, f"Bearer {endpoint.secret}") if endpoint.secret else b""
     return RequestForm(
         b"".join(
             (
@@ -101,6 +105,7 @@ def request_form(endpoint: Endpoint, path: str, timeout_ns: int) -> RequestForm:
                 http2.literal("content-type", "application/grpc"),
                 http2.literal("grpc-timeout", _timeout(timeout_ns)),
                 http2.literal("user-agent", "inferbench"),
+                secret,
             )
         )
     )

@@ -170,13 +170,17 @@ class Endpoint(Handle):
     rows_of_one: bool = False
     """It takes a sample's single number as a row of one, [n, 1] (``protocols.rows_of_one``)."""
     secret: str = Field("", repr=False)
-    """What each request has to have in its header ``Authorization: Bearer``; "": nothing."""
+    """What each request has to have behind ``Bearer``, in HTTP's header ``Authorization`` or in gRPC's metadata; "":
+    nothing."""
+    secret_key: str = "authorization"
+    """Of gRPC's metadata: where it stands."""
 
     @model_serializer(mode="wrap")
     def _short(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what there is not: documents of before stay what they were."""
         document: dict[str, Any] = dump(self)
-        return {name: value for name, value in document.items() if name != "secret" or value}
+        usual = {"secret": "", "secret_key": "authorization"}
+        return {name: value for name, value in document.items() if name not in usual or value != usual[name]}
 
     @property
     def url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from inferbench_tasks.protocols.tracestate import HEADER as TRACESTATE
 from inferbench_tasks.servers.model import ServedModel
 
 QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADERS
+AUTHORIZATION = "authorization"
 Details = TypeVar("Details")
 
 
@@ -28,9 +30,13 @@ class Decoded(Generic[Details]):
 
 
 class GrpcFront:
-    """An asynchronous gRPC server beside the HTTP one, in the same process and on the same event loop."""
+    """An asynchronous gRPC server beside the HTTP one, in the same process and on the same event loop.
 
-    def __init__(self, model: ServedModel, version: str) -> None:
+    ``secret``: without it in the metadata, as HTTP has it in ``Authorization: Bearer``, nobody is answered; "":
+    everybody is.
+    """
+
+    def __init__(self, model: ServedModel, version: str, secret: str = "") -> None:
         import grpc
         from grpc import aio
 
@@ -43,7 +49,8 @@ class GrpcFront:
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_concurrent_streams", 10_000),
-            ]
+            ],
+            interceptors=[_guard(grpc, aio, secret)] if secret else [],
         )
 
     async def start(self, host: str, port: int) -> int:
@@ -112,3 +119,23 @@ class GrpcFront:
     def _code(self, status: int) -> Any:
         codes = self.grpc.StatusCode
         return {404: codes.NOT_FOUND, 503: codes.UNAVAILABLE}.get(status, codes.INVALID_ARGUMENT)
+
+
+def _guard(grpc: Any, aio: Any, secret: str) -> Any:
+    """What comes before every method, those too that there are not: a call without the secret is refused."""
+    bearer = f"Bearer {secret}".encode()
+
+    async def refuse(request: Any, context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "")
+
+    refusal = grpc.unary_unary_rpc_method_handler(refuse)
+
+    class Guard(aio.ServerInterceptor):  # type: ignore[misc]
+        async def intercept_service(self, continuation: Any, details: Any) -> Any:
+            for key, value in details.invocation_metadata or ():
+                if key == AUTHORIZATION:
+                    known = hmac.compare_digest(value.encode() if isinstance(value, str) else value, bearer)
+                    return await continuation(details) if known else refusal
+            return refusal
+
+    return Guard()

@@ -98,8 +98,8 @@ def encode(model: ServedModel, request: DecodedRequest, outputs: dict[str, Array
 class GrpcServer(GrpcFront):
     """The gRPC half of the server: KServe v2's ``GRPCInferenceService``."""
 
-    def __init__(self, model: ServedModel, version: str) -> None:
-        super().__init__(model, version)
+    def __init__(self, model: ServedModel, version: str, secret: str = "") -> None:
+        super().__init__(model, version, secret)
         calls: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
             "ServerLive": self._live,
             "ServerReady": self._server_ready,

@@ -81,7 +81,8 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
     from inferbench_tasks.servers.http import InferenceApp
 
     model = ServedModel(config)
-    app = InferenceApp(model, _version(), os.environ.pop(SECRET, ""))
+    secret = os.environ.pop(SECRET, "")
+    app = InferenceApp(model, _version(), secret)
 
     class Server(uvicorn.Server):
         """uvicorn raises the signal that ended it once more when it is done: what is left to do is done before."""
@@ -113,7 +114,7 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
         ports["http"] = listener.getsockname()[1]
     grpc_server = None
     if config.grpc_port is not None:
-        grpc_server = _grpc_server(model)
+        grpc_server = _grpc_server(model, secret)
         try:
             ports["grpc"] = await grpc_server.start(config.host, config.grpc_port)
         except OSError as error:
@@ -144,14 +145,14 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
     return 1 if failed else 0
 
 
-def _grpc_server(model: ServedModel) -> GrpcServer | TfsServer:
+def _grpc_server(model: ServedModel, secret: str) -> GrpcServer | TfsServer:
     if model.config.grpc_service == "tfs":
         from inferbench_tasks.servers.tfs_server import TfsServer
 
-        return TfsServer(model, _version())
+        return TfsServer(model, _version(), secret)
     from inferbench_tasks.servers.grpc_server import GrpcServer
 
-    return GrpcServer(model, _version())
+    return GrpcServer(model, _version(), secret)
 
 
 def _tell(config: ServerConfig, ports: dict[str, int]) -> None:

@@ -19,8 +19,8 @@ from inferbench_tasks.servers.model import ServedModel
 class TfsServer(GrpcFront):
     """A server of ``PredictionService/Predict``, ``GetModelMetadata`` and ``ModelService/GetModelStatus``."""
 
-    def __init__(self, model: ServedModel, version: str) -> None:
-        super().__init__(model, version)
+    def __init__(self, model: ServedModel, version: str, secret: str = "") -> None:
+        super().__init__(model, version, secret)
         import grpc
         import tensorflow as tf
         from tensorflow_serving.apis import (

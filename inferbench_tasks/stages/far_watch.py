@@ -63,6 +63,8 @@ class Order(Handle):
     device: str
     recording_path: str
     told_path: str
+    #: Of the server's own metrics, on its host; None where it has none on a port of theirs.
+    metrics_url: str | None = None
     patience_s: float = PATIENCE_S
 
 
@@ -122,7 +124,10 @@ class Watching:
 
         server, path = self._order.server, Path(self._order.recording_path)
         try:
-            self._stack.enter_context(MonitorSession(server, path, device=self._order.device, side="server"))
+            session = MonitorSession(
+                server, path, device=self._order.device, metrics_url=self._order.metrics_url, side="server"
+            )
+            self._stack.enter_context(session)
             watch = [("The server", Watch(server.pid, server.uid))]
             self._excess = self._stack.enter_context(watched(watch))
         except Exception as error:  # noqa: BLE001 - the load's host is told whatever it was

@@ -92,7 +92,8 @@ def run(inp: Input, ctx: Context) -> Output:
         cache_dir=ctx.cache_dir("envs"),
         protocol=inp.job.traffic.protocol,
         client_batch_size=inp.job.traffic.samples_per_request,
-        trace=is_light(inp.job),
+        # The moments that a server writes down are of its own clock, which is not that of a load from another host.
+        trace=is_light(inp.job) and not inp.job.traffic.away,
         processing=requests.processing if requests.sent_path != requests.path else None,
         shared_memory=shared,
         listens=reached_address() if inp.job.traffic.away else "",
@@ -130,7 +131,7 @@ def run(inp: Input, ctx: Context) -> Output:
             ) from error
         finally:
             started.probe.close()
-        far = _watch(inp, ctx, deployment, started.server, servers_dir) if inp.job.traffic.away else None
+        far = _watch(inp, ctx, deployment, started, servers_dir) if inp.job.traffic.away else None
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
         raise
@@ -160,15 +161,17 @@ def run(inp: Input, ctx: Context) -> Output:
 
 
 def _watch(
-    inp: Input, ctx: Context, deployment: Deployment, server: ServerHandle, servers_dir: Path
+    inp: Input, ctx: Context, deployment: Deployment, started: startup.Started, servers_dir: Path
 ) -> far_watch.FarWatch:
     """Begin to listen for the load's host."""
+    metrics_port = started.prepared.drawn.get("metrics_port")
     order = far_watch.Order(
         address=deployment.listens,
         host=socket.gethostname(),
         home=settings.home_id(ctx.data_dir),
-        server=server,
+        server=started.server,
         device=inp.job.serve.device,
+        metrics_url=f"http://{LOOPBACK}:{metrics_port}/metrics" if metrics_port else None,
         recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
         told_path=str(deployment.folder / "far-watch.invitation"),
         patience_s=far_watch.PATIENCE_S + inp.job.traffic.wait_for_quiet_s,

@@ -41,7 +41,7 @@ class BackendAbilities(Protocol):
     server_processors: bool
     #: Whether it reads inputs from system shared memory (KServe v2's extension).
     shared_memory: bool
-    #: Whether its HTTP takes a secret with each request, and answers nobody else.
+    #: Whether its HTTP and gRPC take a secret with each request, and answer nobody else.
     guarded: bool
     #: Whether it answers texts with streams of tokens.
     streams: bool

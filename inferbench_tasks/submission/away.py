@@ -21,10 +21,10 @@ def away_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]
             f"the backend {spec.serve.backend} would answer whoever reaches its port; our own server (onnxruntime, "
             f"openvino, torchscript, ...) takes a secret with each request; use one of these, {_REMEDY}",
         )
-    if load.protocol != "http":
+    if load.protocol not in ("http", "grpc"):
         yield _finding(
             "load.protocol",
-            f"the secret of a request goes with http alone so far; use protocol: http, {_REMEDY}",
+            f"the secret of a request goes with http and grpc so far; use one of these, {_REMEDY}",
         )
     if spec.serve.launcher != "process":
         yield _finding(

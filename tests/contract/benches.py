@@ -14,7 +14,7 @@ import pytest
 from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.launchers import processes, records
-from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.submission.schema import ServeSpec
 from tests import docker_engine
 from tests.docker_engine import ENVIRONMENTS
@@ -86,9 +86,9 @@ class Bench:
 
     @contextmanager
     def server(
-        self, run_id: str = RUN, dynamic: bool = False, rows: int = 8, **spec: Any
+        self, run_id: str = RUN, dynamic: bool = False, rows: int = 8, secret: str = "", **spec: Any
     ) -> Iterator[startup.Started]:
-        """A started server; ended afterwards, whatever happens."""
+        """A started server; ended afterwards, whatever happens. ``secret``: as of one that another host loads."""
         folder = self.folder / run_id
         folder.mkdir(exist_ok=True)
         ENVIRONMENTS.mkdir(exist_ok=True)
@@ -100,6 +100,8 @@ class Bench:
             ENVIRONMENTS,
             protocol=self.protocol,
             client_batch_size=rows,
+            listens=LOOPBACK if secret else "",
+            secret=secret,
         )
         try:
             started = startup.start(self.backend_class(), deployment, self.launcher, self.servers_dir)

@@ -93,8 +93,10 @@ def test_the_watch_waits_as_long_as_the_load_may(tmp_path: Path, monkeypatch: py
     server = ServerHandle(launcher="process", pid=1, started_ns=1, log_path="x", config_path="x")
     deployment: Any = SimpleNamespace(listens=LOOPBACK, folder=tmp_path)
     inp: Any = SimpleNamespace(job=job(), run_id="r")
-    serve._watch(inp, Context(data_dir=tmp_path, base_dir=tmp_path), deployment, server, tmp_path)
+    started: Any = SimpleNamespace(server=server, prepared=SimpleNamespace(drawn={"metrics_port": 8002}))
+    serve._watch(inp, Context(data_dir=tmp_path, base_dir=tmp_path), deployment, started, tmp_path)
     (told,) = kept
+    assert told.metrics_url == f"http://{LOOPBACK}:8002/metrics"
     assert told.patience_s == 3600 + far_watch.PATIENCE_S
     asked: list[float] = []
 

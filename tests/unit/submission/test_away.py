@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.backends.onnxruntime import OnnxRuntime
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.away import away_findings
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
@@ -57,6 +59,16 @@ def test_the_load_runs_on_the_other_host() -> None:
     ]
 
 
+def test_it_goes_over_grpc_too() -> None:
+    """The secret is in the metadata; streams of tokens have no place for it."""
+    (one,) = expand(read_submission_text(text(more="  protocol: grpc\n"), "x.yaml", INSTALLED))
+    assert is_away(one.spec)
+    assert isinstance(one.spec, JobSpec) and one.spec.load is not None
+    streams = one.spec.load.model_copy(update={"protocol": "openai"})
+    findings = list(away_findings(one.spec.model_copy(update={"load": streams}), OnnxRuntime))
+    assert len(findings) == 1 and "goes with http and grpc so far" in findings[0].message
+
+
 def test_a_load_of_the_server_s_own_host_is_what_it_was() -> None:
     """Named or not: the same digest and no stage elsewhere; from another host it is another job."""
     (plain,) = expand(read_submission_text(text().replace("  from: other_host\n", ""), "x.yaml", INSTALLED))
@@ -80,8 +92,7 @@ def test_it_is_swept() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"backend": "triton"}, "would answer whoever reaches its port"),
-        ({"more": "  protocol: grpc\n"}, "use protocol: http"),
+        ({"backend": "torchserve"}, "would answer whoever reaches its port"),
         ({"launcher": "container"}, "use launcher: process"),
         ({"more": "  client: reference\n"}, "use fast"),
         ({"more": "  network: wifi\n"}, "use lan"),
