@@ -19,7 +19,7 @@ def away_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]
         yield _finding(
             "serve.backend",
             f"the backend {spec.serve.backend} would answer whoever reaches its port; our own server (onnxruntime, "
-            f"openvino, torchscript, ...) takes a secret with each request; use one of these, {_REMEDY}",
+            f"openvino, torchscript, ...) and triton take a secret with each request; use one of these, {_REMEDY}",
         )
     if load.protocol not in ("http", "grpc"):
         yield _finding(

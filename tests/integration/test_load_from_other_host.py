@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import grpc
 import numpy as np
 import psutil
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.report.client_host import tables
+from inferbench_tasks.analysis.report.runs import load_runs
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.located import references
@@ -28,7 +32,9 @@ from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.protocols.kserve_proto import SERVICE
 from tests.away_hosts import RUN, relayed
+from tests.docker_engine import ENVIRONMENTS
 from tests.namespaces import AHEAD_S, HostNamespace, host_namespace
 from tests.warm import warm
 
@@ -52,6 +58,7 @@ class Hosts:
         self.uris = {"client": uri, "server": through}
         self.homes = {name: folder / name for name in ("client", "server")}
         self.outputs: dict[str, Any] = {}
+        self.yaml = YAML
         for name, home in self.homes.items():
             home.mkdir(exist_ok=True)
             device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
@@ -83,7 +90,7 @@ class Hosts:
         order.write_text(
             json.dumps(
                 {
-                    "home": str(self.homes[host]), "yaml": YAML % (name, place), "outputs": self.outputs,
+                    "home": str(self.homes[host]), "yaml": self.yaml % (name, place), "outputs": self.outputs,
                     "stages": stages,
                     "device": f"{host}.cpu", "job": self.job(name), "environment": environment,
                 }
@@ -183,6 +190,43 @@ def test_a_load_from_another_host(hosts: Hosts) -> None:
     uncertain_ms = trip["p90_ms"] - trip["min_ms"] + 0.5
     gap_ms = median_ms(hosts, away) - median_ms(hosts, alone)
     assert gap_ms == pytest.approx(trip["p50_ms"], abs=uncertain_ms)
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "triton"])
+def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
+    """Our server and Triton: who has the run's secret is answered, nobody else; their own times are in the result."""
+    if reason := BACKENDS.load(backend).unavailable("process"):
+        pytest.skip(reason)
+    hosts.yaml = YAML.replace("duration_s: 20", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    envs = hosts.homes["server"] / "cache" / "envs"
+    envs.parent.mkdir(parents=True)
+    envs.symlink_to(ENVIRONMENTS)
+    hosts.run("client", "away", "other_host", "generate", "convert")
+    hosts.lease("away", "server.cpu", "client.cpu")
+    hosts.run("server", "away", "other_host", "serve")
+    endpoint = hosts.outputs["job-000.serve"]["endpoint"]
+    assert endpoint["host"] == hosts.far.address
+    for metadata in ((), ((endpoint.get("secret_key", "authorization"), "Bearer x"),)):
+        with grpc.insecure_channel(f"{endpoint['host']}:{endpoint['port']}") as channel:
+            ready = channel.unary_unary(f"/{SERVICE}/ServerReady")
+            with pytest.raises(grpc.RpcError) as refusal:
+                ready(b"", metadata=metadata, timeout=10)
+        assert refusal.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE)
+    hosts.run("client", "away", "other_host", "load")
+    hosts.run("server", "away", "other_host", "collect", "release")
+    hosts.release()
+    result = result_of(hosts)
+    summary = result.summary.model_dump()
+    assert summary["error_ratio"] == 0.0 and hosts.db.samples(result.run_id).num_rows > 200
+    host = result.extensions["client_host"]
+    assert host["unwatched"] == "" and host["round_trip_meanwhile"]["count"] > 15
+    method = {"onnxruntime": "per_request", "triton": "server_statistics"}[backend]
+    assert summary["stages_ms"]["method"] == method and summary["stages_ms"]["inference"]["mean"] > 0
+    stored = hosts.db.get_run(result.run_id).model_dump_json() + result.model_dump_json()
+    assert endpoint["secret"] not in stored
+    titles = {table["title"] for table in tables(load_runs(hosts.db, [result.run_id]))}
+    assert {"The hosts", "The network between them"} <= titles
 
 
 def median_ms(hosts: Hosts, result: Any) -> float:
