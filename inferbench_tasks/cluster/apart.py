@@ -41,8 +41,12 @@ def one_host(first: Device, second: Device) -> bool:
 
 def pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
     """A free device for the job and a free one of another host, the ``preferred`` one as its own if that goes."""
-    free = [d for d in devices if d.present(TTL_S) and d.health == "ok" and d.lease is None]
-    return _pair(spec, [d for d in free if _allowed(spec, d)], preferred)
+    return _pair(spec, [d for d in devices if d.lease is None and fits(spec, d)], preferred)
+
+
+def fits(spec: QueuedJob, device: Device) -> bool:
+    """Whether it is there and healthy, and the job may hold it; whoever holds it now."""
+    return device.present(TTL_S) and device.health == "ok" and _allowed(spec, device)
 
 
 def _allowed(spec: QueuedJob, device: Device) -> bool:

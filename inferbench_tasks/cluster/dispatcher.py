@@ -15,6 +15,7 @@ from typing import Literal
 from inferbench_tasks.cluster.apart import elsewhere_part, own_part, pair, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
+from inferbench_tasks.cluster.keeping import Kept, kept_for
 from inferbench_tasks.cluster.seen_lease import SeenLease, leases_in
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.scheduling import events as ev
@@ -84,6 +85,7 @@ class Dispatcher:
         self._aside: dict[str, QueuedJob] = {}
         self._apart: set[str] = set()
         """Jobs that hold a device of another host beside their own."""
+        self._kept: Kept | None = None
 
     # -- told by the executor -----------------------------------------------------------------------
 
@@ -108,7 +110,18 @@ class Dispatcher:
     @property
     def aside(self) -> dict[QueuedJob, str]:
         """The jobs that are no candidates for a device for now, with the reasons."""
-        return {spec: self._why_aside(spec) or "next decision" for spec in self._aside.values()}
+        reasons = {spec: self._why_aside(spec) or "next decision" for spec in self._aside.values()}
+        if (kept := self._kept) is not None and (spec := self._aside.get(kept.job)) is not None:
+            reasons[spec] += f"; {kept.device_id} is kept for it"
+        return reasons
+
+    @property
+    def devices_for_others(self) -> dict[str, Device]:
+        """The devices as jobs of one host have them: what is kept for another job is none of theirs, and says so."""
+        if (kept := self._kept) is None or (device := self.devices.get(kept.device_id)) is None:
+            return self.devices
+        unfit = device.model_copy(update={"health": "quarantined", "reason": kept.reason})
+        return {**self.devices, kept.device_id: unfit}
 
     def _why_aside(self, job: QueuedJob) -> str | None:
         n_devices = job.n_devices + bool(job.elsewhere)
@@ -226,7 +239,8 @@ class Dispatcher:
         """Look at the devices, decide, take leases; what is to be done."""
         now = self.clock()
         self.devices = {d.device_id: d for d in self.cluster.devices()}
-        for event in self._nodes.changes(self.devices, now):
+        before, self._kept = self._kept, self._to_keep(now)
+        for event in self._nodes.changes(self.devices, now, self._kept):
             self._apply(event)
         leases = leases_in(self.devices.values())
         self._see_ends(leases, now)
@@ -235,9 +249,37 @@ class Dispatcher:
         self._seen_s = now
         self._apart = {job for job in self._apart if self.knows(job)}
         self._sort_out(sorted(self._apart & self._aside.keys()), sorted(self._apart & self.index.jobs.keys()))
+        if before is not None:
+            self._place_kept(before, now)
         if self.held_back is None and (self._changed or now - self._decided_s >= DECIDE_EVERY_S):
             actions += self._decide(now)
         return actions
+
+    def _to_keep(self, now: float) -> Kept | None:
+        """Which free device is kept for a job on two hosts: for one at a time, and for none before a higher priority."""
+        if self.held_back is not None or not self.policy.params.reserve or not self.cluster.grants_gangs:
+            return None
+        waiting = [self._aside[job] for job in self._apart & self._aside.keys()]
+        kept = kept_for(
+            [spec for spec in waiting if spec.tenant not in self.withheld], self.devices.values(), now
+        )
+        if kept is None or not self.policy.params.priorities:
+            return kept
+        priority, kind = self._aside[kept.job].priority, self.devices[kept.device_id].device_type
+        higher = any(
+            e.run is None and e.spec.priority > priority and kind in e.spec.device_types
+            for e in self.index.jobs.values()
+        )
+        return None if higher else kept
+
+    def _place_kept(self, kept: Kept, now: float) -> None:
+        """Once there are two the job has them, before the policy gives either to somebody else."""
+        entry = self.index.jobs.get(kept.job)
+        if entry is None or entry.run is not None or kept.job in self.held or self.held_back is not None:
+            return
+        spec = self._nodes.outward(entry.spec)
+        if (two := pair(spec, self.devices.values(), kept.device_id)) is not None:
+            self._take(spec, two[0], [two[1]], now + spec.est_s, now)
 
     def _see_ends(self, leases: Mapping[str, SeenLease], now: float) -> None:
         """Leases that another scheduler ended."""
@@ -353,18 +395,21 @@ class Dispatcher:
                 self._apply(ev.InfraFailed(now, place.job_id, reason, charged=False))
                 return
             lead, others = two[0], [two[1]]
+        self._take(spec, lead, others, place.est_end_s, now)
+
+    def _take(self, spec: QueuedJob, lead: str, others: list[str], est_end_s: float, now: float) -> None:
+        job = spec.job_id
         lease = self.cluster.grant(
-            lead, place.job_id, spec=to_json(spec), run_id=self.run_ids.get(place.job_id, ""),
-            now_s=now, est_end_s=place.est_end_s, others=others,
+            lead, job, spec=to_json(spec), run_id=self.run_ids.get(job, ""), now_s=now, est_end_s=est_end_s,
+            others=others,
         )  # fmt: skip
         if lease is None:
-            reason = f"{', '.join([lead, *others])}: taken"
-            self._apply(ev.InfraFailed(now, place.job_id, reason, charged=False))
+            self._apply(ev.InfraFailed(now, job, f"{', '.join([lead, *others])}: taken", charged=False))
             return
-        self.held[place.job_id] = Held(lead, lease)
+        self.held[job] = Held(lead, lease)
         for device_id in lease.members:
             self.devices[device_id] = self.devices[device_id].model_copy(update={"lease": lease})
-        self._apply(ev.LeaseGranted(now, place.job_id, *self._nodes.place(own_part(lease)), lease.token))
+        self._apply(ev.LeaseGranted(now, job, *self._nodes.place(own_part(lease)), lease.token))
 
     def _apply(self, event: ev.Event) -> None:
         self.index.apply(event)

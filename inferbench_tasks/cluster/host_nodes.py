@@ -12,6 +12,7 @@ from typing import Literal
 
 from inferbench_tasks.cluster.apart import is_elsewhere
 from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.keeping import Kept
 from inferbench_tasks.cluster.store import TTL_S
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.model import QueuedJob, device_name
@@ -63,13 +64,15 @@ class HostNodes:
         ids = {device_name(*place): device_id for device_id, place in self._places.items()}
         return replace(job, avoid=frozenset(ids.get(name, name) for name in job.avoid))
 
-    def changes(self, devices: Mapping[str, Device], now: float) -> Iterator[ev.Event]:
-        """What the policy has to hear of the nodes, since it was last told."""
+    def changes(
+        self, devices: Mapping[str, Device], now: float, kept: Kept | None = None
+    ) -> Iterator[ev.Event]:
+        """What the policy has to hear of the nodes, since it was last told; nothing is placed on what is kept."""
         # One that nobody here has seen alive is none of a node's devices: it may have been gone for years.
         self._learn(d for d in devices.values() if d.lease or d.present(TTL_S))
         for node, members in self._members.items():
             present = [devices.get(device_id) for device_id in members]
-            states = tuple(_state(device) for device in present)
+            states = tuple(_state(device, kept) for device in present)
             before = self._states.get(node)
             if states == before:
                 continue
@@ -85,7 +88,7 @@ class HostNodes:
                 continue
             for number, (device, state) in enumerate(zip(present, states, strict=True)):
                 if state != "ok":
-                    reason = _reason(device) if device and state == "quarantined" else "its worker is gone"
+                    reason = _reason(device, kept) if device and state == "quarantined" else "its worker is gone"
                     yield ev.HealthFailed(now, node, number, None, reason)
 
     def look_again(self, node_id: str) -> None:
@@ -100,14 +103,17 @@ class HostNodes:
             self._states[node_id] = tuple(states)
 
 
-def _state(device: Device | None) -> State:
+def _state(device: Device | None, kept: Kept | None) -> State:
     if device is None or not device.present(TTL_S):
         return "down"
-    return "quarantined" if is_elsewhere(device) else device.health
+    is_kept = kept is not None and kept.device_id == device.device_id
+    return "quarantined" if is_kept or is_elsewhere(device) else device.health
 
 
-def _reason(device: Device) -> str:
+def _reason(device: Device, kept: Kept | None) -> str:
     """Why no job of its host is placed on it."""
+    if kept is not None and kept.device_id == device.device_id:
+        return kept.reason
     if device.lease is not None and is_elsewhere(device):
         return f"held beside {device.lease.members[0]}, for a job of that host"
     return device.reason

@@ -134,6 +134,63 @@ def test_it_waits_for_both_and_holds_neither(cluster: Cluster, make: type, clock
     assert holders(cluster) == {"x1": APART, "y1": APART}
 
 
+def test_jobs_of_one_host_do_not_come_before_it_for_ever(cluster: Cluster, make: type, clock: Clock) -> None:
+    """Two hosts whose devices are never free at once: one is kept for it once the other is due within as long as it has
+    waited, nobody else gets it, and it has both as soon as there are two."""
+    scheduler: Dispatcher = make()
+    running: list[str] = []
+
+    def settle() -> None:
+        register(cluster, "x1", "y1")  # their workers are alive
+        scheduler.tick()
+        confirm(cluster)
+        for kind, name in kinds(scheduler.tick()):
+            assert kind == "start"
+            scheduler.started(name)
+            running.append(name)
+
+    for number in range(2):
+        scheduler.submit(job(f"s{number}"), "")
+        settle()
+        clock.now += 5.0
+    assert len(running) == 2
+    for number in range(2, 20):
+        scheduler.submit(job(f"s{number}", submit_s=1000.0 + number), "")
+    scheduler.submit(apart(submit_s=2009.0), "run")
+    said = []
+    while APART not in running:
+        scheduler.ended(running.pop(0), ok=True)
+        settle()
+        said.append("" if APART in running else why(scheduler))
+        clock.now += 5.0
+        assert len(said) < 10
+    assert ["is kept for it" in text for text in said] == [False, True, False] and len(running) == 1
+    assert holders(cluster) == {"x1": APART, "y1": APART}
+    scheduler.ended(running.pop(0), ok=True)
+    settle()
+    assert len(running) == 2
+
+
+def test_a_higher_priority_has_the_device_that_would_be_kept(
+    cluster: Cluster, make: type, clock: Clock
+) -> None:
+    """And what is kept is shown to who waits for it."""
+    register(cluster, "x1", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("long"), "")
+    scheduler.tick()
+    scheduler.submit(apart(), "run")
+    scheduler.submit(job("single"), "")
+    scheduler.tick()
+    (kept,) = [name for name, holder in holders(cluster).items() if holder is None]
+    shown = scheduler.devices_for_others[kept]
+    assert shown.health == "quarantined" and shown.reason.startswith(f"kept for {APART}, which waits for ")
+    scheduler.submit(job("urgent", priority=1), "")
+    scheduler.tick()
+    scheduler.tick()
+    assert holders(cluster)[kept] == "dag|urgent|000"
+
+
 def test_what_is_held_elsewhere_is_nobody_else_s(cluster: Cluster, make: type) -> None:
     """The policy places nothing there: who waits is told what is there, and has it when it is free again."""
     register(cluster, "x1", "y1")

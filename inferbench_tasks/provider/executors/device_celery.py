@@ -274,7 +274,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 began = time.monotonic()
                 self._look_at_waiting()
                 held_back, aside = self._dispatcher.held_back, self._dispatcher.aside
-                index, devices = self._dispatcher.index, self._dispatcher.devices
+                index, devices = self._dispatcher.index, self._dispatcher.devices_for_others
                 rows, total = waiting_jobs(
                     index, devices, time.time(), held_back, askers=self._askers, aside=aside
                 )
