@@ -113,7 +113,7 @@ def test_it_waits_for_both_and_holds_neither(cluster: Cluster, make: type, clock
     scheduler: Dispatcher = make()
     scheduler.submit(job("first"), "")
     scheduler.tick()
-    scheduler.submit(apart(), "run")
+    scheduler.submit(apart(submit_s=clock.now), "run")  # too young to have something kept
     scheduler.submit(job("second", submit_s=1500.0), "")
     scheduler.tick()
     assert Counter(filter(None, holders(cluster).values())) == {"dag|first|000": 1, "dag|second|000": 1}
