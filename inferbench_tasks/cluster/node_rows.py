@@ -16,7 +16,7 @@ def row(state: NodeState) -> dict[str, str | None]:
     return {
         "host": f"{state.host} (leader)" if state.leader else state.host,
         "state": state.state,
-        "devices": ", ".join(state.devices) or None,
+        "devices": _devices(state),
         "versions": _versions(state),
         "machine": _machine(state),
         "gpus": ", ".join(f"{gpu.name}, {gpu.memory_bytes / GB:.0f} GB ({gpu.uuid})" for gpu in state.gpus)
@@ -27,6 +27,11 @@ def row(state: NodeState) -> dict[str, str | None]:
         "cache": _cache(state),
         "reason": state.reason or None,
     }
+
+
+def _devices(state: NodeState) -> str | None:
+    of = f" (cluster {', '.join(state.clusters)})" if state.clusters else ""
+    return ", ".join(state.devices) + of or None
 
 
 def _versions(state: NodeState) -> str | None:

@@ -25,6 +25,8 @@ class NodeState(BaseModel):
     reason: str
     devices: list[str]
     """Those whose workers run."""
+    clusters: list[str] = []
+    """The names that these were started with (``inferbench worker --cluster``)."""
     inferbench: str | None
     python: str | None
     protocol: int | None
@@ -108,4 +110,5 @@ def _standing(
         "state": "gone" if not present else "refused" if reason else "serving",
         "reason": reason,
         "devices": [device.device_id for device in present],
+        "clusters": sorted({device.cluster for device in present if device.cluster}),
     }

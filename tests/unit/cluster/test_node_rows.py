@@ -33,12 +33,19 @@ def test_all_that_is_known_has_its_unit() -> None:
     }  # fmt: skip
 
 
+def test_the_clusters_of_its_workers_stand_beside_its_devices() -> None:
+    """By these names a load is asked to come from there."""
+    assert row(KNOWN.model_copy(update={"clusters": ["lab", "rack-2"]}))["devices"] == (
+        "a.cpu-1, a.gpu-0 (cluster lab, rack-2)"
+    )
+
+
 def test_what_was_not_told_is_no_zero() -> None:
     """A host of an earlier version: nothing stands where nothing is known."""
     names = [
         name for name in NodeState.model_fields if name not in ("host", "home", "state", "leader", "reason")
     ]
-    nothing = dict.fromkeys(names) | {"devices": [], "gpus": [], "interfaces": [], "gpus_unknown": "not said"}
+    nothing = dict.fromkeys(names) | {"devices": [], "clusters": [], "gpus": [], "interfaces": [], "gpus_unknown": "not said"}
     state = NodeState.model_validate(
         {**nothing, "host": "b", "home": "", "state": "gone", "leader": False, "reason": ""}
     )
