@@ -257,13 +257,13 @@ class Dispatcher:
 
     def _to_keep(self, now: float) -> Kept | None:
         """Which free device is kept for a job on two hosts: for one at a time, and for none before a higher priority."""
-        if self.held_back is not None or not self.policy.params.reserve or not self.cluster.grants_gangs:
-            return None
         waiting = [self._aside[job] for job in self._apart & self._aside.keys()]
-        kept = kept_for(
-            [spec for spec in waiting if spec.tenant not in self.withheld], self.devices.values(), now
-        )
-        if kept is None or not self.policy.params.priorities:
+        waiting = [spec for spec in waiting if spec.tenant not in self.withheld]
+        params = self.policy.params
+        if not waiting or self.held_back is not None or not params.reserve or params.binding != "late":
+            return None
+        kept = kept_for(waiting, self.devices.values(), now) if self.cluster.grants_gangs else None
+        if kept is None or not params.priorities:
             return kept
         priority, kind = self._aside[kept.job].priority, self.devices[kept.device_id].device_type
         higher = any(

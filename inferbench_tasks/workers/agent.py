@@ -269,7 +269,7 @@ def _at_work(worker: int) -> int:
     """How many processes run of tasks of a Celery worker: it and those that wait for tasks, its own children, are none."""
     count = 0
     for process in {p.pid: p for p in _members(worker)}.values():
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.Error):
             idle = worker in (process.pid, process.ppid())
             count += not idle and process.status() != psutil.STATUS_ZOMBIE
     return count
