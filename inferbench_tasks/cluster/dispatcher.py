@@ -256,7 +256,7 @@ class Dispatcher:
         return actions
 
     def _to_keep(self, now: float) -> Kept | None:
-        """Which free device is kept for a job on two hosts: for one at a time, and for none before a higher priority."""
+        """Which free device is kept for a job on two hosts: for one at a time, none before a higher priority."""
         waiting = [self._aside[job] for job in self._apart & self._aside.keys()]
         waiting = [spec for spec in waiting if spec.tenant not in self.withheld]
         params = self.policy.params

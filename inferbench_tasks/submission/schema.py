@@ -199,9 +199,9 @@ SHARED_MEMORY: Literal["shared_memory"] = "shared_memory"
 #: Of ``load.from``, which has no line of its own in the class below.
 FROM = (
     "Where it comes from: ``server_host``, a process beside the server; ``other_host``, a device of another host, which"
-    " the job holds beside its own (our own servers and Triton, over http and grpc); the name of a host or a cluster, as"
-    " workers registered it (``inferbench nodes``): a device of that one. The network between them is measured before and"
-    " after. Nobody waits for the server's host to be quiet; what disturbs it is told."
+    " the job holds beside its own (our own servers and Triton, over http and grpc); the name of a host or a cluster,"
+    " as workers registered it (``inferbench nodes``): a device of that one. The network between them is measured"
+    " before and after. Nobody waits for the server's host to be quiet; what disturbs it is told."
 )
 
 

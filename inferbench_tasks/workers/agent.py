@@ -136,7 +136,8 @@ class Agent:
 
     def _look(self, now: float, accused: str = "") -> None:
         """A fault counts once it has lasted; a device without one is fit at once. ``accused``: by others, see there."""
-        fault = accused or (self.report.clock_fault if self.report else "") or self._left() or self.check()
+        of_clock = self.report.clock_fault if self.report else ""
+        fault = accused or of_clock or self._left() or self.check()
         if not fault:
             if self.fault:
                 log.info("fit again device=%s", self.device.device_id)
@@ -266,7 +267,7 @@ def _members(leader: int) -> list[psutil.Process]:
 
 
 def _at_work(worker: int) -> int:
-    """How many processes run of tasks of a Celery worker: it and those that wait for tasks, its own children, are none."""
+    """How many processes run of tasks of a Celery worker: it and its own children, which wait for tasks, are none."""
     count = 0
     for process in {p.pid: p for p in _members(worker)}.values():
         with contextlib.suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""A server that a load of another host reaches answers who has the run's secret, and nobody else: every backend that can."""
+"""A server that other hosts reach answers who has the run's secret, and nobody else: every backend that can."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def network(views: Sequence[RunView]) -> Chart | None:
                 "x": [value for _, value in points],
                 "y": [text(label) for label, _ in points],
                 "marker": {
-                    "symbol": _SIGNS[index], "size": 10, "color": colour(index), "line": {"width": 2, "color": colour(index)},
+                    "symbol": _SIGNS[index], "size": 10, "color": colour(index),
+                    "line": {"width": 2, "color": colour(index)},
                 },
                 "hovertemplate": "%{x:.4g} ms<extra>%{y}: %{fullData.name}</extra>",
             }

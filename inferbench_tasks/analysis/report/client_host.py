@@ -1,4 +1,4 @@
-"""Loads that came from another host: who sent, the network between both hosts, their clocks, and what nobody can tell."""
+"""Loads that came from another host: who sent, the network between both, their clocks, and what nobody can tell."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from inferbench_tasks.monitors.two_hosts import WAITS_ERROR_NS
 MOMENTS = {"before": "before the load", "meanwhile": "while it was measured", "after": "after the load"}
 _WAITS_ERROR_MS = WAITS_ERROR_NS / 1e6
 _NOTE = (
-    "Of a byte and its answer over one TCP connection, with the waking of both processes in it, as it is in a request's "
-    "time; while the load is measured one each 250 ms. Nothing of it is taken off a latency: what of a request's time "
+    "Of a byte and its answer over one TCP connection, with the waking of both processes in it, as it is in a "
+    "request's time; while the load is measured one each 250 ms. Nothing of it is taken off a latency: what of a request's time "
     "was the network's is not known from other packets. Rates: one connection, counted by who receives."
 )
 
@@ -134,7 +134,8 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif error_ms > _WAITS_ERROR_MS:
         yield (
             "when the server's threads waited for a core",
-            f"recorded in steps of 40 ms, which may be misplaced by {number(error_ms)} ms (at most {_WAITS_ERROR_MS:g})",
+            f"recorded in steps of 40 ms, which may be misplaced by {number(error_ms)} ms (at most "
+            f"{_WAITS_ERROR_MS:g})",
         )
     if host.get("unwatched"):
         yield "the server's host to the end of the load", host["unwatched"]
@@ -151,7 +152,7 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
         clock = (link.get(moment) or {}).get("clock") or {}
         if clock.get("reason"):
             yield f"the server's Unix time {MOMENTS[moment]}", clock["reason"]
-    if (waits := view.figure("interference")) and waits.get("waits_ms") is None:
+    if (ledger := view.figure("interference")) and ledger.get("waits_ms") is None:
         yield "what a request waited for a core", "the waits of its two hosts are known on two clocks"
     if reason := view.figure("quiet.reason"):
         yield "percentiles of quiet windows", reason

@@ -65,7 +65,8 @@ def test_a_chosen_device_without_another_host_is_named() -> None:
 
 def test_the_one_elsewhere_is_of_the_host_or_cluster_that_is_named() -> None:
     """Its own is then of any other one, also where the policy would have taken the named host's."""
-    devices = [device("x", "a", host="one"), device("y", "b", host="two"), device("z", "c", host="three", cluster="lab")]
+    named = device("z", "c", host="three", cluster="lab")
+    devices = [device("x", "a", host="one"), device("y", "b", host="two"), named]
     for name, other in (("two", "y"), ("lab", "z"), ("one", "x")):
         spec = replace(job(), elsewhere_on=name)
         found = pair(spec, devices, preferred=other)
