@@ -45,7 +45,8 @@ def test_what_was_not_told_is_no_zero() -> None:
     names = [
         name for name in NodeState.model_fields if name not in ("host", "home", "state", "leader", "reason")
     ]
-    nothing = dict.fromkeys(names) | {"devices": [], "clusters": [], "gpus": [], "interfaces": [], "gpus_unknown": "not said"}
+    empty: dict[str, object] = {"devices": [], "clusters": [], "gpus": [], "interfaces": []}
+    nothing = dict.fromkeys(names) | empty | {"gpus_unknown": "not said"}
     state = NodeState.model_validate(
         {**nothing, "host": "b", "home": "", "state": "gone", "leader": False, "reason": ""}
     )
