@@ -203,7 +203,7 @@ class Triton(Backend):
             model_version="1",
             rows_of_one=True,
             secret=deployment.secret,
-            secret_key=f"{GRPC_PREFIX}authorization" if deployment.secret else "authorization",
+            metadata_key=f"{GRPC_PREFIX}authorization" if deployment.secret else "authorization",
         )
         settings = {
             "threads": spec.threads,

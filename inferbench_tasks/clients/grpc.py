@@ -94,7 +94,7 @@ def request_form(endpoint: Endpoint, path: str, timeout_ns: int) -> RequestForm:
 
     A server that is asked for by a secret has it with each request: header blocks refer to nothing before them.
     """
-    secret = http2.literal(endpoint.secret_key, f"Bearer {endpoint.secret}") if endpoint.secret else b""
+    secret = http2.literal(endpoint.metadata_key, f"Bearer {endpoint.secret}") if endpoint.secret else b""
     return RequestForm(
         b"".join(
             (

@@ -89,9 +89,7 @@ def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
         return f"{needs}; it may not run on {names}"
     busy = [d for d in allowed if d.lease is not None]
     first_s = min((max(0.0, d.lease.est_end_s - now) for d in busy if d.lease), default=0.0)
-    return (
-        f"{len(busy)} of {len(allowed)} device(s) busy, the next expected free in {first_s:.0f} s; {needs}, at once"
-    )
+    return f"{len(busy)} of {len(allowed)} device(s) busy, the next expected free in {first_s:.0f} s; {needs}, at once"
 
 
 def too_few_hosts(
@@ -108,7 +106,16 @@ def too_few_hosts(
     """
     devices = list(devices)
     probe = QueuedJob(
-        "", "", "", 0.0, 0.0, 1.0, own_types, elsewhere=other_types, not_its_own=not_its_own, elsewhere_on=elsewhere_on
+        "",
+        "",
+        "",
+        0.0,
+        0.0,
+        1.0,
+        own_types,
+        elsewhere=other_types,
+        not_its_own=not_its_own,
+        elsewhere_on=elsewhere_on,
     )
     if _pair(probe, devices) is not None:
         return None

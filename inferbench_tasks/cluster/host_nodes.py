@@ -88,7 +88,9 @@ class HostNodes:
                 continue
             for number, (device, state) in enumerate(zip(present, states, strict=True)):
                 if state != "ok":
-                    reason = _reason(device, kept) if device and state == "quarantined" else "its worker is gone"
+                    reason = (
+                        _reason(device, kept) if device and state == "quarantined" else "its worker is gone"
+                    )
                     yield ev.HealthFailed(now, node, number, None, reason)
 
     def look_again(self, node_id: str) -> None:

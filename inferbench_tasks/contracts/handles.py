@@ -172,14 +172,14 @@ class Endpoint(Handle):
     secret: str = Field("", repr=False)
     """What each request has to have behind ``Bearer``, in HTTP's header ``Authorization`` or in gRPC's metadata; "":
     nothing."""
-    secret_key: str = "authorization"
+    metadata_key: str = "authorization"
     """Of gRPC's metadata: where it stands."""
 
     @model_serializer(mode="wrap")
     def _short(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what there is not: documents of before stay what they were."""
         document: dict[str, Any] = dump(self)
-        usual = {"secret": "", "secret_key": "authorization"}
+        usual = {"secret": "", "metadata_key": "authorization"}
         return {name: value for name, value in document.items() if name not in usual or value != usual[name]}
 
     @property

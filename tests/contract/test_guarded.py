@@ -34,7 +34,9 @@ METHODS = (
 
 def guarded() -> list[Any]:
     """The combinations with processes of backends that take a secret."""
-    return [c for c in combinations() if c.values[0][1] == "process" and BACKENDS.load(c.values[0][0]).guarded]
+    return [
+        c for c in combinations() if c.values[0][1] == "process" and BACKENDS.load(c.values[0][0]).guarded
+    ]
 
 
 @pytest.mark.parametrize("bench", guarded(), indirect=True)
@@ -57,7 +59,9 @@ def test_who_has_the_secret_is_answered_and_nobody_else(bench: Bench) -> None:
         family = [handle, *handle.children(recursive=True)]
         ports = {port for process in family for _, port in listening(process)}
         assert started.endpoint.port in ports
-        ports -= {started.prepared.drawn.get("metrics_port")}  # on loopback alone, whatever address the others are on
+        ports -= {
+            started.prepared.drawn.get("metrics_port")
+        }  # on loopback alone, whatever address the others are on
         for port in ports:
             assert [route for route in ROUTES if told(port, route.replace("%s", case.model.name))] == []
             assert [method for method in METHODS if called(port, method)] == []

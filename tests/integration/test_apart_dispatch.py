@@ -270,8 +270,8 @@ def test_the_worker_of_one_is_gone(cluster: Cluster, make: type, lost: int) -> N
 def test_the_load_s_device_is_nobody_s_until_its_senders_have_ended(
     cluster: Cluster, make: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server's worker is gone, so that the job is lost on both hosts while its stage goes on at the load's: the next
-    job there is granted that device, and starts once the stage has ended."""
+    """The server's worker is gone, so that the job is lost on both hosts while its stage goes on at the load's: the
+    next job there is granted that device, and starts once the stage has ended."""
     register(cluster, "x1", "y1")
     scheduler: Dispatcher = make()
     start(cluster, scheduler)

@@ -197,7 +197,9 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     """Our server and Triton: who has the run's secret is answered, nobody else; their own times are in the result."""
     if reason := BACKENDS.load(backend).unavailable("process"):
         pytest.skip(reason)
-    hosts.yaml = YAML.replace("duration_s: 20", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
+    hosts.yaml = (
+        YAML.replace("duration_s: 20", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
+    )
     ENVIRONMENTS.mkdir(exist_ok=True)
     envs = hosts.homes["server"] / "cache" / "envs"
     envs.parent.mkdir(parents=True)
@@ -207,7 +209,7 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     hosts.run("server", "away", "other_host", "serve")
     endpoint = hosts.outputs["job-000.serve"]["endpoint"]
     assert endpoint["host"] == hosts.far.address
-    for metadata in ((), ((endpoint.get("secret_key", "authorization"), "Bearer x"),)):
+    for metadata in ((), ((endpoint.get("metadata_key", "authorization"), "Bearer x"),)):
         with grpc.insecure_channel(f"{endpoint['host']}:{endpoint['port']}") as channel:
             ready = channel.unary_unary(f"/{SERVICE}/ServerReady")
             with pytest.raises(grpc.RpcError) as refusal:

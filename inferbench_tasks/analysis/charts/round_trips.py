@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, by_run, chart, colour, rows_height, text
+from inferbench_tasks.analysis.charts.style import (
+    MAX_RUNS,
+    Chart,
+    axis,
+    by_run,
+    chart,
+    colour,
+    rows_height,
+    text,
+)
 from inferbench_tasks.analysis.report.client_host import MOMENTS, client_hosts, round_trips
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ MOMENTS = {"before": "before the load", "meanwhile": "while it was measured", "a
 _WAITS_ERROR_MS = WAITS_ERROR_NS / 1e6
 _NOTE = (
     "Of a byte and its answer over one TCP connection, with the waking of both processes in it, as it is in a "
-    "request's time; while the load is measured one each 250 ms. Nothing of it is taken off a latency: what of a request's time "
-    "was the network's is not known from other packets. Rates: one connection, counted by who receives."
+    "request's time; while the load is measured one each 250 ms. Nothing of it is taken off a latency: what of a "
+    "request's time was the network's is not known from other packets. Rates: one connection, counted by who receives."
 )
 
 
@@ -59,7 +59,9 @@ def tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
         return []
     untold = [[view.label, *row] for view, host in away for row in _untold(view, host)]
     found = [
-        _table("The hosts", ["run", "which", "host", "processor", "cores", "memory, GiB"], _hosts(away), (4, 5)),
+        _table(
+            "The hosts", ["run", "which", "host", "processor", "cores", "memory, GiB"], _hosts(away), (4, 5)
+        ),
         {**_link(away), "note": _NOTE},
         _table(
             "The clocks: how far what was recorded on the server's host may be misplaced beside the load",
@@ -148,7 +150,10 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if missing:
             names = ", ".join(name.removesuffix("_ms") for name in missing)
             least = " and ".join(f"{LEAST[name]:,}" for name in missing)
-            yield f"{names} of the round trips {MOMENTS[moment]}", f"{trip['count']:,} of them; it takes {least}"
+            yield (
+                f"{names} of the round trips {MOMENTS[moment]}",
+                f"{trip['count']:,} of them; it takes {least}",
+            )
         clock = (link.get(moment) or {}).get("clock") or {}
         if clock.get("reason"):
             yield f"the server's Unix time {MOMENTS[moment]}", clock["reason"]

@@ -15,7 +15,9 @@ JOB = QueuedJob("j", "t", "k", NOW - 60, 1.0, 9.0, CPU, elsewhere=CPU)
 
 def device(name: str, busy_s: float | None = None, **more: object) -> Device:
     """``x1`` is of the host x; ``busy_s``: how long it is expected to be."""
-    lease = None if busy_s is None else Lease(job="o", token=1, nonce=name, granted_s=0.0, est_end_s=NOW + busy_s)
+    lease = (
+        None if busy_s is None else Lease(job="o", token=1, nonce=name, granted_s=0.0, est_end_s=NOW + busy_s)
+    )
     return Device.model_validate(
         {"device_id": name, "device_type": "cpu", "name": "c", "host": name[0], "lease": lease, **more}
     )

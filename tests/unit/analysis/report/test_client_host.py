@@ -37,7 +37,8 @@ def client_host(**changes: Any) -> dict[str, Any]:
     """As ``stages.two_hosts`` stores it."""
     around = LinkAround(before=link(0.4), after=link(0.5), drift_ppm=(-2.0, 3.5))
     return {
-        "host": "sender", "hardware": {"cpu": "Sender CPU", "cores_logical": 8, "cores_usable": 4, "memory_bytes": 2**34},
+        "host": "sender",
+        "hardware": {"cpu": "Sender CPU", "cores_logical": 8, "cores_usable": 4, "memory_bytes": 2**34},
         "system": {"kernel": "6.1"}, "link": around.model_dump(mode="json"),
         "round_trip_meanwhile": RoundTrips.of([round(0.7 * MS)] * 80).model_dump(),
         "clock_error_ms": 0.4, "clock_reason": "", "unwatched": "", "quiet": None, "monitors": {}, **changes,
@@ -78,9 +79,11 @@ def test_it_says_who_sent_and_what_lay_between() -> None:
 
 
 def test_what_could_not_be_told_has_its_reason() -> None:
-    """A link that was lost, clocks that contradict themselves, a host that nobody watched, waits in too coarse a time."""
+    """A link that was lost, clocks that contradict themselves, a host that nobody watched, waits in too coarse time."""
     lost = LinkAround(
-        before=link(0.4, LinkClock(ahead_s=None, error_s=None, reason="it was set")), after=None, reason="it went away"
+        before=link(0.4, LinkClock(ahead_s=None, error_s=None, reason="it was set")),
+        after=None,
+        reason="it went away",
     )
     host = client_host(
         link=lost.model_dump(mode="json"), round_trip_meanwhile=None, clock_error_ms=None,
@@ -118,7 +121,10 @@ def test_the_picture_has_the_link_beside_the_requests() -> None:
     assert chart is not None
     marks = {trace["name"]: dict(zip(trace["y"], trace["x"], strict=True)) for trace in chart["data"]}
     assert list(marks["p50"].values())[:3] == [0.4, 0.7, 0.5]
-    assert "run.000: link while it was measured" not in marks["p99"] and "run.000: link before the load" in marks["p99"]
+    assert (
+        "run.000: link while it was measured" not in marks["p99"]
+        and "run.000: link before the load" in marks["p99"]
+    )
     assert marks["p50"]["run.000: requests"] == pytest.approx(5.0, rel=0.1)
 
 
@@ -139,8 +145,8 @@ def test_the_terminal_and_the_provenance_have_the_same_facts(capsys: pytest.Capt
     emit(copy.deepcopy(run.result.model_dump()), OutputFormat.table)
     shown = capsys.readouterr().out
     for path in (
-        "client_host.host", "client_host.hardware.cores_usable", "link.before.round_trip.p99_ms", "link.after.up_mbit_s",
-        "round_trip_meanwhile.p50_ms", "clock_error_ms", "clock_reason", "unwatched",
+        "client_host.host", "client_host.hardware.cores_usable", "link.before.round_trip.p99_ms",
+        "link.after.up_mbit_s", "round_trip_meanwhile.p50_ms", "clock_error_ms", "clock_reason", "unwatched",
     ):  # fmt: skip
         assert path in shown, path
     facts = {row[0]: row[1] for table in provenance_tables([run]) for row in table["rows"]}
