@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -27,8 +28,13 @@ ROUTES = (
     "/v2/repository/index", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/status", "/metrics",
 )  # fmt: skip
 METHODS = (
-    "ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer", "ModelStatistics",
-    "SystemSharedMemoryStatus", "RepositoryIndex", "None",
+    *(f"{SERVICE}/{name}" for name in (
+        "ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer", "ModelStatistics",
+        "SystemSharedMemoryStatus", "RepositoryIndex", "ModelStreamInfer", "ModelConfig", "TraceSetting", "LogSettings",
+        "CudaSharedMemoryStatus", "None",
+    )),
+    "grpc.health.v1.Health/Check",
+    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 )  # fmt: skip
 
 
@@ -65,6 +71,7 @@ def test_who_has_the_secret_is_answered_and_nobody_else(bench: Bench) -> None:
         for port in ports:
             assert [route for route in ROUTES if told(port, route.replace("%s", case.model.name))] == []
             assert [method for method in METHODS if called(port, method)] == []
+        assert SECRET not in Path(started.server.log_path).read_text()
 
 
 def loaded(bench: Bench, endpoint: Endpoint) -> Asked:
@@ -93,7 +100,7 @@ def called(port: int, method: str) -> bool:
     """Whether a call without a secret is answered."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
-            channel.unary_unary(f"/{SERVICE}/{method}")(b"", timeout=5)
+            channel.unary_unary(f"/{method}")(b"", timeout=5)
         except grpc.RpcError as error:
             # A server that would look into the message finds it wrong, and says so.
             return error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)

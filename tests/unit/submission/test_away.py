@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.backends.onnxruntime import OnnxRuntime
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
@@ -65,7 +65,9 @@ def test_it_goes_over_grpc_too() -> None:
     assert is_away(one.spec)
     assert isinstance(one.spec, JobSpec) and one.spec.load is not None
     streams = one.spec.load.model_copy(update={"protocol": "openai"})
-    findings = list(away_findings(one.spec.model_copy(update={"load": streams}), OnnxRuntime))
+    findings = list(
+        away_findings(one.spec.model_copy(update={"load": streams}), BACKENDS.load("onnxruntime"))
+    )
     assert len(findings) == 1 and "goes with http and grpc so far" in findings[0].message
 
 
