@@ -6,7 +6,7 @@ whichever server is better; and the same energy emits eight times as much in one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from inferbench_tasks.dotted import value_at
@@ -32,12 +32,27 @@ def got_by(figure: Figure, summary: Mapping[str, Any]) -> str:
     """``energy by rapl``, of a CO₂ ``energy by rapl, 56 g CO2e/kWh``: equal where figures of two runs can be compared.
     "" of other figures.
     """
+    return _words(figure, value_at(summary, _METHOD), value_at(summary, _ELECTRICITY))
+
+
+def of_rows(figure: Figure, values: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], str]:
+    """How to tell the same of a held row; ``values``: how to get a path's value of one.
+
+    Neither is held, for MongoDB has no room for one more index: of figures of energy they are asked of PerfDB, once.
+    """
+    if not figure.energy_based:
+        return lambda row: ""
+    method = values(f"summary.{_METHOD}")
+    electricity = values(f"summary.{_ELECTRICITY}") if _emitted(figure) else lambda row: None
+    return lambda row: _words(figure, method(row), electricity(row))
+
+
+def _words(figure: Figure, method: Any, electricity: Any) -> str:
     if not figure.energy_based:
         return ""
-    words = f"energy by {value_at(summary, _METHOD) or 'a method that is not known'}"
+    words = f"energy by {method or 'a method that is not known'}"
     if not _emitted(figure):
         return words
-    electricity = value_at(summary, _ELECTRICITY)
     return f"{words}, " + ("electricity not known" if electricity is None else f"{electricity:g} g CO2e/kWh")
 
 

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend import scatter as scatter_module
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
@@ -153,6 +154,29 @@ def test_energies_say_their_method_and_tie_within_its_uncertainty(perfdb: PerfDB
     assert rows[2]["load"].endswith(", energy by nvml_counter")
     assert [r["run"] for r in leaderboard(perfdb, "energy_j", limit=1)] == ["guess", "counter"]
     assert "energy_method" not in leaderboard(perfdb, "p99_ms")[0]
+
+
+def test_many_energies_by_one_method_hide_none_by_another(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve estimates of one kind of device below the only counter: the best of each method stands, and each method
+    has a front of its own, also where there are too many points for their documents to be read."""
+    for number in range(12):
+        energy = {"joule_per_request": 1 + number / 10, "method": "tdp_estimate", "uncertainty_ratio": 0.6}
+        add(perfdb, f"guess-{number}", 10.0 + number, energy=energy)
+    energy = {"joule_per_request": 9.0, "method": "rapl", "uncertainty_ratio": 0.05}
+    add(perfdb, "counter", 40.0, energy=energy)
+    rows = leaderboard(perfdb, "energy_j", limit=1)
+    assert [(row["run"], row["rank"], row["energy_method"]) for row in rows] == [
+        ("counter", 1, "rapl"), ("guess-0", 1, "tdp_estimate"),
+    ]  # fmt: skip
+    for most in (500, 0):
+        monkeypatch.setattr(scatter_module, "MOST_INTERVALS", most)
+        points = scatter(perfdb, "p99_ms", "energy_j", "model").points
+        assert {point.run for point in points if point.front} == {"guess-0", "counter"}, most
+        assert {point.group.partition(", ")[2] for point in points} == {
+            "energy by rapl", "energy by tdp_estimate",
+        }  # fmt: skip
 
 
 def test_a_configuration_stands_there_once_with_its_newest_run(perfdb: PerfDB) -> None:

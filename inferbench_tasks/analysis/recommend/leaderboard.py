@@ -35,7 +35,7 @@ from inferbench_tasks.perfdb.values import to_plain
 MAX_RATE, TOKENS, USUAL = "max_rate_samples_per_s", "output_tokens_per_s", "p99_ms"
 #: Why it is another than the usual one.
 UNUSUAL = {MAX_RATE: "runs that match searched for it", TOKENS: f"no run that matches has a {USUAL}"}
-#: Of so many objectives, or methods of an energy, the best are read, where a figure depends on them.
+#: Of so many objectives the best are read, where a figure depends on them.
 _OBJECTIVES = 10
 EVERYTHING = Selection()
 #: So many lines are kept by a figure with the same ones beside it, and so many rankings of a figure.
@@ -100,8 +100,8 @@ def board_of(
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
-    # Of a load those of several objectives, or of several methods of an energy, which documents alone tell.
-    mixed = figure.name in OF_GOOD_ANSWERS or figure.energy_based
+    # Of a load those of several objectives, which documents alone tell.
+    mixed = figure.name in OF_GOOD_ANSWERS
     index = held(db)
     best, count = _best(
         index, figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
@@ -119,26 +119,25 @@ def _best(
 ) -> tuple[list[Row], int]:
     """The best of each group, best first; and how many configurations there are in all of them."""
     matching = index.rows(filter)
-    rows: Iterable[Row] = newest_of(index, matching, [figure]).values()
+    rows = list(newest_of(index, matching, [figure]).values())
     if selection:
         kept = selection.keeps(index, matching)
         rows = [row for row in rows if kept(row)]
+    if not rows:
+        return [], 0
     groups: dict[tuple[str, ...], list[Row]] = {}
     value, size = index.values(figure.field_path), index.values("load.batch_size")
     task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
     no_model_of = no_model.of_rows(index.values)
-    kind = index.values("device.kind")
+    got_by = energy_ground.of_rows(figure, index.values)
     for row in rows:
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
-        # An energy's method is of a kind of device, so that none of them hides the others.
-        kinds = (str(kind(row)),) if figure.energy_based else ()
-        key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *kinds)
+        ways = (got_by(row),) if figure.energy_based else ()
+        key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *ways)
         groups.setdefault(key, []).append(row)
     sign = -1 if figure.higher else 1
     best = [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
-    if figure.energy_based:  # what of two kinds of device is of one method all the same
-        best.sort(key=lambda row: sign * value(row))
     return best, sum(map(len, groups.values()))
 
 

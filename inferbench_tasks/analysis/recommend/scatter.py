@@ -25,25 +25,23 @@ Interval = tuple[float, float] | None
 
 
 class _Beside(NamedTuple):
-    """What of a result stands in its document alone; ``energy``: how it was got, "" of figures that are none."""
+    """What of a result stands in its document alone."""
 
     x_interval: Interval
     y_interval: Interval
     not_steady: str | None
-    energy: str
 
 
-_UNKNOWN = _Beside(None, None, None, "")
+_UNKNOWN = _Beside(None, None, None)
 
 
 class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, what a language model
-    is asked, and by an energy how it was got (of more points than are looked into the kind of device), within which one
-    is better than another; ``front``: no other of its group is at least as good in both figures and better in one.
-    Intervals are of 95%, None where there is none. ``not_steady``: why one of the figures is of a rate that moved, None
-    where nothing says so.
+    is asked, and by an energy how it was got, within which one is better than another; ``front``: no other of its group
+    is at least as good in both figures and better in one. Intervals are of 95%, None where there is none.
+    ``not_steady``: why one of the figures is of a rate that moved, None where nothing says so.
     """
 
     run: str
@@ -89,7 +87,9 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     data = judged_on.data_of((across, up), index.values)
     no_model_of = no_model.of_rows(index.values)
     arrivals = index.values("load.arrivals")
-    kind = index.values("device.kind") if across.energy_based or up.energy_based else None
+    got_by = [
+        energy_ground.of_rows(figure, index.values) for figure in (across, up) if figure.energy_based and rows
+    ]
     looked_into = len(shown) <= MOST_INTERVALS
     beside = _beside(db, shown, across, up) if looked_into else {}
     groups = [
@@ -97,7 +97,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
             no_model.task_in_words(task(row), no_model_of(row)),
             data(row),
             (arrivals(row) or {}).get("prompts"),
-            _energy(beside.get(identity(row)), kind(row)) if kind else None,
+            "; ".join(dict.fromkeys(way(row) for way in got_by)),
         )
         for row in shown
     ]
@@ -116,7 +116,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
             load_of(row),
             group,
             number in best,
-            *beside.get(identity(row), _UNKNOWN)[:3],
+            *beside.get(identity(row), _UNKNOWN),
         )
         for number, (group, row) in enumerate(zip(groups, shown, strict=True))
     ]
@@ -143,23 +143,17 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
     return kept
 
 
-def _group(task: Any, dataset: Any, prompts: Any, energy: str | None) -> str:
-    """``energy``: how it was got, or whose: a board's counter, a processor's and an estimate are of unlike things."""
+def _group(task: Any, dataset: Any, prompts: Any, energy: str) -> str:
+    """``energy``: how it was got: a board's counter, a processor's and an estimate are of unlike things."""
     named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
     return ", ".join(str(part) for part in (named, prompts, energy) if part)
 
 
-def _energy(beside: _Beside | None, kind: Any) -> str:
-    """How it was got; whose it is where that was not read."""
-    return beside.energy if beside else f"energy of a {kind}"
-
-
 def _beside(db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure) -> dict[tuple[str, int], _Beside]:
-    """Of each result both intervals, why one of the figures is of a rate that moved, and how an energy was got."""
+    """Of each result both intervals, and why one of the figures is of a rate that moved."""
     moving = [figure for figure in (x, y) if steadiness.of_the_rate(figure)]
     paths = [f"summary.{figure.interval}" for figure in (x, y) if figure.interval]
     paths += steadiness.PATHS if moving else ()
-    paths += [f"summary.{path}" for figure in (x, y) for path in energy_ground.paths(figure)]
     if not paths or not rows:
         return {}
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
@@ -168,12 +162,10 @@ def _beside(db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure) -> dict[tuple
     for document in map(to_plain, found):
         summary = document.get("summary") or {}
         moved = next((why for figure in moving if (why := steadiness.unsteady(figure, document))), None)
-        ways = dict.fromkeys(energy_ground.got_by(figure, summary) for figure in (x, y))
         beside[document["run_id"], document["attempt"]] = _Beside(
             x.interval_in(summary),
             y.interval_in(summary),
             moved,
-            "; ".join(filter(None, ways)),
         )
     return beside
 
