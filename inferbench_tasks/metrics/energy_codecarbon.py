@@ -42,7 +42,7 @@ def codecarbon_estimate(measured: Measured) -> tuple[float | None, str]:
         return None, "the number of this machine's cores is not known"
     # Each sample is the mean load since the one before, so its power holds for that time; of a long load later ones are
     # further apart.
-    within_ns = np.diff(np.clip(series.t_ns, start_ns, end_ns))
+    within_ns = np.diff(np.clip(series.t_ns, start_ns, end_ns)).astype(np.float64)
     mean_w = float(np.average(power_w(tdp_w, series.values[1:].astype(float)), weights=within_ns))
     return mean_w * (end_ns - start_ns) / 1e9, ""
 

@@ -24,9 +24,9 @@ def test_goodness_is_of_all_that_were_due() -> None:
     assert summary["good_tokens_per_s"] == pytest.approx((2 + 1) / 10)
     assert summary["kept_ratio"] == {"ttft_ms": pytest.approx(3 / 5), "tpot_ms": pytest.approx(3 / 5)}
     assert summary["output_tokens_per_s"] == pytest.approx(7 / 10)  # good answers', as throughput is
-    assert summary["worth"] == dict.fromkeys(
-        ("ttft_ms", "tpot_ms", "good_ratio"), {"requests": 5.0, "reason": None}
-    )
+    assert summary["worth"] == {
+        name: {"requests": 5.0, "reason": None} for name in ("ttft_ms", "tpot_ms", "good_ratio")
+    }
 
 
 def test_good_tokens_are_all_tokens_where_all_answers_are_good() -> None:

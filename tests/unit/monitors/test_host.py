@@ -88,7 +88,7 @@ def test_what_is_read_once_a_second_is_so_however_often_the_sampler_reads(
     """Every 0.1 s the eleventh sample has it again, a little early or not; every 1.6 s each has."""
     monitor = HostMonitor(Target(pid=os.getpid(), started_ns=0))
     now_s = 0.0
-    monkeypatch.setattr(host.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("inferbench_tasks.monitors.host.time.monotonic", lambda: now_s)
     seen = []
     for step in range(21):
         now_s = 0.1 * step - (0.02 if step == 10 else 0)
