@@ -135,6 +135,7 @@ class OwnServer(Backend):
             port_in_use="can't be bound",
             leftovers=region,
             makes=region,
+            counted=deployment.tracing is not None and deployment.tracing.framework,
             reach=Reach(
                 reads=(*_files(deployment.processing), *region),
                 binds=tuple(port for port in (http_port, grpc_port) if port),

@@ -186,9 +186,9 @@ app.command("export")(trace_export.export)
 
 @app.command()
 def sources(output: OutputFormat = OUTPUT) -> None:
-    """What tells of the layers here, of which backends, and why the others do not."""
+    """What tells of which level here, of which backends, and why the others do not."""
     from inferbench_tasks.servers.sources.absent import ABSENT, sources_of_ours
-    from inferbench_tasks.servers.sources.base import SOURCES
+    from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES
 
     rows: list[dict[str, Any]] = list(sources_of_ours())
     for kind in SOURCES:
@@ -199,6 +199,19 @@ def sources(output: OutputFormat = OUTPUT) -> None:
         # Sources of others may tell of layers alone.
         if primitives := getattr(source, "primitives", ""):
             rows.append({**about, "level": "library", "tells": primitives, "why_not": why or ""})
+    for kind in HARDWARE:
+        card = HARDWARE.load(kind)
+        why = card.unavailable()
+        rows.append(
+            {
+                "source": kind,
+                "level": "hardware",
+                "of": "our server",
+                "here": why is None,
+                "tells": card.tells,
+                "why_not": why or "",
+            }
+        )
     emit([*rows, *(source.as_row() for source in ABSENT)], output)
 
 

@@ -25,6 +25,8 @@ class Launch:
     (host path -> path in the container) are read-only. ``port_in_use`` is what the log says when a
     chosen port was taken in the meantime: then the start is tried again with others. ``reach``: what a process may
     use of its machine besides ``folder``, the hosts' paths of ``mounts``, and the system's programs and libraries.
+    ``counted``: whether a process gets the processor's counters of itself (``monitors.perf_events``), where there are
+    any.
     """
 
     run_id: str
@@ -46,6 +48,7 @@ class Launch:
     memory_bytes: int | None = None
     #: Of a server that names no ports any; it connects nowhere.
     reach: Reach = ANY_PORT
+    counted: bool = False
 
 
 class Launcher(Protocol):

@@ -21,6 +21,7 @@ from inferbench_tasks.errors import ServerError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
+from inferbench_tasks.monitors import perf_events
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import limits
 
@@ -65,6 +66,12 @@ class ProcessLauncher:
         env = {ORDER: BY_BUS} | env | (_own_places(launch.folder) if confined else {})
         env |= sandbox.names(uid)
         env |= {**launch.env, processes.MARK: token}
+        counters: dict[str, int] = {}
+
+        def count() -> None:
+            if launch.counted:
+                counters.update(perf_events.opened_if_any(perf_events.PROCESSOR))
+
         # A signal waits until the process is known: it is started in a thread, which goes on when its starter is ended.
         with deferred():
             try:
@@ -79,11 +86,13 @@ class ProcessLauncher:
                             stdout=output,
                             stderr=subprocess.STDOUT,
                             cwd=launch.cwd or launch.folder,
-                            env=env,
+                            env=env | perf_events.named(counters),
+                            pass_fds=tuple(counters.values()),
                             start_new_session=True,
                         )
 
-                    child = sandbox.started(_reach(launch, env), start, uid) if confined else start()
+                    reach = _reach(launch, env) if confined else None
+                    child = sandbox.started(reach, start, uid, count)
             except OSError as error:
                 for file in launch.makes:
                     Path(file).unlink(missing_ok=True)
@@ -91,6 +100,8 @@ class ProcessLauncher:
                 raise ServerError(
                     f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
                 ) from error
+            finally:
+                perf_events.close(counters)  # the server has its own
             _children[child.pid] = child
             limits.first_to_go(child.pid)
             if bounds is not None:

@@ -23,17 +23,25 @@ def enter(reach: Reach, uid: int | None = None, bounds: Bounds | None = None) ->
     _confine(reach)
 
 
-def started(reach: Reach, start: Callable[[], T], uid: int | None = None) -> T:
+def started(
+    reach: Reach | None,
+    start: Callable[[], T],
+    uid: int | None = None,
+    first: Callable[[], None] = lambda: None,
+) -> T:
     """What ``start`` returns; the program that it starts, and only that, is in the sandbox.
 
     What Linux takes from a thread, a program started by it lacks too. So a thread gives all up, starts the program, and
     ends: this process keeps what it has, and no interpreter has to be started in between. Whatever ``start`` raises is
-    raised. ``uid``: the user that it is started as.
+    raised. ``uid``: the user that it is started as. ``first``: what the thread does while it still may. ``reach`` None:
+    it gives nothing up.
     """
 
     def work() -> T:
-        privileges.drop(uid)
-        _confine(reach)
+        first()
+        if reach is not None:
+            privileges.drop(uid)
+            _confine(reach)
         return start()
 
     return _in_a_thread(work)

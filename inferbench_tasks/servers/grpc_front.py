@@ -73,6 +73,8 @@ class GrpcFront:
         encode: Callable[[Decoded[Details], dict[str, Array]], Any],
     ) -> Any:
         """One request through the model; its spans come as trailing metadata, a refusal as a status."""
+        recorder = self.model.recorder
+        begun = recorder.begin() if recorder is not None else None
         started_ns = time.monotonic_ns()
         try:
             decoded = decode()
@@ -90,13 +92,13 @@ class GrpcFront:
         assert execution.outputs is not None
         answer = encode(decoded, execution.outputs)
         encoded_ns = time.monotonic_ns()
-        if self.model.recorder is not None:
+        if recorder is not None:
             told = context.invocation_metadata() or ()
             values, states = (
                 [value.encode() for key, value in told if key == name] for name in (TRACEPARENT, TRACESTATE)
             )
             moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
-            self.model.recorder.request(values, moments, execution, states)
+            recorder.request(values, moments, execution, states, begun)
         preprocess_ns = decoded_ns - started_ns + execution.input_ns
         postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
         context.set_trailing_metadata(

@@ -69,6 +69,8 @@ class InferenceApp(FastAPI):
         return False
 
     async def _infer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        recorder = self.model.recorder
+        begun = recorder.begin() if recorder is not None else None
         started_ns = time.monotonic_ns()
         status = 200
         headers: list[tuple[bytes, bytes]]
@@ -91,13 +93,13 @@ class InferenceApp(FastAPI):
                 self.model.name, self.model.version, request, execution.outputs, self.model.signature
             )
             encoded_ns = time.monotonic_ns()
-            if self.model.recorder is not None:
+            if recorder is not None:
                 values, states = (
                     [value for key, value in scope["headers"] if key == name]
                     for name in (TRACEPARENT, TRACESTATE)
                 )
                 moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
-                self.model.recorder.request(values, moments, execution, states)
+                recorder.request(values, moments, execution, states, begun)
             preprocess_ns = decoded_ns - received_ns + execution.input_ns
             postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
             headers = [

@@ -5,8 +5,6 @@ A span written one by one while requests are answered would cost more than what 
 
 from __future__ import annotations
 
-import os
-import resource
 import threading
 import time
 from collections.abc import Sequence
@@ -15,12 +13,12 @@ from typing import Any
 
 import orjson
 
-from inferbench_tasks.monitors.schedstat import parse as parse_schedstat
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.traceparent import parse_all
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Execution
-from inferbench_tasks.servers.sources.base import LayerSource
+from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
+from inferbench_tasks.servers.sources.process_use import ProcessUse, Stand
 from inferbench_tasks.timing.epoch import epoch_offset
 
 #: Kept of one server's life; what comes after is counted only.
@@ -40,6 +38,12 @@ class Recorder:
         #: Requests with a ``traceparent`` that is none, and those whose ``tracestate`` beside a good one is none.
         self._ignored = self._ignored_states = 0
         self._offsets = [epoch_offset()]
+        #: Only where requests are asked one by one, as where runs are recorded: else it would be of several.
+        self._process = ProcessUse() if framework else None
+
+    def begin(self) -> Stand | None:
+        """What the process stands at as a request comes; None where that is not told."""
+        return self._process.stand() if self._process is not None else None
 
     def request(
         self,
@@ -47,12 +51,13 @@ class Recorder:
         moments: tuple[int | None, int, int, int, int],
         execution: Execution,
         tracestates: Sequence[bytes] = (),
+        begun: Stand | None = None,
     ) -> None:
         """A request that was answered: started, received, decoded, resumed, encoded; the execution knows the moments
         between. Kept if its headers ``traceparents`` ask for it; one that is none is counted (W3C: to be ignored), and
         so are ``tracestates`` that are none, without which the context stands.
 
-        Started is None where a library reads requests before we know of them.
+        Started is None where a library reads requests before we know of them. ``begun``: what ``begin`` told then.
         """
         if not traceparents:
             return
@@ -66,6 +71,7 @@ class Recorder:
         if len(self._requests) >= MOST_ROWS:
             self._lost += 1
             return
+        used = self._process.since(begun) if self._process is not None and begun is not None else {}
         started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
         taken_ns = execution.enqueued_ns + execution.queue_ns
         joined_ns = taken_ns + execution.input_ns
@@ -87,6 +93,7 @@ class Recorder:
                 "resumed_ns": resumed_ns,
                 "encoded_ns": encoded_ns,
                 "rows": execution.rows,
+                "used": used,
             }
         )
 
@@ -117,7 +124,7 @@ class Recorder:
 
 
 class TracedEngine:
-    """An engine whose runs are recorded, with the CPU time, waits, switches and faults of the thread that asks it.
+    """An engine whose runs are recorded, with what each used (the level hardware).
 
     ``source``: what tells of the layers; it begins before and ends after what is timed.
     """
@@ -126,56 +133,23 @@ class TracedEngine:
         self._engine = engine
         self._recorder = recorder
         self._source = source
-        #: Each instance has a thread of its own, which alone asks its engine; known from its first run on.
-        self._waits: _Waits | None = None
+        #: Each instance has a thread of its own, which alone asks its engine.
+        self._hardware = [HARDWARE.load(kind)() for kind in HARDWARE]
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """As the engine does."""
-        if self._waits is None:
-            self._waits = _Waits(threading.get_native_id())
         if self._source is not None:
             self._source.start()
-        used, waited_ns = resource.getrusage(resource.RUSAGE_THREAD), self._waits.ns()
-        cpu_ns = time.thread_time_ns()
+        for source in self._hardware:
+            source.start()
         start_ns = time.monotonic_ns()
         outputs = self._engine.run(inputs)
         end_ns = time.monotonic_ns()
-        now = resource.getrusage(resource.RUSAGE_THREAD)
-        cpu_ns = time.thread_time_ns() - cpu_ns
-        waits_ns = self._waits.ns()
+        used: Used = {}
+        for source in reversed(self._hardware):
+            used |= source.stop()
         if self._source is not None:
             self._source.stop(start_ns, end_ns)
-        self._recorder.run(
-            {
-                "start_ns": start_ns,
-                "end_ns": end_ns,
-                "thread": self._waits.thread,
-                "cpu_ns": cpu_ns,
-                "wait_for_core_ns": None if waited_ns is None or waits_ns is None else waits_ns - waited_ns,
-                "switches_voluntary": now.ru_nvcsw - used.ru_nvcsw,
-                "switches_involuntary": now.ru_nivcsw - used.ru_nivcsw,
-                "faults_minor": now.ru_minflt - used.ru_minflt,
-                "faults_major": now.ru_majflt - used.ru_majflt,
-            }
-        )
+        thread = threading.get_native_id()
+        self._recorder.run({"start_ns": start_ns, "end_ns": end_ns, "thread": thread, "used": used})
         return outputs
-
-
-class _Waits:
-    """How long a thread of this process has waited for a core; its file stays open, for opening it takes longer."""
-
-    def __init__(self, thread: int) -> None:
-        self.thread = thread
-        try:
-            self._file = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
-        except OSError:
-            self._file = -1
-
-    def ns(self) -> int | None:
-        """So far; None where the kernel does not tell."""
-        if self._file < 0:
-            return None
-        try:
-            return parse_schedstat(os.pread(self._file, 128, 0)).waited_ns
-        except (OSError, ValueError):
-            return None

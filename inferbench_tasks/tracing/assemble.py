@@ -22,10 +22,6 @@ _PARTS = (
     ("resume", "split_ns", "resumed_ns"),
     ("encode", "resumed_ns", "encoded_ns"),
 )
-#: What a run's thread used, as attributes of its span.
-_USED = (
-    "cpu_ns", "wait_for_core_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,7 +142,7 @@ class _Trace:
         if row is None:
             return
         # As the server got it: what stands between may have added entries.
-        told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {})
+        told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {}) | _known(row["used"])
         server = self._span(root, "model", "server", row["started_ns"], row["encoded_ns"], told)
         inference = server
         for name, begins, ends in _PARTS:
@@ -155,7 +151,7 @@ class _Trace:
             number = self._span(server, "model", name, row[begins], row[ends])
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
-            used = {name: run[name] for name in _USED if run[name] is not None}
+            used = _known(run["used"])
             number = self._span(inference, "framework", "session.run", run["start_ns"], run["end_ns"], used)
             self._layers(number, run, layers)
 
@@ -170,7 +166,7 @@ class _Trace:
             while around and around[-1][1] < layer["end_ns"]:
                 around.pop()
             parent = around[-1][0] if around else run_number
-            known = {name: value for name, value in layer["attributes"].items() if value is not None}
+            known = _known(layer["attributes"])
             number = self._add(
                 parent, "layer", layer["name"], layer["start_ns"], layer["end_ns"], known, layer["type"]
             )
@@ -229,6 +225,11 @@ class _Trace:
         self._own.append(span)
         self._made.spans.append(span)
         return number
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what nobody told."""
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _within(rows: Sequence[Mapping[str, Any]], start_ns: int, end_ns: int) -> Sequence[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import time
 import uuid
 from pathlib import Path
@@ -20,6 +21,7 @@ from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
 from inferbench_tasks.clients.kserve_grpc import decode_answer, encode_request
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, TensorSpec
+from inferbench_tasks.monitors import perf_events
 from inferbench_tasks.protocols.traceparent import TraceContext, one_in_context
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
@@ -29,6 +31,7 @@ from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
 from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
+from tests.unit.monitors.test_perf_events import SOFTWARE, counts
 
 pytestmark = pytest.mark.integration
 REQUESTS = 5
@@ -134,6 +137,52 @@ def test_over_grpc_down_to_the_layers(tmp_path: Path) -> None:
     assert "problem" not in output.document, output.document
     assert output.document["levels"] == ["application", "model", "framework", "layer"]
     assert output.document["unanswered"] == 0 and output.document["layers"]["layers"]
+
+
+def told_of_use(spans: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Of each request what its run and what the server used."""
+    by_trace: dict[str, dict[str, Any]] = {}
+    for span in spans:
+        by_trace.setdefault(span.trace_id, {})[span.name] = span.attributes
+    return [(names["session.run"], names["server"]) for names in by_trace.values()]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_what_a_request_used_is_told(protocol: str, tmp_path: Path) -> None:
+    """The thread's and the process's time of each run, the process's of each request, which is no less."""
+    inp = order(dense_case(tmp_path), tmp_path, load={"protocol": protocol}, deepest="framework")
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.spans_path is not None
+    found = told_of_use(list(spans_of(pq.read_table(output.spans_path))))
+    assert len(found) == REQUESTS
+    for run, server in found:
+        assert 0 < run["cpu_ns"] <= run["process_cpu_ns"] <= server["process_cpu_ns"]
+        for name in ("switches_voluntary", "switches_involuntary", "faults_minor", "faults_major"):
+            assert 0 <= run[name] <= run[f"process_{name}"] <= server[f"process_{name}"]
+
+
+@counts
+def test_the_kernel_counts_for_a_server_in_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may not ask for it itself. By events that need no PMU: the time on a core is no less than the thread's,
+    and no more than all cores had; faults are no more than the process's beside them.
+    """
+    monkeypatch.setattr(perf_events, "PROCESSOR", SOFTWARE)
+    inp = order(dense_case(tmp_path), tmp_path, deepest="framework")
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    longest_ns = max(span.duration_ns for span in spans)
+    found = told_of_use(spans)
+    assert len(found) == REQUESTS
+    for run, _ in found:
+        # What a virtual machine's host took is in this clock, and in no time of a thread.
+        assert 0.9 * run["cpu_ns"] <= run["process_task_clock"] <= (os.cpu_count() or 1) * longest_ns
+        assert 0 <= run["process_page_faults"] <= run["process_faults_minor"] + run["process_faults_major"]
+    assert leftovers(inp.run_id) == []
 
 
 def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:

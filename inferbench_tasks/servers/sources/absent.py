@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_PMU = Path("/sys/bus/event_source/devices/cpu")
 _NVIDIA = Path("/proc/driver/nvidia/version")
-_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-#: Up to here users may count what their own processes do.
-_MOST_PARANOID = 2
-_USED = "CPU time, waits for a core, switches and faults of the thread that asks the runtime"
 
 
 def sources_of_ours() -> Iterator[dict[str, Any]]:
@@ -21,7 +16,6 @@ def sources_of_ours() -> Iterator[dict[str, Any]]:
         ("client", "application", "every backend", "intended, sent, first byte, done"),
         ("server", "model", "our server", "read, decode, queue, join, inference, split, resume, encode"),
         ("server", "framework", "our server", "each run"),
-        ("server", "hardware", "our server", f"{_USED}: attributes of each run, no spans of their own"),
     ):
         yield {"source": source, "level": level, "of": of, "here": True, "tells": tells, "why_not": ""}
 
@@ -44,20 +38,6 @@ class Absent:
         return {**about, "tells": self.tells, "why_not": why}
 
 
-def _no_pmu() -> str | None:
-    if not _PMU.is_dir():
-        return f"this machine has no PMU ({_PMU} is missing)"
-    try:
-        closed = int(_PARANOID.read_text()) > _MOST_PARANOID
-    except (OSError, ValueError):
-        return f"this kernel counts no events ({_PARANOID} is missing)"
-    return (
-        f"the kernel keeps its counters from users ({_PARANOID} is above {_MOST_PARANOID})"
-        if closed
-        else None
-    )
-
-
 def _no_gpu() -> str | None:
     return None if _NVIDIA.is_file() else f"this machine has no NVIDIA driver ({_NVIDIA} is missing)"
 
@@ -77,7 +57,6 @@ ABSENT = (
     Absent("triton_trace", "model", "triton", "its own spans, with mode=opentelemetry"),
     Absent("mlserver", "model", "mlserver", "its own spans"),
     Absent("perf_samples", "library", "onnxruntime", "shares of its kernels in the time", _no_symbols),
-    Absent("perf", "hardware", "our server", "cycles, instructions, cache misses", _no_pmu),
     Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
     Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
 )

@@ -1,4 +1,6 @@
-"""What tells of the layers of a traced run: one file per instrument, all with ``start``, ``stop``, ``spans``."""
+"""What tells of traced runs: one file per instrument. Those of layers have ``start``, ``stop``, ``spans``; those of the
+level hardware, which tell what a whole run used, ``start`` and ``stop``.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +46,43 @@ class LayerSource(Protocol):
         ...
 
 
+#: What a run used, as attributes of its span; None of what nobody told this time.
+Used = dict[str, int | float | None]
+
+
+class HardwareSource(Protocol):
+    """An instrument of what runs used, whichever runtime it is; each engine that is traced has one of its own.
+
+    The class attributes are its card in ``inferbench trace sources``; ``tells`` says whose figures they are.
+    """
+
+    title: ClassVar[str]
+    tells: ClassVar[str]
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why it can't run here, and what helps; None if it can. Looks, installs nothing."""
+        ...
+
+    def start(self) -> None:
+        """A run begins; called by the thread that runs it, outside of what is timed."""
+        ...
+
+    def stop(self) -> Used:
+        """That run is over, by the same thread: what it used; nothing where the source is not there."""
+        ...
+
+
+#: The first is the outermost: what the next ones do to tell is in its figures.
+HARDWARE: Registry[type[HardwareSource]] = Registry(
+    "hardware source",
+    "inferbench.hardware_sources",
+    {
+        "process_use": "inferbench_tasks.servers.sources.process_use:ProcessUse",
+        "perf_counters": "inferbench_tasks.servers.sources.perf_counters:PerfCounters",
+        "thread_use": "inferbench_tasks.servers.sources.thread_use:ThreadUse",
+    },
+)
 SOURCES: Registry[type[LayerSource]] = Registry(
     "trace source",
     "inferbench.trace_sources",

@@ -32,13 +32,12 @@ def told(at_us: int = 0, trace_id: str = TRACE, layers: list[dict[str, Any]] | N
     run: dict[str, Any] = {
         "start_ns": (at_us + 310) * US,
         "end_ns": (at_us + 690) * US,
-        "cpu_ns": 370 * US,
         "thread": 1,
+        "used": {"cpu_ns": 370 * US, "faults_minor": 0, "wait_for_core_ns": None},
     }
-    used = ("wait_for_core_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major")
     return {
-        "requests": [{**row, "trace_id": trace_id, "parent_id": SPAN, "rows": 1, "unseen": []}],
-        "runs": [{**run, **dict.fromkeys(used, 0), "wait_for_core_ns": None}],
+        "requests": [{**row, "trace_id": trace_id, "parent_id": SPAN, "rows": 1, "unseen": [], "used": {}}],
+        "runs": [run],
         "layers": layers or [],
         "lost": 0,
         "ignored": 0,
@@ -74,6 +73,16 @@ def test_every_span_lies_within_its_parent() -> None:
     queue = next(span for span in made.spans if span.name == "queue")
     assert (queue.start_ns, queue.duration_ns) == (EPOCH_NS + 151 * US, 49 * US)
     assert made.clock == {"error_ns": 80, "drift_ns": 40}
+
+
+def test_what_was_used_stands_at_what_used_it() -> None:
+    """A run has its thread's figures, the request in the server its process's; what nobody told is left out."""
+    server = told()
+    server["requests"][0]["used"] = {"process_cpu_ns": 500 * US, "process_wait_for_core_ns": None}
+    about = {span.name: span.attributes for span in assemble([asked()], server, 0).spans}
+    assert about["session.run"] == {"cpu_ns": 370 * US, "faults_minor": 0}
+    assert about["server"] == {"rows": 1, "process_cpu_ns": 500 * US}
+    assert about["queue"] == {}
 
 
 def test_layers_of_other_requests_stay_theirs() -> None:
