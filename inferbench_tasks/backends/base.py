@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.probes.base import Probe
@@ -51,6 +51,8 @@ class Deployment:
     shared_memory: bool = False
     #: What the server is to tell of traced requests; only for backends with ``traced_levels``.
     tracing: Tracing | None = None
+    #: Where on this host it is to send its own spans to; only for backends that send them (``sends_spans``).
+    spans_port: int | None = None
     #: The address that it binds, where that is not the launcher's choice, and the secret that each request has to have;
     #: only for backends that are ``guarded``.
     listens: str = ""
@@ -124,6 +126,9 @@ class Backend(ABC):
     tells_spans: ClassVar[bool] = False
     #: The levels below the application that it can tell of single requests: "model", "framework", "layer", "library".
     traced_levels: ClassVar[tuple[str, ...]] = ()
+    #: How it sends spans of its own, of every request, to ``Deployment.spans_port``: OTLP as JSON over HTTP, or as
+    #: protobuf over gRPC; None: what it tells it writes into a file, or it tells nothing.
+    sends_spans: ClassVar[Literal["otlp_json", "otlp_grpc"] | None] = None
 
     @classmethod
     def levels_of(cls, model_format: str) -> tuple[str, ...]:

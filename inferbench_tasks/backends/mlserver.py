@@ -47,6 +47,8 @@ class MLServer(Backend):
     package = "mlserver"
     formats = ("onnx",)
     protocols = ("grpc",)
+    traced_levels = ("model",)
+    sends_spans = "otlp_grpc"
 
     _metrics_port = 0
 
@@ -87,7 +89,10 @@ class MLServer(Backend):
             "parallel_workers": spec.instances if spec.instances > 1 else 0,
             "debug": False,
         }
-        (folder / "settings.json").write_text(json.dumps(settings, indent=2))
+        # Where it sends its own spans is drawn for each start, and of no run that is timed: no setting of the run.
+        spans_port = deployment.spans_port
+        sent = {"tracing_server": f"127.0.0.1:{spans_port}"} if spans_port is not None else {}
+        (folder / "settings.json").write_text(json.dumps(settings | sent, indent=2))
         batching = spec.batching
         model_settings = {
             "name": deployment.model_name,
@@ -105,6 +110,8 @@ class MLServer(Backend):
         config_path = folder / "model-settings.json"
         config_path.write_text(json.dumps(model_settings, indent=2))
         env = {**thread_env(spec.threads), "PYTHONPATH": str(folder)}
+        if spans_port is not None:
+            env["OTEL_BSP_SCHEDULE_DELAY"] = "200"
         launch = Launch(
             run_id=deployment.run_id,
             folder=deployment.folder,
@@ -118,6 +125,7 @@ class MLServer(Backend):
                 reads=(str(home), model.path),
                 writes=(SHARED_MEMORY,) if spec.instances > 1 else (),
                 binds=(http_port, grpc_port, self._metrics_port),
+                connects=(spans_port,) if spans_port is not None else (),
             ),
         )
         endpoint = Endpoint(

@@ -69,6 +69,8 @@ class Triton(Backend):
     launchers = ("process", "container")
     shared_memory = True
     guarded = True
+    traced_levels = ("model",)
+    sends_spans = "otlp_json"
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -162,6 +164,8 @@ class Triton(Backend):
         if deployment.trace:
             trace.parent.mkdir(exist_ok=True)
             argv += trace_options(trace)
+        if deployment.spans_port is not None:
+            argv += span_options(deployment.spans_port)
         libraries = [str(site_packages(home) / "nvidia_pytriton.libs")]
         if not container and (folder := libpython_folder()):
             libraries.append(folder)
@@ -187,6 +191,7 @@ class Triton(Backend):
                 writes=(SHARED_MEMORY,),
                 folders=("/tmp",),  # noqa: S108 - it has no other place
                 binds=tuple(ports),
+                connects=(deployment.spans_port,) if deployment.spans_port is not None else (),
             ),
             leftovers=(
                 *(str(backends / "python" / name) for name in COPIED if container),
@@ -236,6 +241,17 @@ def _guard(deployment: Deployment) -> list[str]:
     other = "grpc" if deployment.protocol == "http" else "http"
     guards = [f"--http-restricted-api={key}", f"--grpc-restricted-protocol={key}"]
     return [*guards, f"--allow-{other}=false", f"--metrics-address={LOOPBACK}"]
+
+
+def span_options(port: int) -> list[str]:
+    """Its own spans of each request, sent as OpenTelemetry has them; a request's context is carried on."""
+    return [
+        "--trace-config=mode=opentelemetry",
+        f"--trace-config=opentelemetry,url=http://127.0.0.1:{port}/v1/traces",
+        "--trace-config=opentelemetry,bsp_schedule_delay=200",
+        "--trace-config=rate=1",
+        "--trace-config=level=TIMESTAMPS",
+    ]
 
 
 def trace_options(file: Path) -> list[str]:

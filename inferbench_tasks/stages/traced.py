@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -30,8 +30,10 @@ from inferbench_tasks.protocols.traceparent import context_of
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.assemble import Asked
+from inferbench_tasks.tracing.receiver import RECEIVERS
 from inferbench_tasks.tracing.spans import LEVELS, Level
 
 #: What a pass of so few requests may take, however slow the model is.
@@ -52,10 +54,13 @@ class Traced:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A server with one level's instruments, which is up. ``told``: what it told, once it was ended."""
+    """A server with one level's instruments, which is up. ``told``: what it told, once it was ended; ``came``: waits
+    until what it sends of these requests has come, while it is up.
+    """
 
     endpoint: Endpoint
     told: Callable[[], Mapping[str, Any] | None]
+    came: Callable[[Sequence[Asked]], None]
 
 
 @contextmanager
@@ -68,43 +73,58 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
         rmtree(folder)
     folder.mkdir()
     path = folder / "told.json"
-    tracing = None
-    if level != "application":
-        depth = LEVELS.index(level)
-        tracing = Tracing(
-            path=str(path),
-            framework=depth >= LEVELS.index("framework"),
-            layers=depth >= LEVELS.index("layer"),
-            library=depth >= LEVELS.index("library"),
-        )
-    deployment = Deployment(
-        run_id=inp.run_id,
-        model=inp.convert.model,
-        spec=inp.job.serve,
-        folder=folder,
-        cache_dir=ctx.cache_dir("envs"),
-        protocol=inp.job.traffic.protocol,
-        tracing=tracing,
-    )
     servers_dir = settings.servers_dir(ctx.data_dir)
-    started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+    with ExitStack() as stack:
+        sent, tracing = None, None
+        if level != "application" and backend.sends_spans is not None:
+            sent = Sent(stack.enter_context(RECEIVERS[backend.sends_spans]()))
+        elif level != "application":
+            tracing = _tracing(path, level)
+        deployment = Deployment(
+            run_id=inp.run_id,
+            model=inp.convert.model,
+            spec=inp.job.serve,
+            folder=folder,
+            cache_dir=ctx.cache_dir("envs"),
+            protocol=inp.job.traffic.protocol,
+            tracing=tracing,
+            spans_port=sent.port if sent is not None else None,
+        )
+        started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
 
-    def told() -> Mapping[str, Any] | None:
-        if tracing is None:
-            return None
-        if not path.is_file():
-            end = launcher.log_end(started.server)
-            raise ServerError(f"The server left no trace; the end of its log:\n{end}")
-        document: Mapping[str, Any] = orjson.loads(path.read_bytes())
-        return document
+        def told() -> Mapping[str, Any] | None:
+            if sent is not None:
+                return sent.told()
+            if tracing is None:
+                return None
+            if not path.is_file():
+                end = launcher.log_end(started.server)
+                raise ServerError(f"The server left no trace; the end of its log:\n{end}")
+            document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+            return document
 
-    try:
-        with closing(started.probe) as probe:
-            _check(inp, probe, level)
-            yield Instrumented(started.endpoint, told)
-            _check(inp, probe, level)
-    finally:
-        records.end_run(servers_dir, inp.run_id)
+        def came(asked: Sequence[Asked]) -> None:
+            if sent is not None:
+                sent.wait(asked)
+
+        try:
+            with closing(started.probe) as probe:
+                _check(inp, probe, level)
+                yield Instrumented(started.endpoint, told, came)
+                _check(inp, probe, level)
+        finally:
+            records.end_run(servers_dir, inp.run_id)
+
+
+def _tracing(path: Path, level: Level) -> Tracing:
+    """What a server of ours is to tell."""
+    depth = LEVELS.index(level)
+    return Tracing(
+        path=str(path),
+        framework=depth >= LEVELS.index("framework"),
+        layers=depth >= LEVELS.index("layer"),
+        library=depth >= LEVELS.index("library"),
+    )
 
 
 def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
@@ -113,6 +133,7 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     with instrumented(inp, ctx, level) as server:
         ask(inp, ctx, server.endpoint, folder, None)
         asked = ask(inp, ctx, server.endpoint, folder, f"{inp.run_id} {level} {number}")
+        server.came(asked)
     return Traced(
         asked=asked,
         told=server.told(),

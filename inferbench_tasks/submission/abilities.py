@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding, Names
@@ -51,6 +51,8 @@ class BackendAbilities(Protocol):
     dummy_weights: bool
     #: The tokens of a slot unless a submission says otherwise; None where nobody knows.
     slot_tokens: int | None
+    #: How it sends spans of its own, of every request; None: it does not.
+    sends_spans: Literal["otlp_json", "otlp_grpc"] | None
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """The levels below the application that it can tell of single requests to models in that format."""

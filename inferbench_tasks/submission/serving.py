@@ -151,6 +151,12 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
             f"{spec.convert.format}; it tells of: {', '.join(levels)}"
         )
         yield Finding(("trace.deepest", "serve.backend"), message)
+    elif spec.trace.one_in is not None and backend.sends_spans is not None:
+        message = (
+            f"the backend {name} sends spans of every request, whichever are chosen, so a load would be traced as a "
+            "whole; leave one_in out, and requests are asked one by one"
+        )
+        yield Finding(("trace.one_in", "serve.backend"), message)
     for field, value, able in (
         ("load.protocol", spec.traffic.protocol, ("http", "grpc")),
         ("serve.launcher", spec.serve.launcher, ("process",)),

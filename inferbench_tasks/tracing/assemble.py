@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,8 @@ def assemble(
     number: int = 0,
     level: Level | None = None,
 ) -> Assembled:
-    """The spans of these requests; ``told``: the server's file (``servers.tracing``), None where there is none.
+    """The spans of these requests; ``told``: the server's file (``servers.tracing``), None where there is none; of a
+    server that sends spans of its own these (``stages.sent_spans``).
 
     ``number``: of their round; ``level``: the deepest whose instruments were on, where a trace has several of these.
     ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none.
@@ -89,11 +91,15 @@ def assemble(
     rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
+    sent: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for span in told.get("spans", ()):
+        sent[span["trace_id"]].append(span)
     for request in asked:
-        _Trace(made, request, epoch_offset_ns, number, level).add(
-            rows.get((request.trace_id, request.span_id)), runs, layers
-        )
-    made.unanswered = 0 if silent else sum((r.trace_id, r.span_id) not in rows for r in asked)
+        row = rows.get((request.trace_id, request.span_id))
+        theirs = sent[request.trace_id]
+        _Trace(made, request, epoch_offset_ns, number, level).add(row, runs, layers, theirs)
+        within = any(span["parent_id"] == request.span_id for span in theirs)
+        made.unanswered += not (silent or row or within)
     return made
 
 
@@ -127,6 +133,7 @@ class _Trace:
         row: Mapping[str, Any] | None,
         runs: Sequence[Mapping[str, Any]],
         layers: Sequence[Mapping[str, Any]],
+        theirs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         request = self._request
         attributes = {
@@ -140,6 +147,7 @@ class _Trace:
         }
         root = self._span(-1, "application", "request", request.intended_ns, request.done_ns, attributes)
         if row is None:
+            self._theirs(root, theirs)
             return
         # As the server got it: what stands between may have added entries.
         told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {}) | _known(row["used"])
@@ -154,6 +162,22 @@ class _Trace:
             used = _known(run["used"])
             number = self._span(inference, "framework", "session.run", run["start_ns"], run["end_ns"], used)
             self._layers(number, run, layers)
+
+    def _theirs(self, root: int, spans: Sequence[Mapping[str, Any]]) -> None:
+        """What a server of another maker sent of this request: each of its spans in the one that it names, by time.
+
+        One whose parents don't lead to the request is none of it.
+        """
+        inside: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for span in sorted(spans, key=lambda each: each["start_ns"], reverse=True):
+            inside[span["parent_id"]].append(span)
+        left = [(root, span) for span in inside.pop(self._request.span_id, ())]
+        while left:
+            parent, span = left.pop()
+            number = self._add(
+                parent, "model", span["name"], span["start_ns"], span["end_ns"], span["attributes"]
+            )
+            left += [(number, each) for each in inside.pop(span["span_id"], ())]
 
     def _layers(self, run_number: int, run: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
         """The layers whose middle is within a run, each in the smallest one around it (bodies of If and Loop)."""

@@ -11,11 +11,18 @@ _NVIDIA = Path("/proc/driver/nvidia/version")
 
 
 def sources_of_ours() -> Iterator[dict[str, Any]]:
-    """The client, and the server itself: they need nothing that could be missing."""
+    """The client, and the servers themselves: they need nothing that could be missing where they run."""
     for source, level, of, tells in (
         ("client", "application", "every backend", "intended, sent, first byte, done"),
         ("server", "model", "our server", "read, decode, queue, join, inference, split, resume, encode"),
         ("server", "framework", "our server", "each run"),
+        (
+            "triton",
+            "model",
+            "triton",
+            "its own spans of a request, down to its compute, as it sends them over OTLP",
+        ),
+        ("mlserver", "model", "mlserver", "its own span of a call over gRPC, as it sends it over OTLP"),
     ):
         yield {"source": source, "level": level, "of": of, "here": True, "tells": tells, "why_not": ""}
 
@@ -54,8 +61,6 @@ ABSENT = (
     Absent(
         "tensorflow_profiler", "layer", "savedmodel", "XPlane; TensorFlow Serving's requests are not traced"
     ),
-    Absent("triton_trace", "model", "triton", "its own spans, with mode=opentelemetry"),
-    Absent("mlserver", "model", "mlserver", "its own spans"),
     Absent("perf_samples", "library", "onnxruntime", "shares of its kernels in the time", _no_symbols),
     Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
     Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),

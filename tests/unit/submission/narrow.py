@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from inferbench_tasks.abilities import InstalledAbilities
 
@@ -24,6 +25,7 @@ class Narrow:
     slots: bool = False
     dummy_weights: bool = False
     slot_tokens: int | None = None
+    sends_spans: Literal["otlp_json", "otlp_grpc"] | None = None
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """It tells of no single request."""

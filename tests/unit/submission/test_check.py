@@ -156,7 +156,8 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec(evaluate={}, processors=IN_SERVER), "evaluate", "judged as tensors"),
     (spec({"arrivals": {"kind": "max_rate"}}, slo={"p99_ms": 9}, evaluate={}), "evaluate", "at a given one"),
     (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),
-    (spec(trace={}, serve={"backend": "triton"}), "trace", "tells nothing of single requests"),
+    (spec(trace={}, serve={"backend": "torchserve"}), "trace", "tells nothing of single requests"),
+    (spec(trace={"one_in": 20}, serve={"backend": "triton"}), "trace.one_in", "sends spans of every request"),
     (
         spec(trace={"deepest": "layer"}, serve={"backend": "torch_export"}, convert={"format": "aotinductor"}),
         "trace.deepest",

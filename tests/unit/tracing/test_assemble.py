@@ -209,3 +209,42 @@ def test_a_server_that_knows_of_no_request_is_told_of() -> None:
     found = assemble([asked()], server, 0)
     assert (found.unanswered, found.ignored) == (1, 2)
     assert assemble([asked()], None, 0).unanswered == 0
+
+
+def sent(name: str, span_id: str, parent_id: str, start_us: int, end_us: int) -> dict[str, Any]:
+    """A span that a server of another maker sent, Unix time."""
+    return {
+        "trace_id": TRACE,
+        "span_id": span_id * 16,
+        "parent_id": parent_id,
+        "name": name,
+        "start_ns": EPOCH_NS + start_us * US,
+        "end_ns": EPOCH_NS + end_us * US,
+        "attributes": {"span_id": span_id * 16},
+    }
+
+
+def test_what_others_sent_lies_where_they_say() -> None:
+    """Each in the span that it names, by time, with its own id; what leads to no request of ours is left out, circles
+    too, and one beyond its parent is a defect.
+    """
+    spans = [
+        sent("compute", "3", "2" * 16, 300, 600),
+        sent("queue", "4", "2" * 16, 200, 300),
+        sent("server", "2", SPAN, 100, 900),
+        sent("lost", "5", "9" * 16, 100, 200),
+        sent("circle", "6", "7" * 16, 100, 200),
+        sent("circle", "7", "6" * 16, 100, 200),
+    ]
+    server = told() | {"requests": [], "runs": [], "spans": spans}
+    made = assemble([asked()], server, 0)
+    names = {span.number: span.name for span in made.spans}
+    found = [(span.name, names.get(span.parent), span.level) for span in made.spans]
+    assert found == [
+        ("request", None, "application"), ("server", "request", "model"), ("queue", "server", "model"),
+        ("compute", "server", "model"),
+    ]  # fmt: skip
+    assert made.spans[-1].span_id == "3" * 16 and (made.defects, made.unanswered) == (0, 0)
+    late = server | {"spans": [sent("server", "2", SPAN, 100, 1060)]}
+    assert assemble([asked()], late, 0).defects == 1
+    assert assemble([asked()], server | {"spans": spans[3:]}, 0).unanswered == 1

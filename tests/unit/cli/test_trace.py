@@ -1,0 +1,51 @@
+"""``inferbench trace sources``: what tells of which level here, and what helps where nothing does."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from inferbench_tasks.cli.trace import app
+from inferbench_tasks.monitors import perf_events
+from inferbench_tasks.tracing.spans import LEVELS
+
+
+def rows() -> list[dict[str, Any]]:
+    """As the command lists them."""
+    result = CliRunner().invoke(app, ["sources", "-o", "json"], catch_exceptions=False)
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def test_every_level_has_its_sources_and_what_is_missing_its_reason() -> None:
+    """Those that are here have no reason, the others one in words."""
+    found = rows()
+    assert {row["level"] for row in found} == {*LEVELS, "hardware"}
+    assert all(bool(row["why_not"]) != row["here"] and row["tells"] for row in found)
+    known = {row["source"]: row["here"] for row in found if row["level"] == "hardware"}
+    assert known["thread_use"] and known["process_use"] and "perf_counters" in known
+    assert {"triton", "mlserver"} <= {row["of"] for row in found if row["level"] == "model"}
+
+
+def test_a_machine_without_a_pmu_says_so_and_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel knows of no counters; where it has them the source is here."""
+
+    def refused(event: perf_events.Event) -> int:
+        raise OSError(errno.ENOENT, "No such file or directory")
+
+    def counters() -> dict[str, Any]:
+        (row,) = (row for row in rows() if row["source"] == "perf_counters")
+        return row
+
+    monkeypatch.setattr(perf_events, "_open", refused)
+    assert (
+        not counters()["here"]
+        and "no PMU" in counters()["why_not"]
+        and "use the host" in counters()["why_not"]
+    )
+    monkeypatch.setattr(perf_events, "opened", lambda events: {})
+    assert counters()["here"]
