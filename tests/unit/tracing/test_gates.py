@@ -1,0 +1,116 @@
+"""How the benchmarks of tracing judge, on made-up spans and rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from benchmarks.mlmodelscope import layers, one_in, one_request
+from inferbench_tasks.tracing.spans import Level, Span
+
+TRACE, US = "a" * 32, 1_000
+USED = dict.fromkeys(one_request.FIGURES, 1)
+PROCESS = {f"process_{name}": value for name, value in USED.items()}
+
+
+def request(count: int = 60) -> list[Span]:
+    """A request as it has to be: within it the server, the run, and so many layers with a primitive in the first."""
+
+    def span(number: int, level: Level, name: str, start_us: int, length_us: int) -> Span:
+        return Span(TRACE, number, number - 1, level, name, start_us * US, length_us * US)
+
+    spans = [
+        span(0, "application", "request", 0, 1000),
+        replace(span(1, "model", "server", 100, 800), attributes=PROCESS),
+        replace(span(2, "framework", "session.run", 200, 600), attributes=USED | PROCESS),
+        *(replace(span(3 + at, "layer", f"l{at}", 200 + 10 * at, 10), parent=2) for at in range(count)),
+    ]
+    return [*spans, replace(span(3 + count, "library", "kernel", 202, 5), parent=3)]
+
+
+def test_a_whole_request_passes() -> None:
+    """64 spans over six levels."""
+    found = one_request.judged("x", request(), {})
+    assert (found.spans, tuple(found.levels), found.wrong) == (64, one_request.SIX, [])
+    assert found.words().endswith("passed")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda spans: spans[:50] + spans[-1:], "fewer than 60"),
+        (lambda spans: spans[:-1], "no level library (nobody tells it)"),
+        (lambda spans: [replace(s, attributes={}) for s in spans], "no level hardware"),
+        (lambda spans: [*spans[:-1], replace(spans[-1], parent=99)], "kernel has no parent"),
+        (lambda spans: [*spans[:-1], replace(spans[-1], duration_ns=58 * US)], ""),
+        (lambda spans: [*spans[:-1], replace(spans[-1], duration_ns=59 * US)], "more than 50 us beyond"),
+        (lambda spans: [*spans[:-1], replace(spans[-1], start_ns=149 * US)], "more than 50 us beyond"),
+        (lambda spans: [*spans[:-1], replace(spans[-1], trace_id="b" * 32)], "several traces"),
+        (lambda spans: [*spans[:-1], replace(spans[-1], parent=-1)], "not one beginning"),
+    ],
+)
+def test_what_is_missing_or_wrong_fails(change: Callable[[list[Span]], list[Span]], words: str) -> None:
+    """Each is named; what reaches 51 us beyond its layer is told from what reaches 50."""
+    found = one_request.judged("x", change(request()), {"library": "nobody tells it"})
+    assert (words in "; ".join(found.wrong)) if words else not found.wrong, found.wrong
+
+
+def test_triton_s_spans_are_ours_down_to_its_compute() -> None:
+    """Of two levels and few spans; without its compute, or beyond the request, it has failed."""
+    spans = [
+        Span(TRACE, 0, -1, "application", "request", 0, 1000 * US),
+        Span(TRACE, 1, 0, "model", "InferRequest", 100 * US, 800 * US),
+        Span(TRACE, 2, 1, "model", "compute", 200 * US, 600 * US),
+    ]
+    wanted = one_request.WANTED["Triton"]
+    assert one_request.judged("Triton", spans, {}, wanted).wrong == []
+    found = one_request.judged("Triton", [*spans[:2], replace(spans[2], name="other")], {}, wanted)
+    assert found.wrong == ["no span compute"]
+    late = [spans[0], replace(spans[1], duration_ns=960 * US), spans[2]]
+    assert one_request.judged("Triton", late, {}, wanted).wrong == ["more than 50 us beyond a parent"]
+
+
+def rounds(off: float, ones: float, spread: float = 0.001) -> list[dict[str, float]]:
+    """Ten of them, whose ratios are these, give or take the spread."""
+    return [
+        {"none": 1.0, "off": off + (at % 2 or -1) * spread, "one_in": ones + (at % 2 or -1) * spread}
+        for at in range(10)
+    ]
+
+
+def test_what_tracing_costs_is_judged_by_its_interval() -> None:
+    """Within its limit it has passed, beyond it failed; where the interval holds the limit nobody knows."""
+
+    def decided(given: list[dict[str, float]]) -> dict[str, str]:
+        return {name: words for name, _, _, words in one_in.judged(given)}
+
+    assert decided(rounds(1.0, 1.0)) == {"off": "passed", "one_in": "passed"}
+    assert decided(rounds(1.015, 1.015)) == {"off": "FAILED", "one_in": "passed"}
+    assert decided(rounds(1.0, 1.0, 0.2)) == {"off": "undecided", "one_in": "undecided"}
+    assert decided(rounds(1.0, 1.0)[:2]) == {}
+
+
+def models(shares: list[float], cost: float = 1.05) -> pd.DataFrame:
+    """A row for each model's layer level, and one of a level that is not judged."""
+    rows = [
+        {"model": f"m{at}", "names": 1, "level": level, "ratio": ratio, "explained_ratio": share}
+        for at, share in enumerate(shares)
+        for level, ratio in (("framework", 9.0), ("layer", cost))
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_layers_of_34_of_37_models_have_to_add_up() -> None:
+    """The median cost and the number that adds up; a model counts as often as it stands for one; not before all 37."""
+    assert layers.judged(models([1.0] * 34 + [0.9] * 3))[0] == 0
+    assert layers.judged(models([1.0] * 33 + [0.9] * 4))[0] == 1
+    assert layers.judged(models([1.0] * 37, cost=1.11))[0] == 1
+    code, words = layers.judged(models([1.0] * 36))
+    assert code == 2 and all(line.endswith("not judged") for line in words)
+    several = models([1.0] * 33 + [0.96])
+    several.loc[several["model"] == "m0", "names"] = 4
+    code, words = layers.judged(several)
+    assert code == 0 and "37 of 37 (at least 34 of 37; within 3%: 36)" in words[1]
