@@ -160,6 +160,8 @@ def test_what_a_request_used_is_told(protocol: str, tmp_path: Path) -> None:
         assert 0 < run["cpu_ns"] <= run["process_cpu_ns"] <= server["process_cpu_ns"]
         for name in ("switches_voluntary", "switches_involuntary", "faults_minor", "faults_major"):
             assert 0 <= run[name] <= run[f"process_{name}"] <= server[f"process_{name}"]
+        if (waited_ns := run.get("wait_for_core_ns")) is not None:  # where the kernel tells
+            assert waited_ns <= run["process_wait_for_core_ns"] <= server["process_wait_for_core_ns"]
 
 
 @counts

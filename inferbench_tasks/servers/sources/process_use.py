@@ -46,16 +46,16 @@ class ProcessUse:
         return self.since(self._begun)
 
     def stand(self) -> Stand:
-        """What they stand at now; the CPU time last, so that asking is not in it."""
+        """What they stand at now; the CPU time last, so that asking is not in it. Threads that began are watched."""
+        self._waits.find()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return Stand(usage, self._waits.read_ns(), time.process_time_ns())
 
     def since(self, begun: Stand) -> Used:
-        """What came to them since then; a thread that began meanwhile is watched from now on."""
+        """What came to them since then; of a thread that began meanwhile its waits are not known."""
         cpu_ns = time.process_time_ns()
         now, before = resource.getrusage(resource.RUSAGE_SELF), begun.usage
         waited_ns = self._waits.read_ns()
-        self._waits.find()
         known = waited_ns is not None and begun.waited_ns is not None
         return {
             "process_cpu_ns": cpu_ns - begun.cpu_ns,
