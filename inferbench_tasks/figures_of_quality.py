@@ -103,4 +103,16 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
         "average_precision_50", "Average precision at IoU 0.50", "AP50",
         "mean over classes and 101 recalls of the largest precision at that recall or more, found: IoU >= 0.50", 44,
     ),
+    _quality(
+        "average_precision_small", "COCO's average precision of small objects", "AP, small",
+        "average precision over the ten IoU, of objects with an area of up to 32 x 32 pixels of their picture", 45,
+    ),
+    _quality(
+        "average_precision_medium", "COCO's average precision of medium objects", "AP, medium",
+        "average precision over the ten IoU, of objects with an area from 32 x 32 to 96 x 96 pixels", 46,
+    ),
+    _quality(
+        "average_precision_large", "COCO's average precision of large objects", "AP, large",
+        "average precision over the ten IoU, of objects with an area from 96 x 96 pixels of their picture on", 47,
+    ),
 )  # fmt: skip

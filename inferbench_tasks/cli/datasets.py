@@ -12,7 +12,9 @@ from inferbench_tasks.datasets.base import Collection, open_dataset
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(no_args_is_help=True)
-_PATH = typer.Option(None, "--path", help="Your file or folder, for folder, table and arrays.")
+_PATH = typer.Option(
+    None, "--path", help="Your file or folder, for folder, imagenet-val, table, arrays, coco and squad."
+)
 
 
 @app.command("list")

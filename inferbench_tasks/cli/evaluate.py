@@ -21,7 +21,7 @@ def evaluate(
         None, "--dataset", help="As `datasets list` has it; the model's own without."
     ),
     path: str | None = typer.Option(
-        None, "--path", help="Your data, below the current folder: for folder, table and arrays."
+        None, "--path", help="Your data, below the current folder: for folder, table, arrays, coco, squad."
     ),
     samples: int | None = typer.Option(None, "--samples", min=1, help="So many by chance; all without."),
     precision: list[str] = typer.Option(["fp32"], "--precision", help="fp32, fp16, bf16, int8; repeat it."),

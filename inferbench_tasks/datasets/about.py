@@ -38,7 +38,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def facts(collection: Collection) -> dict[str, Any]:
-    """Samples, classes with how many samples each has, and what is left out."""
+    """Samples, classes with how many samples each has, what else is counted, and what is left out."""
     labels = collection.labels
     counts: dict[str, int] = {}
     if labels is not None:
@@ -52,9 +52,12 @@ def facts(collection: Collection) -> dict[str, Any]:
         "name": collection.shown_name,
         "form": collection.form,
         "samples": collection.count,
-        "classes": max(len(collection.classes), len(counts)) if labels is not None else None,
+        "classes": max(len(collection.classes), len(counts))
+        if labels is not None or collection.classes
+        else None,
         "class_order": "sorted names" if collection.by_name else "as given",
         "samples_by_class": counts,
+        **collection.counts,
         "generated": collection.generated,
         "training": collection.training,
         "left_out": len(collection.left_out),

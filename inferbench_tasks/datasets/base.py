@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: ``grey``: arrays ``n x height x width`` float32 in [0, 1]. ``pictures``: lists of encoded files (PNG, JPEG, ...).
-#: ``texts``: lists of strings. ``tensors``: arrays by the model's own input names. ``bytes``: lists of whole files.
-Form = Literal["grey", "pictures", "texts", "tensors", "bytes"]
+#: ``scenes``: the same, each seen whole and with boxes. ``texts``: lists of strings. ``questions``: pairs of a
+#: question and the text that has its answer. ``tensors``: arrays by the model's own input names. ``bytes``: lists of
+#: whole files.
+Form = Literal["grey", "pictures", "scenes", "texts", "questions", "tensors", "bytes"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Collection:
     ``left_out``: broken samples by name, with what is wrong with each; they are in no figure. ``training``: models are
     usually trained on these very samples. ``whole``: width and height of all pictures, where nothing may be cut off.
     ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
+    ``sizes``: of scenes width and height of each, in whose pixels the targets' boxes are. ``unanswerable``: of
+    questions, whether some have no answer. ``counts``: what else there is so many of, for people.
     """
 
     name: str
@@ -45,6 +49,9 @@ class Collection:
     training: bool = False
     whole: tuple[int, int] | None = None
     targets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    sizes: NDArray[np.int64] | None = None
+    unanswerable: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shown_name(self) -> str:
@@ -96,6 +103,8 @@ DATASETS: Registry[type[DataSource]] = Registry(
         "imagenet-val": "inferbench_tasks.datasets.imagenet:ImageNetVal",
         "table": "inferbench_tasks.datasets.table:Table",
         "arrays": "inferbench_tasks.datasets.arrays:ArrayFile",
+        "coco": "inferbench_tasks.datasets.coco:Coco",
+        "squad": "inferbench_tasks.datasets.squad:Squad",
     },
 )
 

@@ -33,14 +33,14 @@ def numbered(labels: Sequence[str], places: Sequence[str], folder: Path) -> Numb
     sorted by their letters, and be other classes than they say. ``places``: where each label stands ("a.csv:3"), for
     what is said of it.
     """
-    listed = _listed(folder / NAMES_FILE)
-    if listed:
-        ids = {name: at for at, name in enumerate(listed)}
+    known = listed(folder / NAMES_FILE)
+    if known:
+        ids = {name: at for at, name in enumerate(known)}
         for label, place in zip(labels, places, strict=True):
             if label not in ids:
                 raise InputError(f"{place}: {label!r} is no class of {NAMES_FILE}", field=_FIELD)
         return Numbered(
-            np.array([ids[label] for label in labels], dtype=np.int64), tuple(listed), by_name=False
+            np.array([ids[label] for label in labels], dtype=np.int64), tuple(known), by_name=False
         )
     if all(label.isascii() and label.isdigit() for label in labels):
         for label, place in zip(labels, places, strict=True):
@@ -69,7 +69,8 @@ def _is_number(label: str) -> bool:
     return True
 
 
-def _listed(path: Path) -> list[str]:
+def listed(path: Path) -> list[str]:
+    """The classes of such a file in their order, [] where there is none; InputError with its line."""
     if not path.is_file():
         return []
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.datasets.base import Collection
+from inferbench_tasks.datasets.questions import Questions
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests import digits
 from inferbench_tasks.requests.prepare import classes_of, usable_labels
+from inferbench_tasks.submission.spans import SpansSpec
 
 _FIELD = "evaluate.dataset"
+#: Whose samples are files or texts, which processors can begin with.
+RAW_FORMS = ("pictures", "scenes", "texts", "bytes")
 #: Of a picture that has to be seen whole, such a share may be cut off at its edges.
 _MOST_CUT_RATIO = 0.02
 
@@ -28,15 +34,24 @@ class Fitted(Dataset):
 
     name = ""
 
-    def __init__(self, collection: Collection, source: ModelSource, model: ModelArtifact) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        source: ModelSource,
+        model: ModelArtifact,
+        before: Pipeline | None = None,
+    ) -> None:
         self.name = collection.shown_name  # type: ignore[misc]  # of this one, not of its class
         self.collection, self._source, self._model = collection, source, model
+        self._before = before
 
     def __len__(self) -> int:
         return self.collection.count
 
     def inputs(self, indices: NDArray[np.int64]) -> Arrays:
         rows = self.collection.rows(indices)
+        if self._before is not None:
+            return self._before.each_before(rows)
         arrays: Arrays = _FORMS[self.collection.form](rows, self._source, self._model)
         return arrays
 
@@ -44,12 +59,37 @@ class Fitted(Dataset):
         return self.collection.labels
 
     def targets(self) -> Mapping[str, Array]:
-        return self.collection.targets
+        sizes = self.collection.sizes
+        if sizes is None:
+            return self.collection.targets
+        height, width = image_settings(self._source, self._model)["size"]
+        boxes = in_frame(self.collection.targets["boxes"], sizes, width, height)
+        return {**self.collection.targets, "boxes": boxes}
 
 
-def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) -> Dataset:
-    """The data set for that model. InputError where samples or labels don't fit it; the first sample is tried."""
-    if collection.form not in _FORMS:
+def fitted(
+    collection: Collection,
+    source: ModelSource,
+    model: ModelArtifact,
+    spans: SpansSpec | None = None,
+    base_dir: Path | None = None,
+    before: Pipeline | None = None,
+) -> Dataset:
+    """The data set for that model. InputError where samples or labels don't fit it; the first sample is tried.
+
+    ``spans``: of questions, as usual without; its tokenizer lies below ``base_dir``. ``before``: the submission's own
+    processors, which make inputs of raw samples in place of what the model is known to want.
+    """
+    if before is not None and collection.form not in RAW_FORMS:
+        raise InputError(
+            f"samples of {collection.name} are {collection.form}, and no raw ones; leave processors.before out",
+            field="processors.before",
+        )
+    if collection.form == "questions":
+        questions = Questions(collection, source, model, spans or SpansSpec(), base_dir or Path.cwd())
+        questions.inputs(np.arange(1))
+        return questions
+    if collection.form not in _FORMS and before is None:
         raise InputError(
             f"{collection.name} has whole files, and nothing here makes inputs of {model.name} of them; "
             f"make them yourself and give {{dataset: arrays, path: FILE.npz}}",
@@ -65,7 +105,7 @@ def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) ->
             # Numbers, pictures or boxes are held to targets, whatever the classes are: these alone are left out.
             collection = replace(collection, labels=None, classes=())
     _require_whole(collection, model)
-    dataset = Fitted(collection, source, model)
+    dataset = Fitted(collection, source, model, before)
     first = dataset.inputs(np.arange(1))
     for spec in model.inputs:
         shape = first[spec.name].shape[1:]
@@ -78,6 +118,17 @@ def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) ->
                 field=_FIELD,
             )
     return dataset
+
+
+def in_frame(boxes: Array, sizes: NDArray[np.int64], width: int, height: int) -> Array:
+    """Boxes n x m x 8 (``contracts.targets``) of pictures of these sizes as they lie in the model's input, into which
+    each picture is squeezed. How far two boxes overlap is the same in both; areas stay those of the picture."""
+    across, down = width / sizes[:, 0, None], height / sizes[:, 1, None]
+    framed: Array = boxes.copy()
+    framed[:, :, [1, 3]] *= across[..., None]
+    framed[:, :, [2, 4]] *= down[..., None]
+    framed[:, :, 7] /= across * down
+    return framed
 
 
 def _require_as_many(collection: Collection, model: str, classes: int) -> None:
@@ -175,6 +226,15 @@ def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> 
     return {spec.name: image(files).astype(spec.dtype, copy=False)}
 
 
+def _scenes(files: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:
+    """Decoded, the whole of each resized bilinearly into the wanted shape, normalised as the model wants pixels."""
+    from inferbench_tasks.processors.image import Image
+
+    image = Image(**image_settings(source, model), squeezed=True)
+    spec = model.inputs[0]
+    return {spec.name: image(files).astype(spec.dtype, copy=False)}
+
+
 def _texts(texts: list[str], source: ModelSource, model: ModelArtifact) -> Arrays:
     encoded = source.encode(texts)
     if encoded is None:
@@ -211,4 +271,10 @@ def _typed(array: Array, spec: TensorSpec) -> Array:
     return typed
 
 
-_FORMS: dict[str, Any] = {"grey": _grey, "pictures": _pictures, "texts": _texts, "tensors": _tensors}
+_FORMS: dict[str, Any] = {
+    "grey": _grey,
+    "pictures": _pictures,
+    "scenes": _scenes,
+    "texts": _texts,
+    "tensors": _tensors,
+}

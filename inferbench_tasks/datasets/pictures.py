@@ -43,6 +43,16 @@ def problem(path: Path) -> str | None:
     return None
 
 
+def size_of(path: Path) -> tuple[int, int]:
+    """Width and height of an image that can be read, as its pixels lie (what EXIF says of turning is left alone)."""
+    from PIL import Image
+
+    from inferbench_tasks.processors.image import FORMATS
+
+    with Image.open(path, formats=FORMATS) as image:
+        return image.width, image.height
+
+
 def require_few_broken(broken: Sequence[str], total: int, where: str) -> None:
     """InputError, which names the first, where more than the allowed share can't be read, or all."""
     if len(broken) > MAX_BROKEN_RATIO * total or len(broken) == total:

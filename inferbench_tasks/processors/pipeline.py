@@ -44,6 +44,21 @@ class Pipeline:
         value, spent = _run(self._after, next(iter(outputs.values())) if only else outputs)
         return _as_arrays(self._after[-1], value), spent
 
+    def each_before(self, samples: Sequence[Any]) -> Arrays:
+        """The model's inputs for raw samples, processed one by one as a user's requests are."""
+        parts = []
+        for sample in samples:
+            raw = np.empty(1, dtype=np.object_)  # whatever a sample is, numpy is not to look into it
+            raw[0] = sample
+            parts.append(self.before(raw)[0])
+        return joined(parts)
+
+    def each_after(self, outputs: Arrays) -> Arrays:
+        """What the user gets for each sample's outputs alone."""
+        count = len(next(iter(outputs.values())))
+        rows = ({name: array[at : at + 1] for name, array in outputs.items()} for at in range(count))
+        return joined([self.after(row)[0] for row in rows])
+
     def _named(self, value: Any) -> Arrays:
         if isinstance(value, np.ndarray) and len(self._inputs) == 1:
             return {self._inputs[0]: value}
@@ -53,6 +68,23 @@ class Pipeline:
         raise InputError(
             f"they give {names}, the model takes {', '.join(self._inputs)}", field="processors.before"
         )
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    """Samples that were processed one by one, one row after the other; shorter ones (tokens) are filled with zeros, as
+    padding does."""
+    return {name: _rows([part[name] for part in parts]) for name in parts[0]}
+
+
+def _rows(parts: list[Array]) -> Array:
+    shape = tuple(max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim))
+    if all(part.shape[1:] == shape for part in parts):
+        return np.concatenate(parts)
+    rows = np.zeros((len(parts), *shape), dtype=np.result_type(*parts))
+    for at, part in enumerate(parts):
+        place: tuple[Any, ...] = (at, *(slice(0, size) for size in part.shape[1:]))
+        rows[place] = part[0]
+    return rows
 
 
 def _build(step: ProcessorStep) -> Processor:

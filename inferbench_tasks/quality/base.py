@@ -41,7 +41,10 @@ class Answered:
     ``outputs``: by name, first axis = samples. ``source``: the source model's answers to the same samples.
     ``labels``: int64 class ids, None without, and then ``unlabelled`` says why.
     ``meaning``: what the answers are. ``targets``: by kind (``contracts.targets``), what is right where that is no
-    class; ``untargeted`` says why they may not be used, "" where nothing forbids it.
+    class; ``untargeted`` says why they may not be used, "" where nothing forbids it. ``texts``: what the answers say in
+    words where their outputs have to be read for that (``quality.spans``), a text for each sample, or why they can't.
+    ``processed``: what the submission's processors make of the outputs, or why they can't; measures against targets are
+    of that.
     """
 
     outputs: Arrays
@@ -51,6 +54,8 @@ class Answered:
     unlabelled: str = "the data set has no labels"
     targets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     untargeted: str = ""
+    texts: NDArray[Any] | str | None = None
+    processed: Arrays | str | None = None
 
     @property
     def ordered(self) -> Sequence[NDArray[Any]]:

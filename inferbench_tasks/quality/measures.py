@@ -31,5 +31,8 @@ MEASURES: Registry[type[Measure]] = Registry(
         "mean_iou": "inferbench_tasks.quality.mean_iou:MeanIou",
         "average_precision": "inferbench_tasks.quality.average_precision:AveragePrecision",
         "average_precision_50": "inferbench_tasks.quality.average_precision:AveragePrecision50",
+        "average_precision_small": "inferbench_tasks.quality.average_precision:AveragePrecisionSmall",
+        "average_precision_medium": "inferbench_tasks.quality.average_precision:AveragePrecisionMedium",
+        "average_precision_large": "inferbench_tasks.quality.average_precision:AveragePrecisionLarge",
     },
 )

@@ -13,7 +13,10 @@ from inferbench_tasks.quality.targets import the_output
 
 
 def answers(answered: Answered) -> list[str] | str | None:
-    """The only output of one text for each sample; why it is not known which is meant; None without one."""
+    """What was read out of the outputs, else the only one of one text for each sample; why it is not known which is
+    meant, or can't be read; None without one."""
+    if answered.texts is not None:
+        return answered.texts if isinstance(answered.texts, str) else list(map(str, answered.texts))
     output = the_output(answered, _is_texts)
     return output.reshape(-1).tolist() if isinstance(output, np.ndarray) else output
 

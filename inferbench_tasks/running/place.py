@@ -183,7 +183,7 @@ def _paths(value: Any, key: str = "") -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _paths(part, key)
-    elif isinstance(value, str) and key in ("path", "module"):
+    elif isinstance(value, str) and key in ("path", "module", "tokenizer"):
         yield value
         if key == "path":
             yield f"{value}.signature.json"

@@ -7,12 +7,13 @@ kernel errs at some sizes. So both answers to each sample stand side by side, an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.verdict import Reason
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.stages import convert, generate, serve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
     from inferbench_tasks.contracts.answers import Meaning
     from inferbench_tasks.contracts.arrays import Arrays
+    from inferbench_tasks.processors.pipeline import Pipeline
     from inferbench_tasks.stages.asked import Asked
 
 STAGE = Stage(
     needs=("generate", "convert", "serve", "load"), leased=True, block="evaluate", unread=("generate.model",)
 )
 ANSWERS_FILE = "answers.parquet"
+#: From the outputs to a text for each sample, or why there is none (``quality.spans``).
+Reader: TypeAlias = "Callable[[Arrays], NDArray[Any] | str]"
 #: Why there is no accuracy where nothing else forbids one.
 UNLABELLED = "the data set has no labels"
 #: So many samples are listed by their ids; all of them stand in the file of answers.
@@ -64,6 +68,8 @@ def run(inp: Input, ctx: Context) -> Output:
 
     from inferbench_tasks.backends.first_answer import load_reference
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
+    from inferbench_tasks.processors.pipeline import Pipeline
+    from inferbench_tasks.stages import passages
     from inferbench_tasks.stages.asked import ask, one_by_one
     from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE, TARGETS_FILE
     from inferbench_tasks.stages.varied import VARIED_FILE, vary
@@ -80,6 +86,9 @@ def run(inp: Input, ctx: Context) -> Output:
     if (place := Path(requests.path).with_name(TARGETS_FILE)).exists():
         with np.load(place, allow_pickle=False) as archive:
             targets = {kind: archive[kind] for kind in archive.files}
+    reader = passages.read(Path(requests.path).parent)
+    processing = inp.generate.requests.processing
+    after = Pipeline((), processing.after, ()) if processing is not None and processing.after else None
     spec = inp.job.evaluate
     named = (spec and spec.measures) or ()
     meaning = meaning_of(model.task, source, labelled=labels is not None)
@@ -118,6 +127,8 @@ def run(inp: Input, ctx: Context) -> Output:
         untargeted=model.accuracy_reason or "",
         measures=named,
         loaded=loaded,
+        reader=reader,
+        after=after,
     )
     document = {
         "dataset": requests.dataset,
@@ -130,7 +141,8 @@ def run(inp: Input, ctx: Context) -> Output:
     path = folder / ANSWERS_FILE
     table = table_of(under_load, alone, source, labels, ids, meaning)
     if not under_load.unanswered and not model.accuracy_reason:
-        table = with_parts(table, under_load.outputs, source, targets, document["under_load"]["measures"])
+        measured = document["under_load"]["measures"]
+        table = with_parts(table, under_load.outputs, source, targets, measured, reader, after)
     pq.write_table(table, path, compression="zstd")
     varied_path = None
     if (samples_varied := read(Path(requests.path).parent)) is not None:
@@ -169,6 +181,8 @@ def judge(
     untargeted: str = "",
     measures: Sequence[str] = (),
     loaded: bool = True,
+    reader: Reader | None = None,
+    after: Pipeline | None = None,
 ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of the answers, and why they would not count.
 
@@ -177,6 +191,8 @@ def judge(
     within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
+    ``reader``: what makes texts of the outputs, where these are none themselves. ``after``: the submission's
+    processors, whose results are set against targets.
     """
     from inferbench_tasks.quality.answers_digest import answers_digest
     from inferbench_tasks.quality.base import Answered, decisions, ties
@@ -199,7 +215,11 @@ def judge(
             part["withheld"] = f"{asked.unanswered} of {len(ids)} samples got no answer"
             continue
         part["answers_digest"] = answers_digest(asked.outputs)
-        answered = Answered(asked.outputs, source, labels, meaning, unlabelled, targets or {}, untargeted)
+        texts = reader(asked.outputs) if reader is not None else None
+        processed = _processed(after, asked.outputs)
+        answered = Answered(
+            asked.outputs, source, labels, meaning, unlabelled, targets or {}, untargeted, texts, processed
+        )
         judged = measured(answered, measures)
         if meaning == "classes":
             part["tied"] = ties(asked.outputs, source)
@@ -229,22 +249,44 @@ def judge(
 
 
 def with_parts(
-    table: Any, outputs: Arrays, source: Arrays, targets: Arrays, measures: Mapping[str, Any]
+    table: Any,
+    outputs: Arrays,
+    source: Arrays,
+    targets: Arrays,
+    measures: Mapping[str, Any],
+    reader: Reader | None = None,
+    after: Pipeline | None = None,
 ) -> Any:
-    """The table with a column ``parts_NAME`` of each measure against targets: what the figure needs of each sample."""
+    """The table with a column ``parts_NAME`` of each measure against targets: what the figure needs of each sample; and
+    ``answer_text``, where answers are read out of the outputs."""
     import pyarrow as pa
 
     from inferbench_tasks.quality.base import Answered
+    from inferbench_tasks.quality.judge import seen_by
     from inferbench_tasks.quality.measures import MEASURES
     from inferbench_tasks.quality.targets import TargetMeasure
 
-    answered = Answered(outputs, source, targets=targets)
+    texts = reader(outputs) if reader is not None else None
+    if texts is not None and not isinstance(texts, str):
+        table = table.append_column("answer_text", pa.array(texts.tolist(), pa.string()))
+    answered = Answered(outputs, source, targets=targets, texts=texts, processed=_processed(after, outputs))
     for name in measures:
         measure = MEASURES.load(name)()
-        if isinstance(measure, TargetMeasure):
-            parts = [part.tolist() for part in measure.parts(answered)]
+        seen = seen_by(measure, answered)
+        if isinstance(measure, TargetMeasure) and not isinstance(seen, str):
+            parts = [part.tolist() for part in measure.parts(seen)]
             table = table.append_column(f"parts_{name}", pa.array(parts, pa.list_(pa.float64())))
     return table
+
+
+def _processed(after: Pipeline | None, outputs: Arrays) -> Arrays | str | None:
+    """What the processors make of a server's answers; why they can't; None without any."""
+    if after is None:
+        return None
+    try:
+        return after.each_after(outputs)
+    except InputError as error:
+        return f"the processors after the model can't read the answers: {error}"
 
 
 def _differing(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.backends.first_answer import check_requests
 from inferbench_tasks.contracts.answers import meaning_of
 from inferbench_tasks.contracts.archive import write_archive
+from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.datasets.about import facts
-from inferbench_tasks.datasets.base import DATASETS, identity, open_dataset
+from inferbench_tasks.datasets.base import DATASETS, Collection, identity, open_dataset
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.processors.pipeline import Pipeline
+from inferbench_tasks.quality.average_precision import classes_named
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.stages import varied_samples
+from inferbench_tasks.stages import passages, varied_samples
 from inferbench_tasks.stages.base import StageInput
+from inferbench_tasks.stages.processed import pipeline_of
 from inferbench_tasks.submission.part import Part
+from inferbench_tasks.submission.spans import SpansSpec
 
 #: Which samples of the data set they are, and what is known of it, beside the requests' files.
 IDS_FILE = "ids.npy"
 DATASET_FILE = "dataset.json"
 TARGETS_FILE = "targets.npz"
+#: What the samples of some forms are judged by, and by nothing else.
+_JUDGED_BY = {"scenes": "average_precision", "questions": "exact_match_ratio"}
 
 
 def make(
@@ -42,12 +51,18 @@ def make(
     """
     spec = inp.job.evaluate
     assert spec is not None
+    processors = inp.job.processors
+    pipeline = pipeline_of(inp, source, model, base_dir)[0] if processors is not None else None
+    before = pipeline if processors is not None and processors.before else None
     known: dict[str, Any] = {}
+    collection: Collection | None = None
     if spec.dataset is None:
         dataset = source.dataset()
+        if dataset is not None and before is not None:
+            dataset = Raw(dataset, before)
     else:
         collection = open_dataset(spec.dataset, spec.path, base_dir)
-        dataset = fitted(collection, source, model)
+        dataset = fitted(collection, source, model, spec.spans, base_dir, before)
         what = {
             **identity(spec.dataset, spec.path, base_dir),
             "path": None,
@@ -62,23 +77,41 @@ def make(
         )
     part = Part.read(spec.part) if spec.part else None
     arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.traffic.seed, part)
+    if before is not None:
+        check_requests(arrays, model)
     labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     targets = {kind: array[ids] for kind, array in dataset.targets().items()}
+    processed = (
+        pipeline.each_after(reference) if processors is not None and pipeline and processors.after else None
+    )
+    spans = passages.spans_of(dataset, ids, spec.spans or SpansSpec())
+    if spans is not None:
+        known["spans"] = spans.facts
+    if collection is not None and collection.classes and "boxes" in targets and not model.accuracy_reason:
+        _require_classes(reference if processed is None else processed, collection, model.name)
+    # Of data that has nothing else to judge by, an evaluation without that figure would be none.
+    only = _JUDGED_BY.get(collection.form) if collection is not None and not model.accuracy_reason else None
+    needed = spec.measures or ((only,) if only else ())
     bounded = [name for name in (inp.job.slo.bounds() if inp.job.slo else ()) if FIGURES[name].evaluated]
-    if spec.measures or bounded:
+    if needed or bounded:
         labelled = labels is not None
         meaning = meaning_of(model.task, reference, labelled=labelled)
         reason = model.accuracy_reason or ""
         unlabelled = reason or "the data set has no labels"
-        answered = Answered(reference, reference, labels, meaning, unlabelled, targets, reason)
-        require(answered, spec.measures or (), dataset.name)
+        texts = spans.reader(reference) if spans is not None else None
+        answered = Answered(
+            reference, reference, labels, meaning, unlabelled, targets, reason, texts, processed
+        )
+        require(answered, needed, dataset.name)
         require(answered, bounded, dataset.name, "slo")
     if spec.vary is not None:
         varied_samples.write(folder, spec.vary, dataset, ids, arrays, reference, labels, source, model, watch)
     if targets:
         write_archive(folder / TARGETS_FILE, targets)
+    if spans is not None:
+        passages.write(folder, spans.reader)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     (folder / DATASET_FILE).write_text(json.dumps(known))
     return {
@@ -87,6 +120,47 @@ def make(
         "dataset": dataset.name,
         "samples_digest": samples_digest(known.get("digest") or own_digest(dataset), ids, len(dataset)),
     }
+
+
+class Raw(Dataset):
+    """A model's own raw samples through the submission's processors. InputError where it has none."""
+
+    name = ""
+
+    def __init__(self, dataset: Dataset, before: Pipeline) -> None:
+        self.name = dataset.name  # type: ignore[misc]  # of this one, not of its class
+        self.version, self.files = dataset.version, dataset.files  # type: ignore[misc]
+        self._dataset, self._before = dataset, before
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        raw = self._dataset.raw(indices)
+        if raw is None:
+            raise InputError(
+                f"{self.name} has tensors and no raw samples; leave processors.before out, or name a data set of files",
+                field="processors.before",
+            )
+        return self._before.each_before(raw)
+
+    def labels(self) -> NDArray[np.int64] | None:
+        return self._dataset.labels()
+
+    def targets(self) -> Mapping[str, NDArray[Any]]:
+        return self._dataset.targets()
+
+
+def _require_classes(reference: Arrays, collection: Collection, model: str) -> None:
+    """InputError where the model names a box's class that the data set has none for: then its classes are others."""
+    named = classes_named(reference)
+    if len(named) and named.max() >= len(collection.classes):
+        raise InputError(
+            f"{model} names class {named.max():.0f} of a box, {collection.name} has {len(collection.classes)}, "
+            f"numbered from 0 ({collection.classes[0]}): they are not the same. List all classes of the model in their "
+            f"order in a classes.txt beside the data, a line each (of a model that answers COCO's own ids, 91 lines)",
+            field="evaluate.dataset",
+        )
 
 
 def samples_digest(content: str, ids: NDArray[np.int64], count: int) -> str:

@@ -25,6 +25,7 @@ from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.prompted import prompted, require_fitting, vocabulary_of
 from inferbench_tasks.submission.processors import ProcessorsSpec
+from inferbench_tasks.submission.spans import SpansSpec
 
 STAGE = Stage(in_child=True, retries=1)
 #: Raised by one whenever the requests are chosen or written differently.
@@ -185,10 +186,23 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     measures = {"measures": spec.measures} if spec.measures else {}
     vary = {"vary": spec.vary.changes} if spec.vary else {}
     part = {"part": spec.part} if spec.part else {}
+    spans = {"spans": _spans_settings(spec.spans, base_dir)} if spec.spans else {}
+    processors = inp.job.processors
+    if processors is not None:
+        spans["processors"] = processed_settings(processors, base_dir)
     return {
         "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, **vary,
-        **part, "recipe": 4,
+        **part, **spans, "recipe": 4,
     }  # fmt: skip
+
+
+def _spans_settings(spans: SpansSpec, base_dir: Path) -> dict[str, Any]:
+    """The settings, with the content of the tokenizer in place of where it lies."""
+    from inferbench_tasks.artifacts.cache import file_digest
+    from inferbench_tasks.artifacts.safe_files import inside
+
+    path = spans.tokenizer and inside(base_dir, spans.tokenizer, "evaluate.spans.tokenizer")
+    return {**spans.model_dump(mode="json"), "tokenizer": file_digest(path) if path else None}
 
 
 def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:

@@ -19,7 +19,7 @@ from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
-from inferbench_tasks.processors.pipeline import RAW, Pipeline
+from inferbench_tasks.processors.pipeline import RAW, Pipeline, joined
 from inferbench_tasks.requests import prepare
 from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.requests.raw import raw_samples
@@ -43,7 +43,7 @@ def make(
     """Write the requests of a submission with processors before the model; the facts of the cache's entry."""
     spec = inp.job.requests
     raw, labels = raw_samples(spec, dataset, base_dir, inp.job.traffic.seed)
-    pipeline, steps = _pipeline(inp, source, model, base_dir)
+    pipeline, steps = pipeline_of(inp, source, model, base_dir)
     parts: list[Arrays] = []
     spent: dict[str, list[int]] = {}
     for at in range(len(raw)):
@@ -53,7 +53,7 @@ def make(
         parts.append(arrays)
         for kind, ns in took.items():
             spent.setdefault(kind, []).append(ns)
-    arrays = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    arrays = joined(parts)
     _check(arrays, model)
     predict = FORMATS.load(model.format)().open(model)
     if source.foreign and model.batch_size is None:
@@ -80,13 +80,14 @@ def after_only(
     """The same for processors after the model only: requests carry tensors. None without any."""
     if inp.job.processors is None:
         return None
-    pipeline, steps = _pipeline(inp, source, model, base_dir)
+    pipeline, steps = pipeline_of(inp, source, model, base_dir)
     return _finish(folder, inp, steps, pipeline, arrays, reference, {}, model)
 
 
-def _pipeline(
+def pipeline_of(
     inp: StageInput, source: ModelSource, model: ModelArtifact, base_dir: Path
 ) -> tuple[Pipeline, dict[str, tuple[ProcessorStep, ...]]]:
+    """The processors of a submission that has some, and their steps before and after the model."""
     spec = inp.job.processors
     assert spec is not None
     steps = {
@@ -157,18 +158,6 @@ def _finish(
 def _spec(name: str, array: Array) -> TensorSpec:
     dtype = "bytes" if array.dtype.kind in "OSU" else array.dtype.name
     return TensorSpec(name=name, dtype=dtype, shape=array.shape[1:])
-
-
-def _joined(parts: list[Array]) -> Array:
-    """One row after the other; shorter ones (tokens) are filled with zeros, as padding does."""
-    shape = tuple(max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim))
-    if all(part.shape[1:] == shape for part in parts):
-        return np.concatenate(parts)
-    joined = np.zeros((len(parts), *shape), dtype=parts[0].dtype)
-    for at, part in enumerate(parts):
-        place: tuple[Any, ...] = (at, *(slice(0, size) for size in part.shape[1:]))
-        joined[place] = part[0]
-    return joined
 
 
 def _check(arrays: Arrays, model: ModelArtifact) -> None:

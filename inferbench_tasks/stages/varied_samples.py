@@ -63,8 +63,10 @@ def write(
     or all variants together are too large.
     """
     if not isinstance(dataset, Fitted) or dataset.collection.form != "pictures":
+        scenes = isinstance(dataset, Fitted) and dataset.collection.form == "scenes"
+        are = "are seen whole, with their boxes" if scenes else "are no image files"
         raise InputError(
-            f"samples of {dataset.name} are no image files: there is no {vary.changes[0][0]} to change; take a data "
+            f"samples of {dataset.name} {are}: there is no {vary.changes[0][0]} to change; take a data "
             "set of image files, or leave vary out",
             field=f"{_FIELD}.{vary.changes[0][0]}",
         )

@@ -15,7 +15,7 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.abilities import Abilities
-from inferbench_tasks.submission.evaluate import evaluate_findings, varied_findings
+from inferbench_tasks.submission.evaluate import data_findings, evaluate_findings
 from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.submission.model import (
     CnnModel,
@@ -336,5 +336,5 @@ _AGAINST_ABILITIES: tuple[Callable[[JobSpec, Abilities], Iterator[Finding]], ...
     _backend,
     _processors,
     _conversion,
-    varied_findings,
+    data_findings,
 )

@@ -8,7 +8,8 @@ from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import EvaluateSpec, JobSpec
+from inferbench_tasks.submission.spans import spans_findings
 from inferbench_tasks.submission.vary import vary_findings
 
 _HERE = "evaluate"
@@ -25,18 +26,43 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     if spec.traffic.engine != "inferbench":
         message = "answers of MLPerf LoadGen's requests are not kept yet; use load.engine: inferbench"
         yield Finding((_HERE, "load.engine"), message)
-    if spec.processors is not None:
-        message = "answers are judged as tensors of the model; leave processors or evaluate out"
-        yield Finding((_HERE, "processors"), message)
+    if spec.processors is not None and spec.processors.side == "server":
+        message = "the samples of evaluate are asked as tensors; use side: client, or leave processors or evaluate out"
+        yield Finding((_HERE, "processors.side"), message)
+    if spec.processors is not None and spec.processors.before and spec.evaluate.vary is not None:
+        message = "changes the plain pre-processing, which processors.before takes the place of; leave one of both out"
+        yield Finding(("evaluate.vary", "processors.before"), message)
     if spec.share is not None:
         message = "a model is evaluated while it has its device alone; leave share or evaluate out"
         yield Finding((_HERE, "share"), message)
 
 
-def varied_findings(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
-    """What of the pre-processing can't be varied; see ``submission.vary``."""
+def data_findings(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
+    """What is asked of the samples that they don't have; see ``submission.vary`` and ``submission.spans``."""
+    if spec.evaluate is not None:
+        yield from _processed(spec, spec.evaluate, abilities)
+        yield from spans_findings(spec.evaluate.spans, spec.evaluate.dataset, abilities)
     if spec.evaluate is not None and spec.evaluate.vary is not None:
         yield from vary_findings(spec.evaluate.vary, spec.evaluate.dataset, abilities)
+
+
+def _processed(spec: JobSpec, evaluate: EvaluateSpec, abilities: Abilities) -> Iterator[Finding]:
+    """Processors that the data set's samples can't go through, or whose answers nothing could be set against."""
+    if spec.processors is None or evaluate.dataset is None or evaluate.dataset not in abilities.datasets:
+        return
+    form = abilities.dataset_form(evaluate.dataset)
+    if spec.processors.before and form in ("grey", "questions"):
+        message = (
+            f"samples of {evaluate.dataset} are {form}, and no files or texts to begin with; leave it out"
+        )
+        yield Finding(("processors.before", "evaluate.dataset"), message)
+    if spec.processors.after and form == "questions":
+        message = "evaluate.spans reads the answers out of the model's own outputs; leave it out"
+        yield Finding(("processors.after", "evaluate.dataset"), message)
+    whole = any(s.kind == "image" and s.settings.get("squeezed") is True for s in spec.processors.before)
+    if spec.processors.before and form == "scenes" and not whole:
+        message = f"boxes of {evaluate.dataset} are of whole pictures: take image with squeezed: true, or leave it out"
+        yield Finding(("processors.before", "evaluate.dataset"), message)
 
 
 def _bounded(spec: JobSpec) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ from inferbench_tasks.submission.schema import (
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.slo import EachSpec, SloSpec
+from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
@@ -86,6 +87,7 @@ PARENTS = {
     "shared_prefix": "requests",
     "batching": "serve",
     "vary": "evaluate",
+    "spans": "evaluate",
     "arrivals": "load",
     "training": "model",
     "faults": "model",
@@ -164,6 +166,7 @@ def markdown() -> str:
         _arrivals(),
         _section("evaluate", EvaluateSpec),
         _section("evaluate.vary", VarySpec),
+        _section("evaluate.spans", SpansSpec),
         _section("trace", TraceSpec),
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),

@@ -27,6 +27,7 @@ from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
+from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 from inferbench_tasks.submission.vary import VarySpec
@@ -294,7 +295,8 @@ class EvaluateSpec(Spec):
     dataset: Slug | None = None
     """Which; ``inferbench datasets list`` has them. The model's own unless given."""
     path: RelativePath | None = None
-    """Of ``folder``, ``table`` and ``arrays``: yours, relative to the submission."""
+    """Of ``folder``, ``imagenet-val``, ``table``, ``arrays``, ``coco`` and ``squad``: yours, relative to the
+    submission."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
     part: PartText | None = None
@@ -304,11 +306,13 @@ class EvaluateSpec(Spec):
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
     vary: VarySpec | None = None
     """What each change of the pre-processing does to accuracy and time: each sample once more for each change."""
+    spans: SpansSpec | None = None
+    """Of questions about texts (``squad``): the tokenizer, and how scores of starts and ends become an answer."""
 
     @model_validator(mode="after")
     def _path_of_a_data_set(self) -> EvaluateSpec:
         if self.path is not None and self.dataset is None:
-            raise ValueError("path goes with dataset: folder, table or arrays; give that too")
+            raise ValueError("path goes with dataset: folder, table, arrays, coco, squad; give that too")
         return self
 
 
@@ -352,6 +356,7 @@ class JobSpec(JobBase):
         "evaluate.part": None,
         "evaluate.measures": None,
         "evaluate.vary": None,
+        "evaluate.spans": None,
         "trace": None,
         "trace.one_in": None,
         "load.endpoint": None,
@@ -449,6 +454,8 @@ class JobSpec(JobBase):
             yield NamedFile("requests.path", self.requests.path, may_be_folder=not whole, counts=whole)
         if self.evaluate is not None and self.evaluate.path is not None:
             yield NamedFile("evaluate.path", self.evaluate.path, may_be_folder=True)
+        if self.evaluate is not None and self.evaluate.spans is not None and self.evaluate.spans.tokenizer:
+            yield NamedFile("evaluate.spans.tokenizer", self.evaluate.spans.tokenizer)
         for part in ("before", "after"):
             for at, step in enumerate(getattr(self.processors, part, ())):
                 if isinstance(path := step.settings.get("path"), str):

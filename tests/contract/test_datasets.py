@@ -1,4 +1,4 @@
-"""Every data set keeps one contract: samples in its form, labels that are classes, the same each time."""
+"""Every data set keeps one contract: samples in its form, labels that are classes or targets, the same each time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inferbench_tasks.contracts.targets import TARGETS
 from inferbench_tasks.datasets.about import facts, rows
 from inferbench_tasks.datasets.base import DATASETS, Collection, open_dataset
 from inferbench_tasks.errors import MissingExtraError
+from tests.layouts import coco, squad
 
-_FORMS = {"grey": np.ndarray, "pictures": list, "texts": list, "tensors": dict, "bytes": list}
+_FORMS = {
+    "grey": np.ndarray, "pictures": list, "scenes": list, "texts": list, "questions": list, "tensors": dict,
+    "bytes": list,
+}  # fmt: skip
 
 
 def png(shade: int, side: int = 12) -> bytes:
@@ -43,6 +48,10 @@ def users(name: str, folder: Path) -> str:
         lines = [json.dumps({"label": at % 2, "text": f"text {at}"}) for at in range(4)]
         (folder / "t.jsonl").write_text("\n".join(lines))
         return "t.jsonl"
+    if name == "coco":
+        return coco(folder / "coco").name
+    if name == "squad":
+        return squad(folder / "dev.json").name
     np.savez(folder / "a.npz", input=np.arange(8, dtype=np.float32).reshape(4, 2), labels=np.arange(4) % 2)
     return "a.npz"
 
@@ -58,21 +67,29 @@ def opened(name: str, folder: Path) -> Collection:
 
 @pytest.mark.parametrize("name", list(DATASETS))
 def test_a_data_set_keeps_the_contract(name: str, tmp_path: Path) -> None:
-    """As many labels as samples, each a class; rows in the order asked for; twice the same; it says its kind."""
+    """As many labels, or targets, as samples, each label a class; rows in the order asked for; twice the same; it says
+    its kind."""
     collection = opened(name, tmp_path)
     source = DATASETS.load(name)
     assert collection.count > 0 and isinstance(collection.rows(np.arange(2)), _FORMS[collection.form])
-    assert collection.labels is not None and collection.labels.dtype == np.int64
-    assert collection.labels.shape == (collection.count,) and collection.labels.min() >= 0
+    assert collection.labels is not None or collection.targets
+    assert {len(target) for target in collection.targets.values()} <= {collection.count}
+    if collection.labels is not None:
+        assert collection.labels.dtype == np.int64
+        assert collection.labels.shape == (collection.count,) and collection.labels.min() >= 0
+    classes = [] if collection.labels is None else [collection.labels.max()]
+    classes += [boxes[..., 0].max() for kind, boxes in collection.targets.items() if kind == "boxes"]
     if collection.classes:
-        assert collection.labels.max() < len(collection.classes)
+        assert max(classes) < len(collection.classes)
+    assert set(collection.targets) <= set(TARGETS)
     assert collection.generated == source.generated == ("(generated)" in collection.shown_name)
     one, other = (opened(name, tmp_path).rows(np.array([1, 0])) for _ in range(2))
     for first, second in zip(_parts(one), _parts(other), strict=True):
         assert first == second
     assert _parts(collection.rows(np.array([0])))[0] == _parts(one)[1]
     assert source.title and source.origin and source.licence and source().version()
-    assert sum(facts(collection)["samples_by_class"].values()) == collection.count
+    labelled = 0 if collection.labels is None else collection.count
+    assert sum(facts(collection)["samples_by_class"].values()) == labelled
     assert name in [row["name"] for row in rows()]
 
 
@@ -83,4 +100,4 @@ def _parts(samples: object) -> list[bytes]:
     if isinstance(samples, np.ndarray):
         return [row.tobytes() for row in samples]
     assert isinstance(samples, list)
-    return [row.encode() if isinstance(row, str) else row for row in samples]
+    return [row if isinstance(row, bytes) else str(row).encode() for row in samples]

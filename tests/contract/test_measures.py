@@ -22,11 +22,13 @@ _BOXES = np.concatenate(
     [
         _RNG.integers(0, 2, (20, 2, 1)),
         _CORNERS,
-        _CORNERS + _RNG.integers(5, 20, (20, 2, 2)),
+        _CORNERS + _RNG.integers(8, 20, (20, 2, 2)),
         np.zeros((20, 2, 1)),
     ],
     axis=2,
 ).astype(np.float32)
+#: Measure -> of how many of the picture's own pixels one of the boxes' is, so that all are of its size: 64 to 361.
+_PIXELS = {"average_precision_small": 1, "average_precision_medium": 20, "average_precision_large": 200}
 #: Kind of targets -> targets, answers that are wholly right.
 _RIGHT: dict[str, tuple[Any, Any]] = {
     "numbers": (np.arange(20.0), np.arange(20.0)[:, None] ** 3),
@@ -55,7 +57,16 @@ def right(name: str) -> tuple[TargetMeasure, Any, Any]:
     measure = MEASURES.load(name)()
     assert isinstance(measure, TargetMeasure)
     targets, output = _RIGHT[measure.target]
+    if name in _PIXELS:
+        targets = sized(targets, _PIXELS[name])
     return measure, targets, targets if output is None else output
+
+
+def sized(boxes: Any, pixels: float) -> Any:
+    """The boxes with the areas of their objects, and with how many pixels one is."""
+    sides = boxes[..., 3:5] - boxes[..., 1:3]
+    area = np.where(boxes[..., 0] < 0, 0, sides.prod(axis=-1) * pixels)
+    return np.concatenate([boxes, area[..., None], np.full((*area.shape, 1), pixels)], axis=2)
 
 
 def spoilt(output: Any) -> Any:
@@ -191,6 +202,8 @@ _BOX = [[[0, 0, 0, 10, 10, 0]]]
         ("average_precision", _BOX, [[[0, 0, 10, 10, -0.5, 0.0]]], "from 0 to 1"),
         ("average_precision", _BOX, [[[50, 50, 10, 10, 0.9, 0.0]]], "x2 < x1"),
         ("average_precision_50", _BOX, [[[0, 0, 10, 10, 0.9, 0.5]]], "whole numbers"),
+        ("average_precision", _BOX, [[[0, 0, 1, 1, 0.9, 0.0]]], "are they shares of the picture's sides"),
+        ("average_precision_small", _BOX, [[[0, 0, 10, 10, 0.9, 0.0]]], "don't say the objects' areas"),
         ("target_spearman", np.arange(20), 2**60 + np.arange(20)[:, None], "64-bit floats"),
     ],
 )
@@ -252,6 +265,22 @@ def test_average_precision_by_hand() -> None:
     near = [[[0, 0, 10, 8, 0.9, 0], [0, 0, 0, 0, 0, -1]]]
     assert value("average_precision", targets, near) == pytest.approx(0.7 * 51 / 101)
     assert value("average_precision_50", targets, near) == pytest.approx(51 / 101)
+
+
+def test_an_object_counts_in_its_own_size_alone() -> None:
+    """By the area of the object, 900 or 1,600 pixels, whatever its box has. What is found where there is nothing counts
+    as wrong in its own size only: 50 x 50 is medium.
+    """
+    targets = np.array([[[0, 0, 0, 40, 40, 0, 900, 1], [0, 100, 100, 140, 140, 0, 1600, 1]]], dtype=float)
+    nothing = [200, 200, 250, 250, 0.9, 0]
+    found = [[nothing, [0, 0, 40, 40, 0.8, 0], [100, 100, 140, 140, 0.7, 0]]]
+    assert value("average_precision_small", targets, found) == pytest.approx(1.0)
+    assert value("average_precision_medium", targets, found) == pytest.approx(1 / 2)
+    assert value("average_precision", targets, found) == pytest.approx(2 / 3)
+    # In a picture ten times as wide and high what is found is larger, and the objects are what they are.
+    targets[..., 7] = 100
+    assert value("average_precision_medium", targets, found) == pytest.approx(1.0)
+    assert "of an object of that size" in refused("average_precision_large", targets, y=np.array(found))
 
 
 def test_what_lies_in_a_crowd_is_neither_right_nor_wrong() -> None:

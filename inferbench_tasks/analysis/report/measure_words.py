@@ -24,6 +24,9 @@ HEADS = {
     "mean_iou": "mean IoU",
     "average_precision": "AP, IoU 0.50 to 0.95",
     "average_precision_50": "AP, IoU 0.50",
+    "average_precision_small": "AP of small objects",
+    "average_precision_medium": "AP of medium objects",
+    "average_precision_large": "AP of large objects",
 }
 
 

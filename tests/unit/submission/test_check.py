@@ -26,6 +26,8 @@ def spec(load: dict[str, Any] | None = None, **more: Any) -> JobSpec:
     )
 
 
+BEFORE = {"before": [{"kind": "image", "settings": {"size": 8}}]}
+WHOLE = {"before": [{"kind": "image", "settings": {"size": 8, "squeezed": True}}]}
 IN_SERVER = {"side": "server", "before": [{"kind": "image", "settings": {"size": 8}}]}
 STREAMS: dict[str, Any] = {
     "model": {"kind": "llm_stand_in"},
@@ -81,6 +83,8 @@ POSSIBLE: list[JobSpec] = [
     ),
     spec(),
     spec(evaluate={}, trace={}),
+    spec(evaluate={"dataset": "digits-png"}, processors=BEFORE),
+    spec(evaluate={"dataset": "coco", "path": "c"}, processors={**WHOLE, "after": [{"kind": "nms"}]}),
     spec(slo={"top1_ratio": 0.9, "auc": 0.9}, evaluate={"measures": ["auc", "top1_ratio"]}),
     spec(processors=IN_SERVER),
     spec(processors={**IN_SERVER, "side": "client"}, serve={"backend": "triton"}),
@@ -153,7 +157,23 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"protocol": "openai"}, **STREAMS, evaluate={}), "evaluate", "does not go with streams"),
     (spec(slo={"top1_ratio": 0.9}), "slo.top1_ratio", "add `evaluate: {}`"),
     (spec(slo={"answer_f1": 0.9}, evaluate={"measures": ["auc"]}), "slo.answer_f1", "not among evaluate.measures"),
-    (spec(evaluate={}, processors=IN_SERVER), "evaluate", "judged as tensors"),
+    (spec(evaluate={}, processors=IN_SERVER), "evaluate", "are asked as tensors; use side: client"),
+    (
+        spec(evaluate={"dataset": "digits-png", "vary": {"resize": ["box"]}}, processors=BEFORE),
+        "evaluate.vary",
+        "processors.before takes the place of",
+    ),
+    (spec(evaluate={"dataset": "digits"}, processors=BEFORE), "processors.before", "samples of digits are grey"),
+    (
+        spec(evaluate={"dataset": "coco", "path": "c"}, processors=BEFORE),
+        "processors.before",
+        "take image with squeezed: true",
+    ),
+    (
+        spec(evaluate={"dataset": "squad", "path": "d.json"}, processors={"after": [{"kind": "nms"}]}),
+        "processors.after",
+        "out of the model's own outputs",
+    ),
     (spec({"arrivals": {"kind": "max_rate"}}, slo={"p99_ms": 9}, evaluate={}), "evaluate", "at a given one"),
     (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),
     (spec(trace={}, serve={"backend": "torchserve"}), "trace", "tells nothing of single requests"),
