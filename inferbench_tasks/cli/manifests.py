@@ -124,17 +124,17 @@ def lock(
     file: Path = typer.Argument(..., metavar="FILE", help="A submission."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """What each job of a submission would run: every version, hash and digest that is known before it. Runs nothing.
+    """What each job of a submission would run here: every version, hash and digest known before it. Runs nothing.
 
     The table has a row per job; -o yaml or -o json has the locks in full, as results keep them.
     """
-    from inferbench_tasks.abilities import INSTALLED
     from inferbench_tasks.manifests.lock import planned
+    from inferbench_tasks.running.cluster_abilities import of_machine_here
     from inferbench_tasks.submission.reader import read_submission
     from inferbench_tasks.submission.schema import serving_only
     from inferbench_tasks.submission.sweep import expand
 
-    submission = serving_only(read_submission(file, INSTALLED), "a lock")
+    submission = serving_only(read_submission(file, of_machine_here(settings.data_dir())), "a lock")
     locks = [(job.job_id, job.point, planned(job.spec)) for job in expand(submission)]
     if output is not OutputFormat.table:
         emit([{"job": job, "point": point, "lock": each} for job, point, each in locks], output)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.search.capacity import Capacity, CapacitySearch, Step
 from inferbench_tasks.analysis.search.live import point_text
 from inferbench_tasks.cli.recommend_search import Runner
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.running.cluster_abilities import of_machine_here, on_one_system
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import JobSpec, loaded_only, serving_only
 from inferbench_tasks.submission.sweep import Job, each_job_once, expand
@@ -62,7 +62,9 @@ def capacity(file: Path, runs: int | None) -> list[Found]:
 def jobs_of(file: Path) -> list[Job[JobSpec]]:
     """A submission's jobs, without those that differ in the load alone; InputError where nothing can be searched."""
     what = "`inferbench recommend --capacity`"
-    submission = each_job_once(serving_only(read_submission(file, INSTALLED), what), what)
+    here = of_machine_here(settings.data_dir())
+    submission = each_job_once(serving_only(read_submission(file, here), what), what)
+    on_one_system(submission, what)
     once: dict[str, Job[JobSpec]] = {}
     for job in expand(submission):
         field = _searched(job.spec)

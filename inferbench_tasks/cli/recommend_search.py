@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.recommender import Recommendation
 from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
@@ -32,6 +31,7 @@ from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.running.cluster_abilities import of_machine_here, on_one_system
 from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.stages.collect import load_document
@@ -50,7 +50,9 @@ def search(
 ) -> Recommendation:
     """Search a submission's sweep and recommend from it; stopped by a signal, it exits with 128 + its number."""
     what = "`inferbench recommend --search`"
-    submission = each_job_once(serving_only(read_submission(file, INSTALLED), what), what)
+    here = of_machine_here(settings.data_dir())
+    submission = each_job_once(serving_only(read_submission(file, here), what), what)
+    on_one_system(submission, what)
     jobs = under_one_load(expand(submission))
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())

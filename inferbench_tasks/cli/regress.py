@@ -16,6 +16,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression.bisect.offer import offer, start_of
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.watched import bisects, comparable
+from inferbench_tasks.running.cluster_abilities import of_machine_here
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,6 +72,7 @@ def run(
             "--new-baseline is the candidate itself; --baseline and --baseline-python name another."
         )
     data_dir = settings.writable(settings.data_dir())
+    comparable(file, "A nightly comparison", of_machine_here(data_dir))  # also what systems misses here
     night = Night(
         file=file, pairs=pairs, detect=None if detect is None else detect / 100, candidate=candidate,
         baseline=baseline, candidate_python=candidate_python, baseline_python=baseline_python, confirm=confirm,

@@ -1,9 +1,14 @@
-"""The submissions folder as DAGs: each YAML its own, a broken one its own import error."""
+"""The submissions folder as DAGs: each YAML its own, a broken one its own import error.
+
+One that asks for ``systems`` has no jobs before these are chosen, which is done when it is started: it becomes a DAG
+that submits it (``submit.dag.by_file``).
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,9 +16,11 @@ from airflow.configuration import conf
 from airflow.sdk import DAG, get_parsing_context
 
 from inferbench_tasks import settings
-from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.render import render
+from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.named_systems import form_alone
 from inferbench_tasks.submission.reader import read_submission
 
 
@@ -44,15 +51,22 @@ class BrokenSubmission(DAG):
         raise InputError(self._problem)
 
 
-def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
-    """The DAGs of a folder, by DAG id; only the one in question when Airflow runs a task."""
+def load_submissions(
+    folder: Path | None = None, by_file: Callable[[SubmissionBase, str], DAG] | None = None
+) -> dict[str, DAG]:
+    """The DAGs of a folder, by DAG id; only the one in question when Airflow runs a task.
+
+    ``by_file`` makes that of a submission whose systems are chosen when it is started, of it and its name in the
+    folder; there is none without.
+    """
     folder = folder or submissions_dir()
+    abilities = InstalledAbilities(form_alone=True)
     dag_id = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
     path_by_name: dict[str, Path] = {}
     for path in _files(folder, dag_id):
         try:
-            submission = read_submission(path, INSTALLED)
+            submission = read_submission(path, abilities)
             if first := path_by_name.get(submission.name):
                 raise InputError(
                     f"{path}: name: {submission.name!r} is taken by {first}; a DAG's name is its own"
@@ -62,7 +76,13 @@ def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
             continue
         path_by_name[submission.name] = path
-        if dag_id in (None, submission.name):
+        if dag_id not in (None, submission.name):
+            continue
+        if form_alone(submission):
+            if by_file is not None:
+                name = path.relative_to(folder).with_suffix("").as_posix()
+                dags[submission.name] = by_file(submission, name)
+        else:
             dags[submission.name] = render(
                 submission, base_dir=path.parent, one_at_a_time=_knows_no_devices()
             )

@@ -6,9 +6,10 @@ The executor knows no DAG, no pipeline and no stage by name; what it has to do w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.provider.queues import CONFIG
 
@@ -24,6 +25,7 @@ class LeaseRequest:
     ``least_limit_s``: it is not stopped earlier, however long it was expected to take. ``scaled_by``: parameters of a
     trigger -> the value that the expected length stands for; with another one it is longer or shorter in proportion.
     ``leaves_out``: the parameter of a trigger that names kinds of devices (processors) on which it is not to run.
+    ``chosen_by``: the id of a task of the same run that returns the system which it chose for the job.
     """
 
     job: dict[str, Any]
@@ -33,6 +35,15 @@ class LeaseRequest:
     least_limit_s: float = 0.0
     scaled_by: dict[str, float] = field(default_factory=dict)
     leaves_out: str = ""
+    chosen_by: str = ""
+
+    def on(self, system: dict[str, Any] | None) -> LeaseRequest:
+        """The same for a job whose system was chosen; InputError where it was to be, and was not."""
+        if not self.chosen_by:
+            return self
+        if system is None:
+            raise InputError(f"{self.chosen_by} chose no system for the job")
+        return replace(self, job={**self.job, "system": system})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.abilities import InstalledAbilities
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.pipelines.base import PIPELINES, pipeline_of
 from inferbench_tasks.pipelines.watched import Watched
+from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import each_job_once
 
 log = logging.getLogger(__name__)
+
+#: ``systems`` is decided where a side runs it, and by whoever holds a device for that; to compare, its form will do.
+_FORM = InstalledAbilities(form_alone=True)
 
 
 def watched(kind: str) -> Watched:
@@ -38,9 +42,14 @@ def sizes_nights(figure: str) -> bool:
     return figure in {kind.figures[0].name for kind in _all().values()}
 
 
-def comparable(file: Path, what: str) -> SubmissionBase:
+def comparable(file: Path, what: str, abilities: Abilities = _FORM) -> SubmissionBase:
     """The submission of a file; InputError where ``what`` can't set runs of it side by side."""
-    submission: SubmissionBase = read_submission(file, INSTALLED)
+    submission: SubmissionBase = read_submission(file, abilities)
+    if (systems := getattr(submission, "systems", None)) is not None and systems.all:
+        raise InputError(
+            f"{what} is of one kind of system, on which both sides run; leave all out, and make a submission for each",
+            field="systems.all",
+        )
     checked: SubmissionBase = pipeline_of(submission).for_nights(submission, what)
     return each_job_once(checked, what)
 

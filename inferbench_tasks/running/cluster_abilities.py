@@ -16,12 +16,14 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import too_few
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.cores import usable_cores
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.ask import Ask, AskHere, AskNobody, AskThis
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.known_systems import absent, of_devices, of_this_machine
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.systems import System
 from inferbench_tasks.workers.devices import gpu_count
 
@@ -153,6 +155,13 @@ def of_cluster_here(data_dir: Path) -> ClusterAbilities:
 def of_machine_here(data_dir: Path) -> MachineAbilities:
     """Those of this machine, with what the PerfDB of ``of_cluster_here`` knows of models."""
     return MachineAbilities(here=cache(of_this_machine), ask=AskHere(data_dir))
+
+
+def on_one_system(submission: Submission, what: str) -> Submission:
+    """The same; InputError where it asks for a job on each system that fits: ``what`` compares runs of one."""
+    if submission.systems is not None and submission.systems.all:
+        raise InputError(f"{what} compares runs of one system; leave all out", field="systems.all")
+    return submission
 
 
 def _with_worker(db: PerfDB) -> Sequence[Device]:

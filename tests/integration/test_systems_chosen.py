@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import platform
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -100,3 +102,65 @@ def test_a_plan_has_the_devices(
             main([command, str(path)])
         assert ended.value.code == 2
         assert f"systems.cores: >=99999 is missed by {name}" in capsys.readouterr().err
+
+
+NIGHT = f"{HEAD}systems: {{device: cpu, cores: '>=1'}}\n"
+
+
+def test_a_night_chooses_among_the_devices_that_are_registered_when_it_runs(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first task of its DAG returns what was chosen; where no device fits it fails with what each misses."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from inferbench_tasks.provider.nightly.operators import ChooseSystem
+
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    file = tmp_path / "night.yaml"
+    file.write_text(NIGHT)
+    choose: Any = ChooseSystem(task_id="choose", file=str(file))
+    with pytest.raises(AirflowFailException, match="no worker has registered a device here"):
+        choose.execute({})
+    name = register(perfdb)
+    chosen = choose.execute({})
+    assert chosen["alike"] == [name] and chosen["device"] == "cpu" and chosen["arch"] == platform.machine()
+    file.write_text(NIGHT.replace(">=1", ">=99999"))
+    beat(perfdb, name)
+    with pytest.raises(AirflowFailException, match=rf"systems\.cores: >=99999 is missed by {name} \(\d+\)"):
+        choose.execute({})
+
+
+def test_a_file_of_the_folder_chooses_when_it_is_started(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its DAG submits has the system in each job, as a submission that came by REST; the file stays as it is."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from inferbench_tasks.provider.submit.operators import ValidateSubmission
+    from inferbench_tasks.provider.submit.shelf import Shelf
+
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    monkeypatch.setenv(settings.DATA_DIR, str(tmp_path / "data"))
+    folder = tmp_path / "submissions"
+    folder.mkdir()
+    monkeypatch.setenv(settings.SUBMISSIONS_DIR, str(folder))
+    (folder / "chosen.yaml").write_text(ASKED)
+    validate: Any = ValidateSubmission(task_id="validate", file="chosen")
+    left: dict[str, Any] = {}
+    run = SimpleNamespace(triggering_user_name=None)
+    ti = SimpleNamespace(xcom_push=lambda key, value: left.update({key: value}))
+    context = {"dag_run": run, "ti": ti, "params": {"priority": 3}}
+    with pytest.raises(AirflowFailException, match="no worker has registered a device here"):
+        validate.execute(context)
+    name = register(perfdb)
+    found = validate.execute(context)
+    placed = Shelf(tmp_path / "data").get(found["dag_id"])
+    assert placed is not None and placed.base_dir == str(folder)
+    (job,) = expand(placed.submission)
+    assert job.spec.only_on() == (name,) and job.spec.priority == 3
+    assert (folder / "chosen.yaml").read_text() == ASKED
+    (folder / "chosen.yaml").write_text(f"{HEAD}systems: {{memory_gb: '>=99999'}}\n")
+    beat(perfdb, name)
+    with pytest.raises(AirflowFailException, match=rf"systems\.memory_gb: >=99999 is missed by {name}"):
+        validate.execute(context)
+    assert any(problem["field"] == "systems.memory_gb" for problem in left["problems"])

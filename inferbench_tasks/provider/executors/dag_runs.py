@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 from sqlalchemy import select
@@ -38,19 +39,36 @@ def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
     return dict(conf or {}), min((row.queued_at or row.run_after).timestamp() for row in rows)
 
 
+def left_by(dag_id: str, dag_run_id: str, task_id: str) -> Any:
+    """What a task of the run returned; None where it has not, or returned nothing."""
+    with create_session() as session:
+        row = session.scalar(
+            select(XComModel)
+            .where(
+                XComModel.dag_id == dag_id,
+                XComModel.run_id == dag_run_id,
+                XComModel.task_id == task_id,
+                XComModel.key == "return_value",
+            )
+            .limit(1)
+        )
+        return None if row is None else XComModel.deserialize_value(row)
+
+
 def login(dag_id: str, dag_run_id: str) -> str | None:
     """Who started the run, by login; None for one that a schedule started. A run of a submission that came by the form
     or by REST has the login of the run of ``submit`` that started it, whose id it has; a part has its submission's."""
     whole = whole_of(dag_id)
+    # A file of the submissions folder that asks for systems is submitted by the DAG that has its name.
+    starting = (SUBMIT, whole.removeprefix(PREFIX).rpartition(".")[0]) if whole.startswith(PREFIX) else ()
     with create_session() as session:
         rows = session.execute(
             select(DagRun.dag_id, DagRun.triggering_user_name).where(
-                DagRun.dag_id.in_((dag_id, whole, SUBMIT)), DagRun.run_id == dag_run_id
+                DagRun.dag_id.in_((dag_id, whole, *starting)), DagRun.run_id == dag_run_id
             )
         ).all()
     logins = {row.dag_id: row.triggering_user_name for row in rows}
-    own = logins.get(dag_id) or logins.get(whole)
-    return own or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
+    return next((found for each in (dag_id, whole, *starting) if (found := logins.get(each))), None)
 
 
 def unfinished(prefix: str = "", within: str = "") -> list[str]:

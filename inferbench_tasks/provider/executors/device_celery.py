@@ -213,6 +213,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
             key = JobKey.parse(job)
             try:
                 conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
+                if request.chosen_by:
+                    request = request.on(dag_runs.left_by(key.dag_id, key.dag_run_id, request.chosen_by))
                 spec = queued_job(key, request, conf, submit_s, self._estimator, view, login)
                 self._dispatcher.submit(spec, perfdb_run(key))
             except InferBenchError as error:

@@ -2,7 +2,8 @@
 
 To our executor a night is one job of low priority with a deadline: ``hold`` takes the device, ``measure`` runs both
 sides in turns, ``decide`` decides and reports, ``release`` gives the device back. Both sides so run on the same
-device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed.
+device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed. Of a submission with ``systems``
+``choose`` comes first: it decides which devices may be taken, and ends a night that none fits.
 
 Of a submission with ``nightly: {bisect: true}`` the night's ``bisect`` then starts another DAG, ``bisect.<name>``,
 which looks for the commit as one job of the lowest priority that there is.
@@ -11,6 +12,7 @@ which looks for the commit as one job of the lowest priority that there is.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import (
     BisectCommits,
+    ChooseSystem,
     DecideNight,
     HoldDevice,
     MeasureNight,
@@ -37,6 +40,7 @@ from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.regression.watched import bisects, comparable
 from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.named_systems import form_alone
 from inferbench_tasks.submission.sweep import expand
 
 #: The beginning of the ids of the nightly DAGs.
@@ -45,6 +49,8 @@ NIGHTLY = "nightly."
 BISECT = "bisect."
 #: A night is one job, and ends with a task that needs no device.
 JOB, VERDICT = 0, "verdict"
+#: The task that chooses the devices of a submission that asks for ``systems``.
+CHOOSE = "choose"
 #: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a
 #: system on somebody's own machine must not start to measure by itself.
 CRON = "INFERBENCH_NIGHTLY_CRON"
@@ -108,7 +114,8 @@ def night_dag(submission: SubmissionBase, path: Path) -> DAG:
     callbacks = notifiers()
     with dag:
         with TaskGroup(group_id=group_id(JOB), tooltip="one session"):
-            hold = HoldDevice(**on_device("hold", 0, request=lease_request(job)), **common)
+            request = replace(lease_request(job), chosen_by=chosen_by(submission))
+            hold = HoldDevice(**on_device("hold", 0, request=request), **common)
             measure = MeasureNight(file=str(path), **on_device("measure", 1), **common)
             decide = DecideNight(name=submission.name, file=str(path), **on_device("decide", 2), **common)
             release = HoldDevice(**on_device("release", 3, cleans_up=True), **common)
@@ -121,6 +128,7 @@ def night_dag(submission: SubmissionBase, path: Path) -> DAG:
             **common,
         )
         hold >> measure >> decide >> release.as_teardown(setups=hold)
+        _choose_before(hold, submission, path, common)
         decide >> verdict
         verdict.trigger_rule = TriggerRule.ALL_SUCCESS
         if bisects(submission):
@@ -180,13 +188,31 @@ def bisect_dag(submission: SubmissionBase, path: Path) -> DAG:
         "weight_rule": ShortestJobFirst(),
         "priority_weight": weight(LOWEST_PRIORITY, length_s),
     }
-    request = LeaseRequest(job, recorded=False, series=BISECT, least_limit_s=BISECT_LIMIT_S)
-    with dag, TaskGroup(group_id=group_id(JOB), tooltip="one bisection"):
-        hold = HoldDevice(**on_device("hold", 0, request=request), **common)
-        bisect = BisectCommits(file=str(path), **on_device("bisect", 1), **common)
-        release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
-        hold >> bisect >> release.as_teardown(setups=hold)
+    request = LeaseRequest(
+        job,
+        recorded=False,
+        series=BISECT,
+        least_limit_s=BISECT_LIMIT_S,
+        chosen_by=chosen_by(submission),
+    )
+    with dag:
+        with TaskGroup(group_id=group_id(JOB), tooltip="one bisection"):
+            hold = HoldDevice(**on_device("hold", 0, request=request), **common)
+            bisect = BisectCommits(file=str(path), **on_device("bisect", 1), **common)
+            release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
+            hold >> bisect >> release.as_teardown(setups=hold)
+        _choose_before(hold, submission, path, common)
     return dag
+
+
+def chosen_by(submission: SubmissionBase) -> str:
+    """The id of the task that chooses the system of a submission which asks for some; "" of others."""
+    return CHOOSE if form_alone(submission) else ""
+
+
+def _choose_before(hold: HoldDevice, submission: SubmissionBase, path: Path, common: dict[str, Any]) -> None:
+    if form_alone(submission):
+        ChooseSystem(task_id=CHOOSE, file=str(path), queue=HOST, **common) >> hold
 
 
 def schedule() -> CronTriggerTimetable | None:

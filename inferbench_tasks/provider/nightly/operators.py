@@ -35,6 +35,37 @@ class HoldDevice(BaseOperator):
         return self.task_id
 
 
+class ChooseSystem(BaseOperator):
+    """Chooses the system that ``file`` asks for among the devices that are registered now; returns it.
+
+    Where none fits the night ends here, with each device's first requirement that it misses; other nights are other
+    DAGs.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from inferbench_tasks.regression.watched import comparable
+        from inferbench_tasks.running.cluster_abilities import of_cluster_here
+
+        try:
+            submission: Any = comparable(
+                Path(self.file), "A nightly comparison", of_cluster_here(settings.data_dir())
+            )
+        except InputError as error:
+            raise AirflowFailException(str(error)) from error
+        if submission.system is None:
+            raise AirflowFailException(f"{self.file} asks for no systems any more; start it again")
+        self.log.info("chosen: %s", ", ".join(submission.system.ids))
+        chosen: dict[str, Any] = submission.system.model_dump(mode="json")
+        return chosen
+
+
 class MeasuringOperator(BaseOperator):
     """Measures ``file`` until it is stopped: what it raises for its user fails the task without another try."""
 

@@ -15,6 +15,7 @@ from airflow.sdk import DAG, Param, get_parsing_context
 from inferbench_tasks import settings
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.provider.loader import BrokenSubmission, _knows_no_devices, submissions_dir
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
@@ -22,6 +23,7 @@ from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmi
 from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.submit.shelf import Placed, Shelf
 from inferbench_tasks.provider.weights import MOST
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.sweep import count_jobs
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,12 @@ of `validate`, each problem with its line and field.
 
 By REST: `POST /api/v2/dags/submit/dagRuns` with `{"logical_date": null, "conf": {"submission": "name: ..."}}`, or
 `POST /inferbench/api/submissions`, which answers 422 with all problems at once.
+"""
+DOC_OF_FILE = """### A submission that chooses its devices
+
+Its `systems` says what a device must have. `validate` reads the file and chooses among the devices that are registered
+now, or says of each what it misses first; `run` starts the DAG of what that came to, `submitted.<name>.<digest>`, each
+of whose jobs has its system; `outcome` ends as that run ends.
 """
 #: Of a problem as Airflow keeps it: pydantic quotes what is wrong, as long as it may be.
 _MAX_REASON_CHARACTERS = 4000
@@ -112,17 +120,41 @@ def _reason(error: Exception) -> str:
 
 def submit_dag(folder: Path) -> DAG:
     """The DAG whose form takes a submission."""
-    with DAG(
-        dag_id=SUBMIT,
+    return _submitting(
+        SUBMIT,
+        None,
         dag_display_name="Submit a benchmark",
         description="Takes a submission as YAML text or by its name, validates it, runs it.",
-        start_date=START,
-        schedule=None,
-        catchup=False,
         max_active_runs=64,
         tags=["inferbench", "submit"],
         doc_md=DOC,
         params=parameters(folder),
+    )
+
+
+def by_file(submission: SubmissionBase, name: str) -> DAG:
+    """The DAG of a file of the submissions folder that asks for ``systems``: it submits that file, as it is then and to
+    the devices that are registered then. ``name``: of the file in the folder.
+    """
+    form = parameters(None)
+    return _submitting(
+        submission.name,
+        name,
+        description=submission.description or f"Chooses the systems that {name} asks for, and submits it",
+        max_active_runs=16,
+        tags=["inferbench", "systems", *pipeline_of(submission).tags(submission), *submission.tags],
+        doc_md=DOC_OF_FILE,
+        params={key: form[key] for key in form if key not in ("submission", "name")},
+    )
+
+
+def _submitting(dag_id: str, file: str | None, **more: Any) -> DAG:
+    """A DAG of the three tasks; ``file``: what it submits, where no form says it."""
+    with DAG(
+        dag_id=dag_id,
+        start_date=START,
+        schedule=None,
+        catchup=False,
         is_paused_upon_creation=False,
         # Before the stages of jobs: someone looks at the form and waits for its answer.
         default_args={
@@ -134,9 +166,10 @@ def submit_dag(folder: Path) -> DAG:
             "retries": 2,
             "retry_delay": timedelta(seconds=2),
         },
+        **more,
     ) as dag:
         validate = ValidateSubmission(
-            task_id="validate", doc_md="Is the submission valid? Nothing runs if not."
+            task_id="validate", file=file, doc_md="Is the submission valid? Nothing runs if not."
         )
         run = RunSubmission(
             task_id="run",
@@ -160,8 +193,8 @@ def _bound_title(figure: Figure) -> str:
     return f"{figure.word} at {'least' if figure.higher else 'most'}, {figure.unit}"
 
 
-def parameters(folder: Path) -> dict[str, Any]:
-    """The fields of the form, by name."""
+def parameters(folder: Path | None) -> dict[str, Any]:
+    """The fields of the form, by name; without a folder no name is offered."""
     return {
         "submission": Param(
             None,
@@ -175,7 +208,7 @@ def parameters(folder: Path) -> dict[str, Any]:
             None,
             type=["string", "null"],
             maxLength=300,
-            examples=names(folder),
+            examples=names(folder) if folder else [],
             title="Or the name of one",
             description="A file of the submissions folder, without .yaml.",
         ),

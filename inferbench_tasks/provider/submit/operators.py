@@ -28,10 +28,15 @@ OUTCOME_KEY = "outcome"
 class ValidateSubmission(BaseOperator):
     """Reads the parameters; fails at once, with every problem in the log, before anything runs.
 
+    ``file``: the name in the submissions folder of the one that it reads, in place of one that the parameters give.
     Returns ``dag_id``, ``name``, ``user``, ``jobs`` of the DAG that it became.
     """
 
     ui_color = "#e8f0fe"
+
+    def __init__(self, *, file: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
 
     def execute(self, context: Context) -> dict[str, Any]:
         from inferbench_tasks.perfdb.store import PerfDB
@@ -43,7 +48,8 @@ class ValidateSubmission(BaseOperator):
         settings.refuse_full(settings.data_dir())
         login = context["dag_run"].triggering_user_name
         try:
-            request = SubmissionRequest.of_parameters(dict(context["params"]))
+            given = dict(context["params"])
+            request = SubmissionRequest.of_parameters(given | ({"name": self.file} if self.file else {}))
             resolved = resolve(
                 request,
                 submissions_dir(),

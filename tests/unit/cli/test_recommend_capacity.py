@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from inferbench_tasks.cli.recommend_capacity import jobs_of, search
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError
 
 LLM: dict[str, Any] = {
@@ -73,3 +74,13 @@ def test_each_configuration_is_searched_at_levels_of_its_own(tmp_path: Path) -> 
         assert knee / 1.05 <= row["capacity"] <= knee < row["not kept at"] and row["unit"] == "requests/s"
     load = {"load": jobs[0].spec.traffic}
     assert all(spec.model_copy(update=load) == jobs[spec.model.slots - 1].spec for spec in asked)
+
+
+def test_what_systems_asks_for_is_this_machine(tmp_path: Path) -> None:
+    """Each of its jobs says which it is; what it misses is said, and a job on each system is no search."""
+    (job,) = jobs_of(written(tmp_path, systems={"cores": ">=1", "device": "cpu"}))
+    assert job.spec.system is not None and job.spec.system.cores == usable_cores()
+    with pytest.raises(InputError, match=r"systems\.cores: >=99999 is missed by "):
+        jobs_of(written(tmp_path, systems={"cores": ">=99999"}))
+    with pytest.raises(InputError, match="compares runs of one system; leave all out"):
+        jobs_of(written(tmp_path, systems={"all": True}))

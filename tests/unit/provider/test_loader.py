@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +67,31 @@ def test_200_files_give_200_dags(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     dags, errors = process(folder, monkeypatch)
     assert len(dags) == 200
     assert errors == {}
+
+
+def test_a_file_that_asks_for_systems_is_a_dag_that_submits_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which they are is decided when it is started: it has no jobs before, and needs no device to be read. One whose
+    form is wrong is an import error; two files can't share a name, whichever kind they are.
+    """
+    from inferbench_tasks.provider.loader import load_submissions
+    from inferbench_tasks.provider.submit.dag import by_file
+
+    alone = GOOD.replace("sweep: {serve.threads: [1]}\n", "systems: {arch: x86_64}\n")
+    (folder / "below").mkdir()
+    (folder / "a.yaml").write_text(GOOD.replace("NAME", "a"))
+    (folder / "below" / "b.yaml").write_text(alone.replace("NAME", "b"))
+    (folder / "c.yaml").write_text(alone.replace("NAME", "c").replace("x86_64", "z80"))
+    dags, errors = process(folder, monkeypatch)
+    assert dags == {"a", "b"}
+    assert list(errors) == [str(folder / "c.yaml")] and "x86_64" in errors[str(folder / "c.yaml")]
+    dag = load_submissions(folder, by_file)["b"]
+    upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
+    assert upstream == {"validate": set(), "run": {"validate"}, "outcome": {"run"}}
+    validate: Any = dag.get_task("validate")
+    assert validate.file == "below/b"
+    assert {"user", "priority", "p99_ms"} <= set(dag.params) and not {"submission", "name"} & set(dag.params)
+    assert {task.task_id for task in load_submissions(folder, by_file)["a"].tasks} > {"job-000.serve"}
+    (folder / "d.yaml").write_text(alone.replace("NAME", "a"))
+    assert "taken by" in process(folder, monkeypatch)[1][str(folder / "d.yaml")]

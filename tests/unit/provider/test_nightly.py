@@ -351,3 +351,31 @@ def test_after_a_failed_night_of_bricks_the_other_kinds_have_theirs_and_the_run_
     following: Any = dag.get_task("next")
     with pytest.raises(AirflowSkipException, match="no device"):
         following.execute({"ti": Left(), "params": {}})
+
+
+def test_a_night_that_asks_for_systems_chooses_before_it_takes_a_device(tmp_path: Path) -> None:
+    """Its DAG is read without a device; the executor is told which task has chosen. So has its bisection; a night that
+    names its device has no such task, and one of all systems is refused.
+    """
+    from inferbench_tasks.provider.nightly.dag import load_nightly
+    from inferbench_tasks.provider.on_device import LeasedTask
+
+    def asked(*lines: str) -> dict[str, Any]:
+        (tmp_path / "digits.yaml").write_text(NIGHT_YAML + "\n".join(lines))
+        return load_nightly(tmp_path)
+
+    def chosen_by(dag: Any) -> str:
+        leased = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
+        assert leased is not None and leased.request is not None
+        return leased.request.chosen_by
+
+    dags = asked("systems: {arch: x86_64, cores: '>=1'}", "nightly: {bisect: true}")
+    assert set(dags) == {"nightly.digits", "bisect.digits"}
+    for dag in dags.values():
+        assert dag.get_task("job-000.hold").upstream_task_ids == {"choose"} and chosen_by(dag) == "choose"
+        assert dag.get_task("choose").file == str(tmp_path / "digits.yaml")
+    (plain,) = asked().values()
+    assert "choose" not in plain.task_dict and chosen_by(plain) == ""
+    (broken,) = asked("systems: {all: true}").values()
+    with pytest.raises(InputError, match="is of one kind of system"):
+        broken.get_serialized_fields()

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.regression.watched import bisects, comparable, figure_named, sizes_nights, watched
+from inferbench_tasks.running.cluster_abilities import MachineAbilities
+from inferbench_tasks.submission.systems import System
 from inferbench_tasks.training.nights import phase_means
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -74,3 +77,21 @@ def test_a_steps_phases_and_what_lies_between_explain_it() -> None:
     assert phase_means({"summary": {"synchronised": timing}}) == {"loading": 2.0, "between": 0.5}
     assert phase_means({"summary": {"synchronised": {"phases": None, "unexplained_ms": None}}}) == {}
     assert phase_means({"summary": None}) == {}
+
+
+def test_a_night_may_ask_for_systems_but_for_one_only(tmp_path: Path) -> None:
+    """To be compared its form is enough: each side chooses where it runs. What is known is asked where it is given."""
+    file = tmp_path / "x.yaml"
+    head = "name: x\nmodel: {kind: zoo, name: digits}\nload: {arrivals: {kind: poisson, rate_rps: 5}}\n"
+    file.write_text(head + "systems: {cores: '>=99999'}\n")
+    submission = comparable(file, "A night")
+    assert submission.systems is not None and submission.system is None  # type: ignore[attr-defined]
+    machine = MachineAbilities(here=lambda: [System("a.cpu", DeviceSpec("cpu"), "EPYC", "x86_64", 8)])
+    with pytest.raises(InputError, match=r"systems\.cores: >=99999 is missed by a\.cpu \(8\)"):
+        comparable(file, "A night", machine)
+    file.write_text(head + "systems: {cores: '>=2'}\n")
+    chosen = comparable(file, "A night", machine)
+    assert chosen.system.alike == ("a.cpu",)  # type: ignore[attr-defined]
+    file.write_text(head + "systems: {all: true}\n")
+    with pytest.raises(InputError, match="A night is of one kind of system"):
+        comparable(file, "A night")

@@ -15,10 +15,11 @@ RUN = "manual__1"
 
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Adds a DAG run to an empty database with Airflow's own tables; ``add.task`` a task."""
+    """Adds a DAG run to an empty database with Airflow's own tables; ``add.task`` a task, ``add.xcom`` what it left."""
     from airflow.models import import_all_models
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
     from sqlalchemy import create_engine
     from sqlalchemy.orm import Session
     from sqlalchemy.pool import StaticPool
@@ -27,7 +28,7 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     import_all_models()  # type: ignore[no-untyped-call]  # tables refer to each other
     engine = create_engine("sqlite://", poolclass=StaticPool)
-    tables = [DagRun.metadata.tables[name] for name in ("dag_run", "log_template", "task_instance")]
+    tables = [DagRun.metadata.tables[name] for name in ("dag_run", "log_template", "task_instance", "xcom")]
     DagRun.metadata.create_all(engine, tables=tables)
 
     @contextmanager
@@ -60,6 +61,13 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Any:
             session.execute(TaskInstance.__table__.insert().values(**row))
         return row["id"]  # type: ignore[return-value]
 
+    def add_xcom(dag_id: str, task_id: str, value: Any, key: str = "return_value") -> None:
+        row = {"dag_run_id": 1, "dag_id": dag_id, "run_id": RUN, "task_id": task_id, "map_index": -1}
+        row |= {"key": key, "timestamp": NOON, "value": value}
+        with create_session() as session:
+            session.execute(XComModel.__table__.insert().values(**row))
+
+    add.xcom = add_xcom  # type: ignore[attr-defined]
     add.task = add_task  # type: ignore[attr-defined]
     add.session = create_session  # type: ignore[attr-defined]
     yield add

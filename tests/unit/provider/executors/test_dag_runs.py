@@ -83,3 +83,27 @@ def test_jobs_of_parts_that_have_not_begun_are_their_login_s(add: Add) -> None:
         add.task(dag, "jobs-00100-00104", None, operator="RunPart")
         add.task(dag, "analyze", None)
     assert dag_runs.jobs_to_come() == {"ada": 55}
+
+
+def test_what_a_task_of_the_run_returned_is_read(add: Add) -> None:
+    """Of this run and task alone; None where it has returned nothing."""
+    from inferbench_tasks.provider.executors import dag_runs
+
+    add("nightly.x", "running")
+    system = {"device": "cpu", "name": "EPYC", "alike": ["a.cpu"]}
+    add.xcom("nightly.x", "choose", system)
+    add.xcom("nightly.x", "choose", "link", key="other")
+    assert dag_runs.left_by("nightly.x", RUN, "choose") == system
+    assert dag_runs.left_by("nightly.x", RUN, "measure") is None
+    assert dag_runs.left_by("nightly.x", "another", "choose") is None
+
+
+def test_a_file_s_own_dag_tells_who_started_what_it_submits(add: Add) -> None:
+    """A file that asks for systems is started by its name; so is another, whose run has another id."""
+    from inferbench_tasks.provider.executors import dag_runs
+
+    add("file", "running", triggering_user_name="ada")
+    add("submitted.file.1a2b3c4d", "running")
+    assert dag_runs.login("submitted.file.1a2b3c4d", RUN) == "ada"
+    assert dag_runs.login("submitted.file.1a2b3c4d", "another") is None
+    assert dag_runs.login("submitted.other.1a2b3c4d", RUN) is None

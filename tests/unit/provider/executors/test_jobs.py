@@ -12,6 +12,7 @@ import pytest
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
 from inferbench_tasks.provider.executors.jobs import leased_s, queued_job
 from inferbench_tasks.provider.on_device import LeaseRequest
@@ -153,3 +154,20 @@ def test_a_job_whose_system_was_chosen_avoids_all_others() -> None:
 
     assert avoided(id="a.cpu") == {"b.cpu", "c.cpu"}
     assert avoided(alike=["a.cpu", "b.cpu"]) == {"c.cpu"}
+
+
+def test_a_job_whose_system_a_task_chose_is_for_its_devices() -> None:
+    """By the type and the ids that were chosen, whatever the form was read for; without a choice it is not queued."""
+    spec = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    there = [
+        SimpleNamespace(device_id="a.cpu", device_type="cpu"), SimpleNamespace(device_id="b.gpu-0", device_type="l4"),
+        SimpleNamespace(device_id="b.gpu-1", device_type="l4"),
+    ]  # fmt: skip
+    request = LeaseRequest(spec, chosen_by="choose")
+    chosen = {"device": "gpu:l4", "name": "L4", "alike": ["b.gpu-1"]}
+    key = JobKey("nightly.digits", "manual", 0)
+    queued = queued_job(key, request.on(chosen), {}, 0.0, Estimator(), FakeCluster(there))  # type: ignore[arg-type]
+    assert queued.device_types == {"l4"} and queued.avoid == {"a.cpu", "b.gpu-0"}
+    with pytest.raises(InputError, match="choose chose no system"):
+        request.on(None)
+    assert LeaseRequest(spec).on(None).job == spec
