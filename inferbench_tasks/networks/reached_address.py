@@ -11,10 +11,11 @@ from inferbench_tasks.networks.links.invitation import numeric
 ADDRESS = "INFERBENCH_LOAD_ADDRESS"
 
 
-def reached_address() -> str:
+def reached_address(what: str = "A load from another host", field: str = "load.from") -> str:
     """As ``INFERBENCH_LOAD_ADDRESS`` says; else the only IPv4 address of a network interface that is up.
 
-    InputError where there is none, or several: the wrong one may lead past the network that is meant.
+    InputError, of ``what`` needs it and the submission's ``field``, where there is none, or several: the wrong one may
+    lead past the network that is meant.
     """
     if named := os.environ.get(ADDRESS, "").strip():
         return numeric(named)
@@ -30,7 +31,7 @@ def reached_address() -> str:
     if len(addresses) != 1:
         found = f"several: {', '.join(addresses)}" if addresses else "none"
         raise InputError(
-            f"A load from another host needs the address of this one, and it has {found}; set {ADDRESS} for its worker",
-            field="load.from",
+            f"{what} needs the address of this one, and it has {found}; set {ADDRESS} for its worker",
+            field=field,
         )
     return addresses[0]

@@ -37,6 +37,7 @@ class TrainingPipeline(Pipeline[TrainingJob]):
     job = TrainingJob
     stages = (
         "inferbench_tasks.training.stages.generate",
+        "inferbench_tasks.training.stages.meet",
         "inferbench_tasks.training.stages.train",
         "inferbench_tasks.training.stages.collect",
         "inferbench_tasks.training.stages.release",
@@ -159,10 +160,10 @@ class TrainingPipeline(Pipeline[TrainingJob]):
 
     def for_nights(self, submission: Any, what: str) -> Any:
         """Of one device: both sides run on the one that a night holds."""
-        if several := [job for job in expand(submission) if job.spec.needed_devices() > 1]:
+        if several := [job for job in expand(submission) if job.spec.devices.count > 1]:
             raise InputError(
                 f"{what} holds one device; job {several[0].index} of {submission.name} needs "
-                f"{several[0].spec.needed_devices()}: give devices.processes in place of devices.count",
+                f"{several[0].spec.devices.count}: give devices.processes in place of devices.count",
                 field="devices.count",
             )
         return submission

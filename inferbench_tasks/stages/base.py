@@ -36,9 +36,10 @@ class Stage:
     outputs. ``leased``: it runs while the job holds its device; the first such stage of a job opens the
     lease, the last closes it and cleans up. ``retries``: how often it may be tried again after a failure;
     only what measures nothing may, since a second try would hide the first. ``block``: a job has this stage
-    only if it has that block (an optional field of its schema). ``of_submission``: it runs once, after all
-    jobs, whatever became of them. ``after``: stages of other jobs of the same point of the sweep, which stand before
-    its own job; it waits for them, whatever became of them, and reads what they left in their runs' folders.
+    only if it has that block (an optional field of its schema, or a property). ``of_submission``: it runs once,
+    after all jobs, whatever became of them. ``after``: stages of other jobs of the same point of the sweep, which
+    stand before its own job; it waits for them, whatever became of them, and reads what they left in their runs'
+    folders.
 
     ``unread``: parts of its Input (``generate.model``) whose files it never opens. They are not brought to its host,
     and the paths in them stay references (``contracts.located``).

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import secrets
-import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +16,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from inferbench_tasks.contracts.handles import Handle, ServerHandle
-from inferbench_tasks.contracts.server_record import ServerRecord
-from inferbench_tasks.errors import ServerError
-from inferbench_tasks.interrupt import deferred
-from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.invitation import Invitation
+from inferbench_tasks.stages import listener
 
 if TYPE_CHECKING:
     from inferbench_tasks.networks.links.far_side import FarSide
@@ -34,7 +27,6 @@ log = logging.getLogger(__name__)
 
 #: How long a load may let wait for it, beside what it may wait for a quiet machine.
 PATIENCE_S = 900.0
-_START_S = 20.0
 #: The raw recording, on the clock of the server's host.
 FAR_FILE = "far-monitors.parquet"
 
@@ -47,9 +39,19 @@ class FarWatch(Handle):
     secret: str = Field(repr=False)
     recording_path: str
 
+    @classmethod
+    def of(cls, invitation: Invitation, recording_path: str) -> FarWatch:
+        """For who is to connect."""
+        return cls(
+            address=invitation.address,
+            port=invitation.port,
+            secret=invitation.secret.hex(),
+            recording_path=recording_path,
+        )
+
     @property
     def invitation(self) -> Invitation:
-        """As the load's host connects by."""
+        """As the other host connects by."""
         return Invitation(self.address, self.port, bytes.fromhex(self.secret))
 
 
@@ -70,43 +72,10 @@ class Order(Handle):
 
 def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
     """Start it, registered as a process of the run; ServerError where it does not say where it listens."""
-    from inferbench_tasks.launchers import processes
-
-    token = f"{run_id}-{secrets.token_hex(4)}"
-    record = ServerRecord(run_id=run_id, token=token, launcher="process")
-    told, log_path, order_path = Path(order.told_path), folder / "far-watch.log", folder / "far-watch.json"
-    told.unlink(missing_ok=True)
-    order_path.write_text(order.model_dump_json())
-    with deferred():
-        records.write(servers_dir, record)
-        with open(log_path, "ab") as output:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "inferbench_tasks.stages.far_watch", str(order_path)],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-                env=os.environ | {processes.MARK: token},
-            )  # fmt: skip
-        handle = ServerHandle(
-            launcher="process",
-            pid=child.pid,
-            started_ns=processes.created_ns(child.pid),
-            log_path=str(log_path),
-            config_path=str(order_path),
-        )
-        records.write(servers_dir, record.model_copy(update={"server": handle}))
-    deadline = time.monotonic() + _START_S
-    while not told.exists():
-        if child.poll() is not None or time.monotonic() > deadline:
-            end = log_path.read_text(errors="replace").strip().split("\n")[-1]
-            raise ServerError(f"The watch beside the server did not start: {end or 'it said nothing'}")
-        time.sleep(0.02)
-    invitation = Invitation.read(str(told))
-    told.unlink()
-    return FarWatch(
-        address=invitation.address,
-        port=invitation.port,
-        secret=invitation.secret.hex(),
-        recording_path=order.recording_path,
+    invitation = listener.start(
+        __name__, "far-watch", run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
     )
+    return FarWatch.of(invitation, order.recording_path)
 
 
 class Watching:

@@ -8,7 +8,7 @@ from inferbench_tasks.analysis.report.replay import Judged, agreement_of
 from inferbench_tasks.analysis.stated import NOTHING, Stated
 from inferbench_tasks.training.comparison import Mean, standard_error
 from inferbench_tasks.training.comparison import means as means_of
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import TrainingResult, host_names
 
 #: Phases that are shorter than this share of the step in both runs are of no weight, and of no steady length.
 LEAST_SHARE = 0.05
@@ -27,13 +27,14 @@ def agreement(then: TrainingResult, now: TrainingResult) -> list[dict[str, Any]]
 
 
 def surroundings(result: TrainingResult) -> dict[str, Any]:
-    """The engine, the device, what it may use of it, and its cluster."""
+    """The engine, the device, what it may use of it, its cluster, and its hosts where there are two."""
     engine, device = result.engine, result.device
     return {
         "engine": engine.model_dump() if engine else None,
         "device": device.name if device else None,
         "cores": device.cores if device else None,
         "cluster": result.cluster,
+        **({"hosts": host_names(result)} if host_names(result) else {}),
     }
 
 

@@ -26,13 +26,15 @@ def certify(
     ledger: dict[str, Any],
     read: str = "warm",
     samples: int | None = None,
+    others: Sequence[Reason] = (),
 ) -> dict[str, Any]:
     """``{valid, reasons, warnings, repeated, interference}``; each reason has its check, figure and bound.
 
     ``read``: of the files. ``samples``: of the data set; without, nobody looks whether they were distinct.
-    ``repeated``: the most samples of an epoch that were taken more than once.
+    ``others``: what else is against it. ``repeated``: the most samples of an epoch that were taken more than once.
     """
     reasons = [
+        *others,
         *_enough(summary),
         *_finite(summary["loss"]),
         *_in_step(answers),

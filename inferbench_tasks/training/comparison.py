@@ -14,7 +14,7 @@ from typing import Any
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected_ratio
 from inferbench_tasks.training.diagnosis.expected_device import TOLERANCE_RATIO
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import TrainingResult, host_names
 from inferbench_tasks.training.stored_job import fields_of
 
 
@@ -169,6 +169,7 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
             "cores": device.cores if device else None,
             "cluster": result.cluster,
             "devices": expected_ratio.device_count(result),
+            "hosts": " and ".join(host_names(result)) or None,
             **expected_ratio.computing(result),
         }
 

@@ -72,6 +72,8 @@ def ledger(
 ) -> dict[str, Any]:
     """``{findings, not_watched, watched, mode}`` of the measured windows, by the thresholds of serving runs.
 
+    ``answers``: of the ranks of the host that ``recording`` is of.
+
     Foreign is what neither the ranks with their loaders nor InferBench's own processes used. Of each kind of finding
     the worst stretch stands.
     """
@@ -85,7 +87,7 @@ def ledger(
             bound = quarantine if grave else warn
             worst[kind] = {"kind": kind, "value": value, "bound": bound, "quarantine": grave, "text": text}
 
-    threads = job.devices.ranks * (job.devices.threads + job.loader.workers)
+    threads = len(answers) * (job.devices.threads + job.loader.workers)
     for stretch in stretches:
         cores = stretch.host.cores
         if stretch.host.steal_s is None:

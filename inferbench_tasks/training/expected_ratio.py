@@ -17,7 +17,7 @@ from inferbench_tasks.catalogue import Hardware, find_hardware
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
-from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.result import TrainingResult, host_names
 from inferbench_tasks.training.stored_job import fields_of
 
 #: The work of the device.
@@ -96,6 +96,8 @@ def _exchanges(result: TrainingResult) -> bool:
 
 
 def _incomparable(first: TrainingResult, second: TrainingResult) -> str | None:
+    if host_names(first) or host_names(second):
+        return "factors and datasheets are of the devices of one host, and a run was on two"
     one, other = computing(first), computing(second)
     if differing := [name for name in one if one[name] != other[name]]:
         name = differing[0]

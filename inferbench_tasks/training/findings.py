@@ -13,6 +13,7 @@ from inferbench_tasks.training.job import (
     DIGITS_SAMPLES,
     ENCODED,
     FASHION_SAMPLES,
+    MOST_HOSTS,
     USUAL_SIDE,
     LoaderSpec,
     TrainingJob,
@@ -81,12 +82,6 @@ def _network(spec: TrainingJob) -> Iterator[Finding]:
 
 def _devices(spec: TrainingJob) -> Iterator[Finding]:
     devices = spec.devices
-    if devices.hosts > 1:
-        message = (
-            f"a training runs on one host; got {devices.hosts}. Leave hosts out, and give devices.count for up to "
-            f"{MOST_RANKS} devices of a host"
-        )
-        yield Finding(("devices.hosts",), message)
     if devices.strategy == "single" and devices.ranks > 1:
         field = "devices.processes" if devices.processes > 1 else "devices.count"
         message = f"{devices.ranks} processes need strategy: ddp; single is one process"
@@ -110,6 +105,35 @@ def _devices(spec: TrainingJob) -> Iterator[Finding]:
     if devices.ranks > MOST_RANKS:
         message = f"{devices.ranks} processes on {devices.count} devices; at most {MOST_RANKS} are possible"
         yield Finding(("devices.processes", "devices.count"), message)
+
+
+def _hosts(spec: TrainingJob) -> Iterator[Finding]:
+    """What of several hosts is there: two, a CPU of each, by torchrun, on data that is made here."""
+    devices = spec.devices
+    if devices.hosts > MOST_HOSTS:
+        message = (
+            f"a training runs on one host or on {MOST_HOSTS}; got {devices.hosts}. Give hosts: {MOST_HOSTS} with "
+            f"count: {MOST_HOSTS}, a device of each, or leave hosts out for up to {MOST_RANKS} devices of one host"
+        )
+        yield Finding(("devices.hosts",), message)
+    if spec.apart is None:
+        return
+    if devices.count != MOST_HOSTS:
+        message = (
+            f"{MOST_HOSTS} hosts train on one device of each: give count: {MOST_HOSTS}; got {devices.count}. For more "
+            "ranks give devices.processes, which are on each device"
+        )
+        yield Finding(("devices.count", "devices.hosts"), message)
+    if devices.kind.kind != "cpu":
+        message = f"devices of two hosts are CPUs, which exchange by gloo; got {devices.kind}"
+        yield Finding(("devices.kind", "devices.hosts"), message)
+    if not trainer_of(spec).over_hosts:
+        message = f"{spec.train.trainer} starts its processes on one host; torchrun does on two"
+        yield Finding(("train.trainer", "devices.hosts"), message)
+    if spec.foreign:
+        field = "model.kind" if spec.model.kind == "file" else "data.kind"
+        message = "modules and images of your own are trained with on one host: leave hosts out"
+        yield Finding((field, "devices.hosts"), message)
 
 
 def _data(spec: TrainingJob) -> Iterator[Finding]:
@@ -257,6 +281,6 @@ def _batch(spec: TrainingJob) -> Iterator[Finding]:
 
 
 _ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
-    _network, _trainer, _devices, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
+    _network, _trainer, _devices, _hosts, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
     expected_findings.findings,
 )  # fmt: skip

@@ -31,6 +31,8 @@ USUAL_SAMPLES = {
 #: Data that lies in files of its own, one an image, and is decoded each time.
 ENCODED: Final = ("jpeg", "folder")
 USUAL_SIDE = 28
+#: Hosts of a training: a lease is of devices of one, or of one and one device of another.
+MOST_HOSTS: Final = 2
 
 
 class ModelSpec(Spec):
@@ -139,12 +141,12 @@ class TrainSpec(Spec):
 
 
 class DevicesSpec(Spec):
-    """Who trains: processes on leased devices of one host, and how they exchange."""
+    """Who trains: processes on leased devices of one host or two, and how they exchange."""
 
     count: Annotated[int, Field(ge=1, le=64)] = 1
-    """Devices of one host that are held at once. ``inferbench run`` leases none: its processes share the machine."""
+    """Devices that are held at once. ``inferbench run`` leases none: its processes share the machine."""
     hosts: Annotated[int, Field(ge=1, le=64)] = 1
-    """One: a training runs on the devices of one host."""
+    """One, whose devices they are; or two, of each of which it is one: their processes meet over the network."""
     processes: Annotated[int, Field(ge=1, le=64)] = 1
     """Ranks on each device."""
     strategy: Literal["single", "ddp"] = "single"
@@ -163,6 +165,11 @@ class DevicesSpec(Spec):
     def ranks(self) -> int:
         """All processes, those of the first device first."""
         return self.count * self.processes
+
+    @property
+    def ranks_of_host(self) -> int:
+        """The processes on each host; those of the first host are the first."""
+        return max(1, self.ranks // self.hosts)
 
     @property
     def exchange(self) -> str | None:
@@ -202,6 +209,7 @@ class TrainingJob(JobBase):
         "devices.cores": None,
     }
     devices_field: ClassVar[str] = "devices.count"
+    elsewhere_field: ClassVar[str] = "devices.hosts"
 
     kind: Literal["training"]
     model: ModelSpec = ModelSpec()
@@ -233,8 +241,21 @@ class TrainingJob(JobBase):
         return self.devices.kind
 
     def needed_devices(self) -> int:
-        """All that it trains on, at once."""
-        return self.devices.count
+        """All of its own host that it trains on, at once."""
+        return max(1, self.devices.count // self.devices.hosts)
+
+    def stages_elsewhere(self) -> tuple[str, ...]:
+        """On two hosts: the stage that trains; on the job's own host stands what ``meet`` started."""
+        return () if self.apart is None else ("train",)
+
+    def needed_elsewhere(self) -> DeviceSpec:
+        """As its own."""
+        return self.devices.kind
+
+    @property
+    def apart(self) -> DevicesSpec | None:
+        """Its devices, where they are of two hosts; those jobs have stage ``meet``."""
+        return self.devices if self.devices.hosts == MOST_HOSTS else None
 
     def needed_cores(self) -> tuple[int, str]:
         """Those that its processes on a device have of their own."""

@@ -14,14 +14,16 @@ from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import CancelledError, StageError
+from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.launchers.process import ProcessLauncher
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.training.hosts.meeting import Meeting
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import PROGRESS_FILE
+from inferbench_tasks.training.order import PROGRESS_FILE, Order
 from inferbench_tasks.training.trainers.base import trainer_of
 
 log = logging.getLogger(__name__)
@@ -42,23 +44,35 @@ def start(
     scratch: Path,
     ctx: Context,
     gpus: str | None = None,
+    meeting: Meeting | None = None,
 ) -> ServerHandle:
     """Start the job's trainer in a sandbox and a session of its own; it is written down first, so that it can be
        ended.
     ``scratch``: a folder with a short path, as loader
-       processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there.
+       processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there. ``meeting``: where
+       the ranks of this host meet those of another.
     """
-    devices = job.devices
+    devices, order = job.devices, Order.read(order_path)
+    program = ("-m", "inferbench_tasks.training.rank_main", str(order_path))
+    trainer = trainer_of(job)
     launch = Launch(
         run_id=run_id,
         folder=folder,
         config_path=order_path,
-        argv=trainer_of(job).command(job, ("-m", "inferbench_tasks.training.rank_main", str(order_path))),
-        env={**thread_env(devices.threads), **_visible(job, gpus), "TMPDIR": str(scratch)},
+        argv=trainer.command_of_host(job, program, meeting) if meeting else trainer.command(job, program),
+        env={
+            **thread_env(devices.threads),
+            **_visible(job, gpus),
+            **(meeting.env() if meeting else {}),
+            "TMPDIR": str(scratch),
+        },
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
         reach=Reach(
-            reads=tuple(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
+            reads=(
+                *(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
+                *order.paths,  # of a host that they were brought to they lie in its cache
+            ),
             writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
             connects=None,
@@ -107,6 +121,13 @@ def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
         end = launcher.log_end(server, 400)
         lines = "\n".join(end.splitlines()[-40:])
         raise StageError(f"The training {first_failure(end) or text}. The end of {server.log_path}:\n{lines}")
+
+
+def end(server: ServerHandle, servers_dir: Path) -> None:
+    """End the trainer with all that it started, and nothing else of its run."""
+    if (record := records.find(servers_dir, server)) is not None:
+        ProcessLauncher().stop(record)
+        (servers_dir / f"{record.token}.json").unlink(missing_ok=True)
 
 
 def first_failure(log_text: str) -> str | None:

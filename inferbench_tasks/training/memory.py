@@ -19,7 +19,7 @@ def least_bytes(job: TrainingJob) -> int:
     sample = math.prod(networks.takes(job)) * (8 if networks.of(job).tokens else 4)
     ahead = job.loader.workers * (job.loader.prefetch or PREFETCH) if job.loads else 0
     held = job.data.count if job.data.where == "memory" else 0
-    return job.devices.ranks * sample * (job.train.batch_size * (1 + ahead) + held)
+    return job.devices.ranks_of_host * sample * (job.train.batch_size * (1 + ahead) + held)
 
 
 def check(job: TrainingJob, allowed_bytes: int) -> None:
@@ -28,9 +28,9 @@ def check(job: TrainingJob, allowed_bytes: int) -> None:
     if needed > allowed_bytes:
         shape = " x ".join(map(str, networks.takes(job)))
         raise InputError(
-            f"batches of {job.train.batch_size:,} samples of {shape} in {job.devices.ranks} process(es), with those "
-            f"that {job.loader.workers} loader process(es) prepare and what lies in memory, take {needed:,} bytes at "
-            f"least; a training may have {allowed_bytes:,} here: give a smaller batch_size or image_size, or fewer "
-            "processes",
+            f"batches of {job.train.batch_size:,} samples of {shape} in {job.devices.ranks_of_host} process(es), "
+            f"with those that {job.loader.workers} loader process(es) prepare and what lies in memory, take "
+            f"{needed:,} bytes at least; a training may have {allowed_bytes:,} here: give a smaller batch_size or "
+            "image_size, or fewer processes",
             field="train.batch_size",
         )

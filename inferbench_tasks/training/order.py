@@ -19,7 +19,8 @@ class Order(BaseModel):
     """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder,
     of the user's a list of them; ``labels_path``: ``n``
     int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
-    the job holds no devices, or one, to which its worker is pinned. ``module_folder``: the copy of the user's module.
+    the job holds no devices, or one, to which its worker is pinned, and for ranks of another host. ``module_folder``:
+    the copy of the user's module.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -29,6 +30,11 @@ class Order(BaseModel):
     labels_path: str
     cores: tuple[tuple[int, ...], ...] = ()
     module_folder: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files and folders that every rank reads."""
+        return tuple(filter(None, (self.images_path, self.labels_path, self.module_folder)))
 
     @classmethod
     def read(cls, path: Path) -> Order:

@@ -128,11 +128,13 @@ class Rank:
             yield images[:count], labels[:count], None
 
     def files_in_memory(self) -> float | None:
-        """Which share of the files lies in the page cache, once they were dropped or read there, once for all ranks."""
+        """Which share of the files lies in the page cache, once they were dropped or read there, once for all ranks of
+        a host.
+        """
         if not self.job.loads or not isinstance(self.items, FileItems):
             return None
         cold_reads = self.job.data.read == "cold"
-        if self.rank == 0 and (cold_reads or not self._warmed):
+        if self.rank % self.job.devices.ranks_of_host == 0 and (cold_reads or not self._warmed):
             (cold.drop if cold_reads else cold.warm)(self.items.paths)
             self._warmed = True
         self.barrier()

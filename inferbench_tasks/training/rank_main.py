@@ -52,7 +52,9 @@ def main(path: Path) -> None:
     for kind, round_ in plan:
         result = rank.epoch(kind, round_, waits)
         results.append(result)
-        if number == 0:
+        if (
+            number % order.job.devices.ranks_of_host == 0
+        ):  # of each host the first: who watches may be on either
             _progress(folder, len(results), len(plan), result)
         if rank.agree(None in result.losses):
             break  # with a loss that is no number nothing can be learned any more

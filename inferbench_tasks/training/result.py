@@ -70,6 +70,11 @@ class TrainingResult(ResultBase):
     certificate: Extension = {}
 
 
+def host_names(result: TrainingResult) -> list[str]:
+    """Of a run on two hosts both, the first one first; [] of one on one host."""
+    return [str(host["host"]) for host in result.extensions.get("hosts") or []]
+
+
 def without_figures(run: RunDocument, verdict: Verdict) -> TrainingResult:
     """The result of a run that failed or was cancelled."""
     return TrainingResult.model_validate(common_fields(run, verdict))

@@ -62,8 +62,7 @@ def of_training(
     """
     epochs = [epoch for answer in answers for epoch in answer.epochs if epoch.ended_ns is not None]
     if not epochs:
-        nothing = {"per_epoch": None, "per_million_samples": None, "reason": "no epoch came to its end"}
-        return {"energy": nothing, "co2": nothing, "cost": nothing}
+        return untold("no epoch came to its end")
     each = samples_of_epoch(job)
     window = Epochs(
         start_ns=min(epoch.started_ns for epoch in epochs),
@@ -102,6 +101,12 @@ def of_training(
             "cheapest": _of_all(cost["instances"][0], held) if cost.get("instances") else None,
         },
     }
+
+
+def untold(reason: str) -> dict[str, Any]:
+    """None of it is known."""
+    nothing = {"per_epoch": None, "per_million_samples": None, "reason": reason}
+    return {"energy": nothing, "co2": nothing, "cost": nothing}
 
 
 def _with_its_gpu(hardware: Mapping[str, Any]) -> dict[str, Any]:

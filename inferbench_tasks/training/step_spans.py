@@ -9,6 +9,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from inferbench_tasks.errors import InputError
@@ -31,15 +32,21 @@ _OF_ROWS: Final = (
 )  # fmt: skip
 
 
-def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> Iterator[Span]:
+def spans(
+    run: str,
+    rows: Sequence[Mapping[str, Any]],
+    offset_ns: int = 0,
+    ahead_ns: Mapping[int, int] = MappingProxyType({}),
+) -> Iterator[Span]:
     """A trace for each step of the epochs that have stamps: the step over all ranks (application), within it each
     rank's step (model), within that its phases (framework). ``rows``: of the raw steps; ``offset_ns``: added to their
-    times.
+    times. ``ahead_ns``: of ranks of a second host, by rank, what the first host's clock is ahead of theirs.
     """
     steps: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row.get("timing", "synchronised") == "synchronised":
-            steps[int(row["round"]), int(row["step"])].append(row)
+            moved = _moved(row, ahead_ns.get(int(row["rank"]), 0))
+            steps[int(row["round"]), int(row["step"])].append(moved)
     for (round_, step), of_ranks in steps.items():
         trace = hashlib.sha256(f"{run}\n{round_}\n{step}".encode()).hexdigest()[:32]
         start_ns = min(row["step_start_ns"] for row in of_ranks)
@@ -69,6 +76,31 @@ def spans(run: str, rows: Sequence[Mapping[str, Any]], offset_ns: int = 0) -> It
                 number += 1
 
 
+def _moved(row: Mapping[str, Any], by_ns: int) -> Mapping[str, Any]:
+    """A step with its moments by another clock."""
+    if not by_ns:
+        return row
+    moments = {
+        name: value + by_ns for name, value in row.items() if name.endswith("_start_ns") and value is not None
+    }
+    return {**row, **moments}
+
+
+def ahead_of(result: TrainingResult) -> dict[int, int]:
+    """Rank of a second host -> what the first host's clock is ahead of its; InputError where nobody can tell."""
+    hosts = result.extensions.get("hosts") or []
+    if len(hosts) < 2:
+        return {}
+    clock = result.extensions.get("hosts_clock") or {}
+    if clock.get("ahead_ns") is None:
+        raise InputError(
+            f"the steps of {result.run_id} are of two hosts and can't be set beside each other: "
+            f"{clock.get('reason') or 'how their clocks lie was not kept'}",
+            field="RUN",
+        )
+    return {int(rank): int(clock["ahead_ns"]) for rank in hosts[1]["ranks"]}
+
+
 def table(db: PerfDB, result: TrainingResult) -> pa.Table:
     """The spans of a stored training as the trace store has them; InputError of a run without raw steps."""
     import pyarrow
@@ -77,7 +109,7 @@ def table(db: PerfDB, result: TrainingResult) -> pa.Table:
     if result.samples is None:
         raise InputError(f"{result.run_id} has no raw steps, and so no spans", field="RUN")
     raw = pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples)))
-    return table_of(spans(result.run_id, raw.to_pylist(), offset_ns(result) or 0))
+    return table_of(spans(result.run_id, raw.to_pylist(), offset_ns(result) or 0, ahead_of(result)))
 
 
 def offset_ns(result: TrainingResult) -> int | None:
@@ -89,6 +121,10 @@ def offset_ns(result: TrainingResult) -> int | None:
 def about(result: TrainingResult) -> dict[str, str]:
     """What an exported file says of itself."""
     clock = "CLOCK_MONOTONIC of the host" if offset_ns(result) is None else "Unix time"
+    if error_ns := (result.extensions.get("hosts_clock") or {}).get("error_ns"):
+        clock += (
+            f" of the first host; that of the second lies within {error_ns / 1e6:.3f} ms of where it is put"
+        )
     return {
         "inferbench.run": result.run_id,
         "inferbench.verdict": str(result.verdict),

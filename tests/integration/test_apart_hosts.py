@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from inferbench_tasks import settings
@@ -28,6 +29,7 @@ from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.training.result import TrainingResult
 from tests.apart_pipeline import install, submission
 from tests.local_system import Driver, local_system
 from tests.warm import warm
@@ -148,6 +150,15 @@ load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 6, warmup_s: 0.5, wa
 """
 
 
+TRAINING = """
+kind: training
+name: %s
+data: {kind: digits, samples: 480}
+train: {batch_size: 16, warmup_steps: 4, rounds: %d}
+devices: {count: 2, hosts: 2, strategy: ddp}
+"""
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A whole system, whose workers share its data directory."""
@@ -157,6 +168,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     def write(folder: Path) -> None:
         (folder / "apart.yaml").write_text(submission("apart"))
         (folder / "away.yaml").write_text(AWAY)
+        (folder / "both.yaml").write_text(TRAINING % ("both", 3))
+        (folder / "lasting.yaml").write_text(TRAINING % ("lasting", 100))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
@@ -190,7 +203,7 @@ def second_host(driver: Driver, home: Path) -> subprocess.Popen[bytes]:
 )
 def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) -> None:
     """With one host it waits and says why; once a worker of another one is there, the scheduler holds a device of each,
-    and sends each stage to its own. So it does with a load from another host."""
+    and sends each stage to its own. So it does with a load from another host, and with a training on both."""
     run = driver.trigger("apart")
     home = tmp_path / "other"
 
@@ -217,6 +230,19 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
         link = away.extensions["client_host"]["link"]
         assert {link["before"][end]["home"] for end in ("near", "far")} == {mine, other}
         assert away.summary.model_dump()["error_ratio"] == 0.0 and away.samples is not None
+        run = driver.trigger("both")
+        assert driver.ended(run) == ["success"], (
+            driver.tasks(run),
+            (home / "worker.log").read_text()[-3000:],
+        )
+        (both,) = driver.db.results_of(TrainingResult, {"submission.name": "both"})
+        link = both.extensions["link"]
+        assert {link["before"][end]["home"] for end in ("near", "far")} == {mine, other}
+        assert [host["ranks"] for host in both.extensions["hosts"]] == [[0], [1]]
+        assert (
+            both.samples is not None and both.summary is not None and both.summary.synchronised["steps"] == 33
+        )
+        assert len({device["device_id"] for device in both.extensions["devices"]}) == 2
         driver.nothing_is_leased()
         driver.no_server_is_left()
         assert not list((home / "servers").glob("*.json"))
@@ -224,3 +250,44 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
     finally:
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=60)
+
+
+def ranks_of(*homes: Path) -> list[int]:
+    """The processes of ranks whose order lies in one of these data directories."""
+    words = [(p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"])]
+    return [pid for pid, line in words if "rank_main" in line and any(str(home) in line for home in homes)]
+
+
+@pytest.mark.airflow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="two sets of cores are two devices; there is one core"
+)
+def test_a_training_whose_other_host_is_lost_ends_on_both_and_waits_again(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """Within the time in which a lease expires, and what remains of the ranks notices; without the lost device there
+    are no two hosts, which it says."""
+    home = tmp_path / "lost"
+    worker = second_host(driver, home)
+    try:
+        run = driver.trigger("lasting")
+        mine = driver.system.data_dir
+        driver.until(lambda: ranks_of(mine) and ranks_of(home), lambda: str(driver.tasks(run)), 300)
+        driver.until(lambda: list(home.rglob("progress.json")), "no epoch ended")
+        worker.kill()
+        driver.until(lambda: not ranks_of(mine, home), lambda: str(ranks_of(mine, home)), 120)
+
+        def why() -> str:
+            return next((w.why for w in cluster_state(driver.db).waiting if w.job.startswith("lasting|")), "")
+
+        driver.until(lambda: "of another host" in why(), lambda: f"{why()} {driver.tasks(run)}")
+        assert not driver.db.results_of(
+            TrainingResult, {"submission.name": "lasting", "summary": {"$ne": None}}
+        )
+    finally:
+        worker.kill()
+        worker.wait(timeout=60)
+        driver.api("PATCH", run, json={"state": "failed"})
+    driver.nothing_is_leased()
+    driver.no_server_is_left()

@@ -6,10 +6,8 @@ They are one machine with one boot id, which is no two hosts: that they count as
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,22 +18,18 @@ import numpy as np
 import psutil
 import pytest
 
-from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.client_host import tables
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.backends.base import BACKENDS
-from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.located import references
 from inferbench_tasks.launchers.processes import MARK
-from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.monitors.records import read_recording
-from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.protocols.kserve_proto import SERVICE
-from tests.away_hosts import RUN, relayed
+from tests import two_hosts
+from tests.away_hosts import relayed
 from tests.docker_engine import ENVIRONMENTS
-from tests.namespaces import AHEAD_S, HostNamespace, host_namespace
+from tests.namespaces import AHEAD_S, host_namespace
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
@@ -47,66 +41,14 @@ load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 20, warmup_s: 1, wai
 """
 
 
-class Hosts:
+class Hosts(two_hosts.Hosts):
     """``server``: behind 100 Mbit/s, its CLOCK_MONOTONIC 1,000 s ahead; ``client``: this machine."""
 
-    def __init__(self, far: HostNamespace, uri: str, port: int, folder: Path, db: PerfDB) -> None:
-        self.far, self.folder, self.db = far, folder, db
-        parts = urlsplit(uri)
-        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        through = f"mongodb://{login}{far.near}:{port}{parts.path}?{parts.query}&directConnection=true"
-        self.uris = {"client": uri, "server": through}
-        self.homes = {name: folder / name for name in ("client", "server")}
-        self.outputs: dict[str, Any] = {}
-        self.yaml = YAML
-        for name, home in self.homes.items():
-            home.mkdir(exist_ok=True)
-            device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
-            Cluster(db).register(Device.model_validate({**device, "home": settings.home_id(home)}))
-
-    def job(self, name: str) -> str:
-        return f"{name}|{RUN}|000"
-
-    def lease(self, name: str, *devices: str) -> None:
-        spec = {"elsewhere": ["cpu"] if len(devices) > 1 else [], "n_devices": 1}
-        first, *others = devices
-        lease = Cluster(self.db).grant(
-            first, self.job(name), spec=spec, run_id="", now_s=0, est_end_s=9, others=others
-        )
-        assert lease is not None
-        self.token, self.held = lease.token, devices
-
-    def release(self) -> None:
-        assert Cluster(self.db).release(self.held[0], self.token, "ended", self.held[1:])
+    yaml = YAML
 
     def run(self, host: str, name: str, place: str, *stages: str) -> dict[str, Any]:
         """These stages on that host; the outputs of all so far."""
-        order = self.folder / f"{name}-{'-'.join(stages)}.json"
-        environment = {
-            settings.DATA_DIR: str(self.homes[host]), settings.PERFDB_URI: self.uris[host], ADDRESS: self.far.address,
-            settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""), "PYTHONPATH": str(ROOT),
-            settings.ONE_MACHINE_AS_HOSTS: "1",
-        }  # fmt: skip
-        order.write_text(
-            json.dumps(
-                {
-                    "home": str(self.homes[host]), "yaml": self.yaml % (name, place), "outputs": self.outputs,
-                    "stages": stages,
-                    "device": f"{host}.cpu", "job": self.job(name), "environment": environment,
-                }
-            )
-        )  # fmt: skip
-        words = ["-m", "tests.away_hosts", str(order)]
-        command = self.far.python(*words) if host == "server" else [sys.executable, *words]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=500, cwd=Path(__file__).parents[2]
-        )
-        answer = order.with_suffix(".answer")
-        assert answer.exists(), done.stdout + done.stderr
-        said = json.loads(answer.read_text())
-        assert "error" not in said, said["error"] + done.stderr[-3000:]
-        self.outputs = said["outputs"]
-        return self.outputs
+        return super().run(host, name, self.yaml % (name, place), *stages)
 
 
 @pytest.fixture
@@ -117,7 +59,7 @@ def hosts(
     port = urlsplit(perfdb_uri).port
     assert port is not None
     with host_namespace(100) as far, relayed(far.near, port) as through:
-        yield Hosts(far, perfdb_uri, through, tmp_path, perfdb)
+        yield Hosts(far, perfdb_uri, through, tmp_path, perfdb, there="server", here="client")
 
 
 def result_of(hosts: Hosts) -> Any:

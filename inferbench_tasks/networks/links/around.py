@@ -34,10 +34,12 @@ class AroundLoad:
         )
 
 
-def warnings(link: LinkAround) -> list[str]:
-    """What a load's figures should be read with: a link that was lost, or was another at the end."""
+def warnings(link: LinkAround, of: str = "load", figures: str = "latencies") -> list[str]:
+    """What a load's figures, or those ``of`` something else, should be read with: a link that was lost, or was another
+    at the end.
+    """
     if link.after is None:
-        return [f"the link was measured before the load only: {link.reason}"]
+        return [f"the link was measured before the {of} only: {link.reason}"]
     first, last = link.before.round_trip.p50_ms, link.after.round_trip.p50_ms
     if first is None or last is None:
         return []
@@ -45,8 +47,8 @@ def warnings(link: LinkAround) -> list[str]:
     if moved <= max(_MOVED_MS, _MOVED_RATIO * min(first, last)):
         return []
     return [
-        f"the link's round trip was another after the load: {last:.3f} ms in the median, {first:.3f} ms before; part "
-        "of what the latencies did may be the network's"
+        f"the link's round trip was another after the {of}: {last:.3f} ms in the median, {first:.3f} ms before; part "
+        f"of what the {figures} did may be the network's"
     ]
 
 

@@ -164,7 +164,12 @@ def _cores(result: TrainingResult, job: TrainingJob) -> float:
 
 
 def _held_cores(result: TrainingResult) -> int:
-    """Those of all devices that the run held together; 0 of a run that held none, or one."""
+    """Those of all devices of its host that the run held together; 0 of a run that held none, or one.
+
+    On two hosts cores of one number are two: there the result says how many there were.
+    """
+    if result.extensions.get("hosts"):
+        return 0
     devices = result.extensions.get("devices") or []
     return len({core for device in devices for core in device["cores"]}) if len(devices) > 1 else 0
 

@@ -18,7 +18,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.observation import Steps, of_result
 from inferbench_tasks.training.diagnosis.of_run import diagnosis_of, steps_of
-from inferbench_tasks.training.report import charts, course, diagnosis_tables, prediction, tables
+from inferbench_tasks.training.report import charts, course, diagnosis_tables, hosts, prediction, tables
 from inferbench_tasks.training.report.stalls import stalls
 from inferbench_tasks.training.report.views import TrainingView, load_views
 from inferbench_tasks.training.report.words import sentences
@@ -92,6 +92,7 @@ def sections(
         ("What holds it up", models, diagnosis_tables.diagnoses(diagnoses)),
         ("Steps", [charts.phases(views), charts.course(series)], []),
         ("Phases", own, tables.phases(views)),
+        ("Two hosts", [], hosts.links(views)),
         ("Over the steps", over_steps, []),
         ("Energy, CO2 and cost", [], tables.spending(views)),
         ("Loading", [], [*stalls(views), *tables.loader(views)]),
@@ -164,6 +165,7 @@ def _facts(view: TrainingView) -> dict[str, Any]:
                 for name in ("attempt", "benchmark", "model", "data", "loader", "engine", "device")
             },
             "environment": result["environment"],
+            **hosts.second(result["extensions"]),
             "versions": provenance.get("versions"),
             "inferbench commit": provenance.get("git_sha"),
             "uncommitted changes": provenance.get("git_dirty"),

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.order import FOLDER
 from inferbench_tasks.training.stages import generate, train
+from inferbench_tasks.training.stages.meet import Output as Met
 
 if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.training.hosts.gathered import OfHost
     from inferbench_tasks.training.order import Answer
 
-STAGE = Stage(needs=("generate", "train"), leased=True)
+STAGE = Stage(needs=("generate", "meet", "train"), leased=True)
 
 
 class Input(JobInput):
-    """Everything the run has made so far."""
+    """Everything the run has made so far; ``meet``: of a job on two hosts, of which this is the first."""
 
     job: TrainingJob
     generate: generate.Output
+    meet: Met | None = None
     train: train.Output
 
 
@@ -41,40 +44,35 @@ class Output(Handle):
 def run(inp: Input, ctx: Context) -> Output:
     """Work out the figures, judge them, and write the result once."""
     from inferbench_tasks.monitors import environment
-    from inferbench_tasks.monitors.records import read_recording
+    from inferbench_tasks.networks.links.around import warnings
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
     from inferbench_tasks.perfdb.store import PerfDB
-    from inferbench_tasks.training import (
-        certificate,
-        disturbance,
-        memory_figures,
-        networks,
-        spending,
-        step_spans,
-        steps,
-        stored_job,
-    )
-    from inferbench_tasks.training.order import Answer
+    from inferbench_tasks.training import certificate, networks, spending, step_spans, steps, stored_job
+    from inferbench_tasks.training.hosts import gathered
     from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
 
     job = inp.job
-    answers = [Answer.model_validate_json(Path(path).read_text()) for path in inp.train.answers]
     ctx.progress(0, 2, "working out the figures")
-    steps_path = Path(inp.train.answers[0]).with_name(steps.STEPS_FILE)
+    hosts = _hosts(inp)
+    first, second = hosts[0], inp.train.second
+    answers = [answer for host in hosts for answer in host.answers]
+    steps_path = ctx.run_dir(inp.run_id) / FOLDER / steps.STEPS_FILE
     steps.write(answers, steps_path)
-    recording = read_recording(Path(inp.train.monitors_path))
-    hardware = environment.hardware()
-    epochs = [(epoch.window_start_ns, epoch.window_end_ns) for answer in answers for epoch in answer.epochs]
-    window = disturbance.window_of(epochs) or (
-        answers[0].epochs[0].started_ns,
-        answers[0].epochs[-1].ready_ns,
-    )
-    ledger = disturbance.ledger(recording, answers, job, hardware)
+    hardware, window = first.facts.hardware, first.window()
+    ledger = gathered.ledger(hosts, job)
     summary = summarise(answers, job)
     rate = summary["bare"]["samples_per_s"]
-    summary["spending"] = spending.of_training(answers, job, recording, hardware, rate)
-    summary["memory"] = memory_figures.of_epochs(answers, recording)
-    proof = certificate.certify(answers, summary, ledger, job.data.read, inp.generate.samples)
+    summary["spending"] = (
+        spending.of_training(answers, job, first.recording, hardware, rate)
+        if second is None
+        else spending.untold(gathered.UNTOLD_COST)
+    )
+    summary["memory"] = gathered.memory(hosts)
+    proof = certificate.certify(
+        answers, summary, ledger, job.data.read, inp.generate.samples, gathered.unlike(hosts)
+    )
+    if second is not None:
+        proof["warnings"] += warnings(second.link, "training", "exchange")
     left_out = inp.generate.left_out or {}
     if left_out.get("broken"):
         named = "; ".join(left_out["named"])
@@ -85,12 +83,15 @@ def run(inp: Input, ctx: Context) -> Output:
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     clock = {step_spans.CLOCK: time.time_ns() - time.monotonic_ns()}
     extensions: dict[str, Any] = {"measured_window": {"start_ns": window[0], "end_ns": window[1], **clock}}
-    stored = db.files.put(
-        Path(inp.train.monitors_path), "monitors.parquet", run_id=inp.run_id, attempt=inp.attempt
-    )
-    extensions["monitors"] = stored.model_dump()
-    if inp.train.devices:
-        extensions["devices"] = [device.model_dump(mode="json") for device in inp.train.devices]
+    kept = [_kept_monitors(db, inp, host) for host in hosts]
+    extensions["monitors"] = kept[0]
+    held = [device for host in hosts for device in host.facts.devices]
+    if held:
+        extensions["devices"] = [device.model_dump(mode="json") for device in held]
+    if second is not None:
+        extensions["hosts"] = [gathered.stored(*one) for one in zip(hosts, kept, strict=True)]
+        extensions["link"] = second.link.model_dump(mode="json")
+        extensions["hosts_clock"] = gathered.clock(second, hosts[1].window())
     result = TrainingResult(
         run_id=inp.run_id,
         attempt=inp.attempt,
@@ -98,7 +99,7 @@ def run(inp: Input, ctx: Context) -> Output:
         invocation_id=inp.run_id.rpartition(".")[0] or None,
         submission=SubmissionInfo(name=job.name, user=job.user, login=ctx.login, digest=job_digest(job)),
         benchmark=job.train.benchmark,
-        cluster=_cluster(inp.train.devices),
+        cluster=gathered.cluster(held) if held else os.environ.get(settings.CLUSTER) or None,
         model=NetworkInfo(
             name=job.model.label,
             parameters=answers[0].parameter_count,
@@ -112,8 +113,10 @@ def run(inp: Input, ctx: Context) -> Output:
         loader=job.loader.model_dump(mode="json"),
         device=DeviceInfo(
             kind=devices.kind.kind,
-            name=environment.device_name(devices.kind.kind, hardware),
-            cores=environment.granted_cores(hardware),
+            name=gathered.device_name(
+                [environment.device_name(devices.kind.kind, host.facts.hardware) for host in hosts]
+            ),
+            cores=gathered.cores(hosts),
         ),
         engine=EngineInfo(
             kind=job.train.trainer,
@@ -129,11 +132,14 @@ def run(inp: Input, ctx: Context) -> Output:
         verdict=verdict,
         environment={
             "hardware": hardware,
-            "system": {**environment.system(), "server_sandbox": inp.train.sandbox},
+            "system": {
+                **first.facts.system,
+                "server_sandbox": inp.meet.sandbox if inp.meet else inp.train.sandbox,
+            },
         },
         provenance=Provenance(
             git_sha=git_sha,
-            versions=environment.versions(),
+            versions=first.facts.versions,
             seeds={"train": job.train.seed},
             **{"git_dirty": dirty, "job": stored_job.stored(job)},
         ),
@@ -144,10 +150,36 @@ def run(inp: Input, ctx: Context) -> Output:
     return Output(run_id=inp.run_id, verdict=verdict)
 
 
-def _cluster(devices: Sequence[HeldDevice]) -> str | None:
-    """That of the worker's device, or of this machine where none was leased; None without a name."""
-    name = devices[0].cluster if devices else os.environ.get(settings.CLUSTER, "")
-    return name or None
+def _hosts(inp: Input) -> list[OfHost]:
+    """The hosts that trained, the job's own one first, which is this."""
+    from inferbench_tasks.monitors.records import read_recording
+    from inferbench_tasks.training.hosts.facts import HostFacts
+    from inferbench_tasks.training.hosts.gathered import OfHost
+    from inferbench_tasks.training.order import Answer
+
+    trained, meeting = inp.train, inp.meet
+    here = HostFacts.here(meeting.devices if meeting else trained.devices)
+    parts = [(here, trained.answers, trained.monitors_path)]
+    if meeting is not None and trained.second is not None:
+        parts = [
+            (here, meeting.answers, meeting.first.recording_path),
+            (trained.second.facts, trained.answers, trained.monitors_path),
+        ]
+    return [
+        OfHost(
+            node=node,
+            facts=facts,
+            answers=[Answer.model_validate_json(Path(path).read_text()) for path in answers],
+            recording=read_recording(Path(monitors)),
+            monitors_path=Path(monitors),
+        )
+        for node, (facts, answers, monitors) in enumerate(parts)
+    ]
+
+
+def _kept_monitors(db: PerfDB, inp: Input, host: OfHost) -> dict[str, Any]:
+    name = "monitors.parquet" if host.node == 0 else f"monitors-{host.node}.parquet"
+    return db.files.put(host.monitors_path, name, run_id=inp.run_id, attempt=inp.attempt).model_dump()
 
 
 def summarise(answers: list[Answer], job: TrainingJob) -> dict[str, Any]:

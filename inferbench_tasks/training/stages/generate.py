@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.job import TrainingJob
@@ -35,11 +36,11 @@ class Output(Handle):
     ``module_folder``: the copy of the user's module.
     """
 
-    images_path: str
-    labels_path: str
+    images_path: LocatedPath
+    labels_path: LocatedPath
     samples: int
     left_out: dict[str, Any] | None = None
-    module_folder: str | None = None
+    module_folder: LocatedPath | None = None
 
 
 def without_child(inp: Input, ctx: Context) -> Output | None:

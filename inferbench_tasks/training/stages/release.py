@@ -10,7 +10,7 @@ from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE, LISTING_FILE
 
-STAGE = Stage(needs=("train",), leased=True, retries=2)
+STAGE = Stage(needs=("meet", "train"), leased=True, retries=2)
 
 
 class Input(JobInput):

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from inferbench_tasks import settings
-from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.held_device import HeldDevice
-from inferbench_tasks.cores import granted
-from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.stages.base import Context, JobInput, Stage
+from inferbench_tasks.training.hosts.facts import SecondHost
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER, ORDER_FILE, PROGRESS_FILE, answer_path
+from inferbench_tasks.training.order import FOLDER
 from inferbench_tasks.training.stages import generate
+from inferbench_tasks.training.stages.meet import Output as Met
 
-STAGE = Stage(needs=("generate",), leased=True)
+STAGE = Stage(needs=("generate", "meet"), leased=True)
 
 
 class Input(JobInput):
-    """What is trained on."""
+    """What is trained on; ``meet``: of a job on two hosts, of which this is the second."""
 
     job: TrainingJob
     generate: generate.Output
+    meet: Met | None = None
     devices: tuple[HeldDevice, ...] = ()
 
 
 class Output(Handle):
-    """``answers``: what each rank wrote, by rank; ``sandbox``: what kept them from the rest of the machine.
+    """``answers``: what each rank of this host wrote, by rank; ``sandbox``: what kept them from the rest of it.
 
-    ``devices``: those that the job held, where a scheduler leased them.
+    ``devices``: those of this host that the job held, where a scheduler leased them. ``second``: what this host tells
+    of itself where it is the second of two.
     """
 
-    answers: tuple[str, ...]
-    monitors_path: str
+    answers: tuple[LocatedPath, ...]
+    monitors_path: LocatedPath
     sandbox: str
     devices: tuple[HeldDevice, ...] = ()
+    second: SecondHost | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -45,57 +45,31 @@ def run(inp: Input, ctx: Context) -> Output:
     Raises CancelledError, and StageError with the rank that failed and the end of the log.
     """
     from inferbench_tasks.launchers import records
-    from inferbench_tasks.monitors.session import MonitorSession
     from inferbench_tasks.training import launch
-    from inferbench_tasks.training.disturbance import MONITORS
+    from inferbench_tasks.training.hosts import on_host, second
 
-    folder = ctx.run_dir(inp.run_id) / FOLDER
-    folder.mkdir(exist_ok=True)
+    job, folder = inp.job, ctx.run_dir(inp.run_id) / FOLDER
+    node = 0 if inp.meet is None else 1
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
-    answers = [answer_path(folder, rank) for rank in range(inp.job.devices.ranks)]
-    for stale in (*answers, folder / PROGRESS_FILE):
-        stale.unlink(missing_ok=True)
-    order_path = folder / ORDER_FILE
-    order = generate.order_of(inp.job, inp.generate, rank_cores(inp.job, inp.devices))
-    order_path.write_text(order.model_dump_json())
-    monitors_path = folder / "monitors.parquet"
-    scratch = Scratch()
+    cores = on_host.rank_cores(job, inp.devices, node)
+    order_path = on_host.prepare(generate.order_of(job, inp.generate, cores), folder, node)
+    answers, told = on_host.own_answers(job, folder, node), None
     try:
-        server = launch.start(
-            inp.job, inp.run_id, folder, order_path, Path(scratch.path), ctx, launch.gpus(inp.devices)
-        )
-        with MonitorSession(server, monitors_path, device=inp.job.devices.kind.kind, kinds=MONITORS):
-            launch.wait(server, folder, ctx)
+        if inp.meet is not None:
+            told, sandbox = second.train(job, inp.run_id, order_path, ctx, inp.meet.first, inp.devices)
+        else:
+            gpus = launch.gpus(inp.devices)
+            with on_host.training(job, inp.run_id, order_path, ctx, gpus=gpus) as server:
+                launch.wait(server, folder, ctx)
+            on_host.require_answers(answers, server.log_path)
+            sandbox = server.sandbox
     finally:
         records.end_run(servers_dir, inp.run_id)
-        scratch.remove()
-    if missing := [path.name for path in answers if not path.exists()]:
-        raise StageError(f"The training ended without a word of {', '.join(missing)}; see {server.log_path}")
     return Output(
         answers=tuple(map(str, answers)),
-        monitors_path=str(monitors_path),
-        sandbox=server.sandbox,
+        monitors_path=str(folder / on_host.MONITORS_FILE),
+        sandbox=sandbox,
         devices=inp.devices,
+        second=told,
     )
-
-
-def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice]) -> tuple[tuple[int, ...], ...]:
-    """The cores of each rank, by rank: those of its own device, where several are held, or ``devices.cores`` of them.
-
-    Empty where all ranks share what their worker may use. InputError where there are too few.
-    """
-    each = job.devices.cores
-    if len(devices) < 2 and each is None:
-        return ()
-    pools = [d.cores for d in devices] if len(devices) > 1 else [tuple(granted())]
-    ranks = job.devices.ranks // len(pools)
-    if each is None:
-        return tuple(pool for pool in pools for _ in range(ranks))
-    if least := [pool for pool in pools if len(pool) < ranks * each]:
-        raise InputError(
-            f"{ranks} process(es) with {each} core(s) each need {ranks * each}; there are {len(least[0])}: give fewer, "
-            "or leave cores out",
-            field="devices.cores",
-        )
-    return tuple(pool[at * each : (at + 1) * each] for pool in pools for at in range(ranks))

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from inferbench_tasks.registry import Registry
+from inferbench_tasks.training.hosts.meeting import Meeting
 from inferbench_tasks.training.job import TrainingJob
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ class Trainer(ABC):
     """One rank's engine. An instance is made in each rank, once its cores are its own; what is said of a job before
     that is said by the class, without importing what the engine needs.
 
-    ``package``: the distribution whose version is kept with each result.
+    ``package``: the distribution whose version is kept with each result. ``over_hosts``: whether its ranks may be of
+    two hosts, each of which starts its own by ``command_of_host``.
     """
 
     kind: ClassVar[str]
     package: ClassVar[str]
+    over_hosts: ClassVar[bool] = False
 
     @classmethod
     def problems(cls, job: TrainingJob) -> Iterable[tuple[str, str]]:
@@ -45,6 +48,18 @@ class Trainer(ABC):
         return (
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
             "--nproc-per-node", str(job.devices.ranks), "--max-restarts", "0", *program,
+        )  # fmt: skip
+
+    @classmethod
+    def command_of_host(cls, job: TrainingJob, program: Sequence[str], meeting: Meeting) -> tuple[str, ...]:
+        """What starts the ranks of one of several hosts; they are numbered from the first host on. By default torchrun,
+        which meets the others at one port of the first host: each host is told its number, so that nothing is elected.
+        """
+        return (
+            sys.executable, "-m", "torch.distributed.run", "--nnodes", str(job.devices.hosts),
+            "--node-rank", str(meeting.node), "--master-addr", meeting.address, "--master-port", str(meeting.port),
+            "--local-addr", meeting.own_address, "--rdzv-conf", f"timeout={PATIENCE.seconds}",
+            "--nproc-per-node", str(job.devices.ranks_of_host), "--max-restarts", "0", *program,
         )  # fmt: skip
 
     def __init__(self, job: TrainingJob, rank: int, world: int, device: str) -> None:

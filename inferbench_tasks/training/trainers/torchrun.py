@@ -13,6 +13,7 @@ class Torchrun(Trainer):
 
     kind: ClassVar[str] = "torchrun"
     package: ClassVar[str] = "torch"
+    over_hosts: ClassVar[bool] = True
 
     def begin(self) -> None:
         """A process group, where there is an exchange."""

@@ -10,9 +10,9 @@ from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import gpus, launch
 from inferbench_tasks.training.computing import Computing
+from inferbench_tasks.training.hosts.on_host import rank_cores
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.rank_main import device_of
-from inferbench_tasks.training.stages.train import rank_cores
 
 
 def job(train: dict[str, Any] | None = None, **devices: Any) -> TrainingJob:

@@ -16,9 +16,9 @@ from inferbench_tasks.pipelines.training import TRAINING
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.training.hosts.on_host import rank_cores
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.rank_main import epochs
-from inferbench_tasks.training.stages.train import rank_cores
 
 HEAD = "kind: training\nname: x\n"
 
@@ -108,7 +108,22 @@ def test_values_have_bounds_and_choices() -> None:
         ),
         ("loader: {persistent: true}\n", 4, "loader.persistent: persistent is of loader processes"),
         ("loader: {context: spawn}\n", 4, "loader.context: context is of loader processes"),
-        ("devices: {hosts: 2}\n", 4, "devices.hosts: a training runs on one host; got 2"),
+        ("devices: {hosts: 3}\n", 4, "devices.hosts: a training runs on one host or on 2; got 3"),
+        (
+            "devices: {hosts: 2}\n",
+            4,
+            "devices.count: 2 hosts train on one device of each: give count: 2; got 1",
+        ),
+        (
+            "devices: {hosts: 2, count: 4, strategy: ddp}\n",
+            4,
+            "devices.count: 2 hosts train on one device of each: give count: 2; got 4",
+        ),
+        (
+            "devices: {hosts: 2, count: 2, strategy: ddp, kind: gpu}\n",
+            4,
+            "devices.kind: devices of two hosts are CPUs, which exchange by gloo; got gpu",
+        ),
         (
             "loader: {pin_memory: true}\n",
             4,

@@ -1,0 +1,1 @@
+"""A training on two hosts: who meets where, what stands on the first host, what each host tells."""

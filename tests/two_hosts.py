@@ -1,0 +1,121 @@
+"""Stages of a job on two hosts of a test: this machine and a network namespace, each with a data directory of its own.
+
+They are one machine with one boot id, which is no two hosts: that they count as such is ``ONE_MACHINE_AS_HOSTS``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.launchers.processes import MARK
+from inferbench_tasks.metrics.interference import MODE
+from inferbench_tasks.networks.reached_address import ADDRESS
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.away_hosts import RUN
+from tests.namespaces import HostNamespace
+
+ROOT = Path(__file__).parents[1]
+
+
+class Hosts:
+    """``there``: the host of the namespace, whose CLOCK_MONOTONIC is 1,000 s ahead; ``here``: this machine."""
+
+    def __init__(
+        self, far: HostNamespace, uri: str, port: int, folder: Path, db: PerfDB, there: str, here: str
+    ) -> None:
+        self.far, self.folder, self.db, self.there = far, folder, db, there
+        parts = urlsplit(uri)
+        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        through = f"mongodb://{login}{far.near}:{port}{parts.path}?{parts.query}&directConnection=true"
+        self.uris = {here: uri, there: through}
+        self.homes = {name: folder / name for name in (here, there)}
+        self.outputs: dict[str, Any] = {}
+        for name, home in self.homes.items():
+            home.mkdir(exist_ok=True)
+            device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
+            Cluster(db).register(Device.model_validate({**device, "home": settings.home_id(home)}))
+
+    def job(self, name: str) -> str:
+        return f"{name}|{RUN}|000"
+
+    def lease(self, name: str, *devices: str) -> None:
+        spec = {"elsewhere": ["cpu"] if len(devices) > 1 else [], "n_devices": 1}
+        first, *others = devices
+        lease = Cluster(self.db).grant(
+            first, self.job(name), spec=spec, run_id="", now_s=0, est_end_s=9, others=others
+        )
+        assert lease is not None
+        self.token, self.held = lease.token, devices
+
+    def release(self) -> None:
+        assert Cluster(self.db).release(self.held[0], self.token, "ended", self.held[1:])
+
+    def run(self, host: str, name: str, yaml: str, *stages: str) -> dict[str, Any]:
+        """These stages of the submission on that host; the outputs of all so far."""
+        begun = Begun(self, host, name, yaml, *stages)
+        error = begun.error()
+        assert error is None, error
+        self.outputs = begun.outputs
+        return self.outputs
+
+
+class Begun:
+    """These stages of the submission, which run on that host."""
+
+    def __init__(self, hosts: Hosts, host: str, name: str, yaml: str, *stages: str) -> None:
+        order = hosts.folder / f"{name}-{'-'.join(stages)}.json"
+        environment = {
+            settings.DATA_DIR: str(hosts.homes[host]), settings.PERFDB_URI: hosts.uris[host],
+            ADDRESS: hosts.far.address, settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""),
+            "PYTHONPATH": str(ROOT), settings.ONE_MACHINE_AS_HOSTS: "1",
+        }  # fmt: skip
+        order.write_text(
+            json.dumps(
+                {
+                    "home": str(hosts.homes[host]), "yaml": yaml, "outputs": hosts.outputs, "stages": stages,
+                    "device": f"{host}.cpu", "job": hosts.job(name), "environment": environment,
+                }
+            )
+        )  # fmt: skip
+        words = ["-m", "tests.away_hosts", str(order)]
+        command = hosts.far.python(*words) if host == hosts.there else [sys.executable, *words]
+        self._answer = order.with_suffix(".answer")
+        self._answer.unlink(missing_ok=True)
+        self._log = order.with_suffix(".log")
+        with open(self._log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+        self.outputs: dict[str, Any] = {}
+
+    def error(self, timeout_s: float = 500.0) -> str | None:
+        """How it failed, once it has ended; None where it did not."""
+        try:
+            self.process.wait(timeout_s)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+        log = self._log.read_text(errors="replace")
+        if not self._answer.exists():
+            return f"it was ended: {log[-3000:]}"
+        said = json.loads(self._answer.read_text())
+        self.outputs = said["outputs"]
+        return f"{said['error']}\n{log[-3000:]}" if "error" in said else None
+
+
+def left_of(run_id: str) -> list[Mapping[str, Any]]:
+    """The processes that were started for a run and still live."""
+    return [
+        p.info for p in psutil.process_iter(["pid", "cmdline", "environ", "status"])
+        if (p.info["environ"] or {}).get(MARK, "").startswith(run_id) and p.info["status"] != psutil.STATUS_ZOMBIE
+    ]  # fmt: skip
