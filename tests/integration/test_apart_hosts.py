@@ -213,7 +213,7 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
     driver.until(lambda: "Have one join: inferbench worker --join" in waits(), waits)
     worker = second_host(driver, home)
     try:
-        assert driver.ended(run) == ["success"], (
+        assert driver.ended(run, timeout_s=400) == ["success"], (
             driver.tasks(run),
             (home / "worker.log").read_text()[-3000:],
         )
@@ -222,7 +222,7 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
         assert set(result["homes"]) == {mine, other} and result["homes"][0] == result["homes"][2]
         assert result["read"] == " ".join(result["homes"][:2])
         run = driver.trigger("away")
-        assert driver.ended(run) == ["success"], (
+        assert driver.ended(run, timeout_s=400) == ["success"], (
             driver.tasks(run),
             (home / "worker.log").read_text()[-3000:],
         )
@@ -231,7 +231,7 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
         assert {link["before"][end]["home"] for end in ("near", "far")} == {mine, other}
         assert away.summary.model_dump()["error_ratio"] == 0.0 and away.samples is not None
         run = driver.trigger("both")
-        assert driver.ended(run) == ["success"], (
+        assert driver.ended(run, timeout_s=400) == ["success"], (
             driver.tasks(run),
             (home / "worker.log").read_text()[-3000:],
         )

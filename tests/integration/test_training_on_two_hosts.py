@@ -149,7 +149,7 @@ def rank_process(run: str, number: int) -> psutil.Process | None:
     return psutil.Process(ranks[0]) if ranks else None
 
 
-def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
+def until(condition: Callable[[], Any], what: str, limit_s: float = 300.0) -> Any:
     deadline = time.monotonic() + limit_s
     while not (found := condition()):
         assert time.monotonic() < deadline, what
