@@ -214,9 +214,7 @@ def test_after_any_changes_it_is_what_all_documents_say(
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["as_stored", "without_extensions"])
-def test_who_deletes_a_result_says_which(
-    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, bare: bool
-) -> None:
+def test_who_deletes_a_result_says_which(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, bare: bool) -> None:
     """Then no names are read to find it; also of a result that was stored before there were extensions."""
     add(perfdb, 9, seed=1)
     perfdb.save_result(latency("goes", 10.0))
