@@ -39,7 +39,7 @@ _BATCH = 5000
 #: Of no more results than this a path that is not held is asked by their names.
 _FEW = 1000
 #: So many such paths are kept, those that were read last: anybody may name any.
-_MOST_ASKED = 4
+_MOST_ASKED = 6
 #: So many results are here to stay: Python's collector, which stops everything, need not look through them each time.
 _MANY = 5000
 #: Of so many kinds others keep what they made of results.

@@ -205,7 +205,9 @@ class Rank:
         benchmark, strategy = self.job.train.benchmark, self.job.devices.strategy
         if kind == "synchronised":
             loader = [f"{part}_ns" for part in PARTS] if self.job.loads else []
-            columns = [*columns_of(benchmark, strategy), *(self.exchange.columns if self.exchange else ())]
+            columns = columns_of(benchmark, strategy)
+            if self.exchange:
+                columns += [*self.exchange.columns, *self.exchange.statistics]
             extra = self.exchange.read if self.exchange else None
             return Synchronised(self.synchronise, waits, [*columns, *loader], extra)
         if kind == "events":

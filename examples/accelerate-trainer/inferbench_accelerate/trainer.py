@@ -39,7 +39,7 @@ class AccelerateTrainer(Trainer):
 
         # Of a group of one Accelerate leaves the network as it is.
         ddp = isinstance(network, torch.nn.parallel.DistributedDataParallel)
-        return Exchange(network) if ddp else None
+        return Exchange(network, statistics=self.statistics_timed) if ddp else None
 
     def optimiser(self, optimiser: Any) -> Any:
         return self.accelerator.prepare_optimizer(optimiser)

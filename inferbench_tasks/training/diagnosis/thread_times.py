@@ -1,4 +1,7 @@
-"""What the thread that runs the steps did in a phase: computed, waited for a core, or was blocked by something else."""
+"""What the thread that runs the steps did in a phase: computed, waited for a core, or was blocked by something else.
+
+Of a forward pass without the exchange of running statistics that it begins with, where that was timed.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,31 @@ from numpy.typing import NDArray
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import networks
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
+from inferbench_tasks.training.exchange import Exchange
+
+
+def wall_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
+    """How long it took in each step."""
+    wall: NDArray[np.float64] = steps[f"{phase}_wall_ns"] - _shared(steps, phase, "")
+    return wall
+
+
+def statistics_timed(steps: Steps) -> bool:
+    """Whether a rank's exchange of running statistics was timed in every step; 0 where it has none."""
+    return all(name in steps and not np.isnan(steps[name]).any() for name in Exchange.statistics)
+
+
+def shared_ns(steps: Steps) -> NDArray[np.float64]:
+    """What the exchange of running statistics was blocked in each step."""
+    wall, cpu, wait = (steps[name] for name in Exchange.statistics)
+    blocked: NDArray[np.float64] = np.maximum(0.0, wall - cpu - wait)
+    return blocked
 
 
 def cpu_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
     """Its CPU time in each step; of older runs that of all threads of the process."""
     own = steps.get(f"{phase}_own_cpu_ns")
-    return np.nan_to_num(own if own is not None else steps[f"{phase}_cpu_ns"])
+    return np.nan_to_num(own if own is not None else steps[f"{phase}_cpu_ns"]) - _shared(steps, phase, "_cpu")
 
 
 def waited_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
@@ -24,35 +46,45 @@ def waited_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
     """
     own = steps.get(f"{phase}_own_wait_ns")
     if own is not None:
-        return np.nan_to_num(own)
-    room = np.maximum(0.0, steps[f"{phase}_wall_ns"] - cpu_ns(steps, phase))
+        return np.nan_to_num(own) - _shared(steps, phase, "_wait")
+    room = np.maximum(0.0, wall_ns(steps, phase) - cpu_ns(steps, phase))
     return np.minimum(np.nan_to_num(steps[f"{phase}_wait_ns"]), room)
 
 
 def blocked_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
     """What it in each step neither computed nor waited for a core: for other ranks, a disk, a device, or stopped."""
-    left = steps[f"{phase}_wall_ns"] - cpu_ns(steps, phase) - waited_ns(steps, phase)
+    left = wall_ns(steps, phase) - cpu_ns(steps, phase) - waited_ns(steps, phase)
     blocked: NDArray[np.float64] = np.maximum(0.0, left)
     return blocked
 
 
 def held_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
     """The wall time of each step without waits for a core."""
-    held: NDArray[np.float64] = np.maximum(0.0, steps[f"{phase}_wall_ns"] - waited_ns(steps, phase))
+    held: NDArray[np.float64] = np.maximum(0.0, wall_ns(steps, phase) - waited_ns(steps, phase))
     return held
 
 
 def unblocked_phases(run: Observation) -> tuple[str, ...]:
     """The phases that compute only: what blocks a thread there is no disk, loader or other rank.
 
-    Forward is one of a network of ours without running statistics, which are exchanged at its begin.
+    Forward is one without the exchange of running statistics, which it begins with: where that was timed, or of a
+    network of ours without any.
     """
+    if run.ranks and all(statistics_timed(steps) for steps in run.ranks):
+        return ("forward", "loss", "optimiser")
     job = run.job
     try:
         own_forward = job.model.kind == "network" and not networks.of(job).has_statistics
     except InputError:  # of a package that is not installed here, or can't be imported: nobody knows
         own_forward = False
     return ("forward", "loss", "optimiser") if own_forward else ("loss", "optimiser")
+
+
+def _shared(steps: Steps, phase: str, what: str) -> NDArray[np.float64] | float:
+    """Of a phase's time that of the exchange of running statistics within it."""
+    if phase != "forward" or not statistics_timed(steps):
+        return 0.0
+    return steps[f"statistics{what}_ns"]
 
 
 def stopped_ratio(run: Observation, steps: Steps, begins: int = 0) -> float:

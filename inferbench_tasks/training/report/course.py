@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, line, rows_height, text
 from inferbench_tasks.training.diagnosis.observation import Steps, of_result
-from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, unblocked_phases
+from inferbench_tasks.training.diagnosis.thread_times import (
+    blocked_ns,
+    shared_ns,
+    statistics_timed,
+    unblocked_phases,
+)
 from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
@@ -76,6 +81,8 @@ def ranks(view: TrainingView, of_ranks: Sequence[Steps]) -> Chart | None:
         for phase in waits:
             if f"{phase}_wall_ns" in steps:
                 values_ns = values_ns - blocked_ns(steps, phase)[:count]
+        if statistics_timed(steps):
+            values_ns = values_ns - shared_ns(steps)[:count]
         at, means = thinned(values_ns / 1e6)
         data.append(
             {

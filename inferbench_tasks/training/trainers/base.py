@@ -71,6 +71,13 @@ class Trainer(ABC):
         """Whether gradients are exchanged (``devices.strategy: ddp``), be it among one."""
         return self.job.devices.strategy == "ddp"
 
+    @property
+    def statistics_timed(self) -> bool:
+        """Whether the exchange of running statistics can be timed by its thread: not on a GPU, which does it later, nor
+        within a compiled forward pass.
+        """
+        return self.job.devices.kind.kind == "cpu" and not self.job.train.compile
+
     @abstractmethod
     def begin(self) -> None:
         """Meet the other ranks. Nothing of the training is there yet."""

@@ -37,7 +37,7 @@ class Torchrun(Trainer):
 
     def exchange(self, network: Any) -> Exchange:
         """The reducer's own clocks."""
-        return Exchange(network)
+        return Exchange(network, statistics=self.statistics_timed)
 
     def barrier(self) -> None:
         """nccl's is on the rank's GPU."""

@@ -36,3 +36,16 @@ def test_a_kernel_without_such_statistics_gives_no_waits() -> None:
     """Null counts as none; CPU beyond the wall clock, of clocks that are read one after the other, leaves nothing."""
     assert of(steps(wall=100, cpu=40, wait=np.nan)) == (40, 0, 60, 100)
     assert of(steps(wall=100, cpu=101, wait=5, own_cpu=101, own_wait=np.nan)) == (101, 0, 0, 100)
+
+
+def test_the_exchange_of_statistics_is_no_time_of_a_forward_pass() -> None:
+    """Of 100 the first 30 are the exchange, 5 of them computed and 4 waited for a core; of the 70 left 35 are computed,
+    6 waited for a core, and 29 blocked. Nothing is taken off where its own waits are not known.
+    """
+    own = steps(wall=100, cpu=40, wait=10, own_cpu=40, own_wait=10)
+    shared = {
+        f"statistics{name}_ns": np.array([value]) for name, value in (("", 30), ("_cpu", 5), ("_wait", 4))
+    }
+    assert of({**own, **shared}) == (35, 6, 29, 64)
+    assert float(thread_times.shared_ns(shared)[0]) == 21
+    assert of({**own, **shared, "statistics_wait_ns": np.array([np.nan])}) == (40, 10, 50, 90)

@@ -72,6 +72,12 @@ def test_waits_in_gathering_and_for_statistics_are_left_out_too(network: str, le
     chart = course.ranks(of, [waiting, waiting])
     assert chart is not None
     assert [trace["y"][0] for trace in chart["data"]] == [left_ms, left_ms]
+    # Where the exchange was timed, what else blocks a forward pass is the rank's own.
+    timed = waiting | {"statistics_ns": np.full(12, 0.3 * MS), "statistics_cpu_ns": np.full(12, 0.1 * MS)}
+    timed["statistics_wait_ns"] = np.zeros(12)
+    chart = course.ranks(of, [timed, timed])
+    assert chart is not None
+    assert [trace["y"][0] for trace in chart["data"]] == pytest.approx([8.3, 8.3])
 
 
 def test_long_runs_are_means_of_neighbours() -> None:
