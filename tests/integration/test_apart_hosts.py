@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from inferbench_tasks import settings
@@ -169,7 +168,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         (folder / "apart.yaml").write_text(submission("apart"))
         (folder / "away.yaml").write_text(AWAY)
         (folder / "both.yaml").write_text(TRAINING % ("both", 3))
-        (folder / "lasting.yaml").write_text(TRAINING % ("lasting", 100))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
@@ -250,44 +248,3 @@ def test_a_whole_system_runs_a_job_on_two_hosts(driver: Driver, tmp_path: Path) 
     finally:
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=60)
-
-
-def ranks_of(*homes: Path) -> list[int]:
-    """The processes of ranks whose order lies in one of these data directories."""
-    words = [(p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"])]
-    return [pid for pid, line in words if "rank_main" in line and any(str(home) in line for home in homes)]
-
-
-@pytest.mark.airflow
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="two sets of cores are two devices; there is one core"
-)
-def test_a_training_whose_other_host_is_lost_ends_on_both_and_waits_again(
-    driver: Driver, tmp_path: Path
-) -> None:
-    """Within the time in which a lease expires, and what remains of the ranks notices; without the lost device there
-    are no two hosts, which it says."""
-    home = tmp_path / "lost"
-    worker = second_host(driver, home)
-    try:
-        run = driver.trigger("lasting")
-        mine = driver.system.data_dir
-        driver.until(lambda: ranks_of(mine) and ranks_of(home), lambda: str(driver.tasks(run)), 300)
-        driver.until(lambda: list(home.rglob("progress.json")), "no epoch ended")
-        worker.kill()
-        driver.until(lambda: not ranks_of(mine, home), lambda: str(ranks_of(mine, home)), 120)
-
-        def why() -> str:
-            return next((w.why for w in cluster_state(driver.db).waiting if w.job.startswith("lasting|")), "")
-
-        driver.until(lambda: "of another host" in why(), lambda: f"{why()} {driver.tasks(run)}")
-        assert not driver.db.results_of(
-            TrainingResult, {"submission.name": "lasting", "summary": {"$ne": None}}
-        )
-    finally:
-        worker.kill()
-        worker.wait(timeout=60)
-        driver.api("PATCH", run, json={"state": "failed"})
-    driver.nothing_is_leased()
-    driver.no_server_is_left()
