@@ -79,6 +79,12 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
                     "ci95": {"p50": [p50 * 0.9, p50 * 1.1], "p99": [p50 * 3, p50 * 6]},
                 },
                 "send_latency_ms": stats,
+                "error_ratio": 0.0 if number % 20 else 0.01,
+                "energy": {
+                    "method": "rapl" if number % 2 else "codecarbon",
+                    "joule_per_request": p50,
+                    "joule_per_sample": p50 / batch_size,
+                },
                 "throughput_rps": throughput_rps,
                 "throughput_samples_per_s": throughput_rps * batch_size,
                 "errors": {"timeout": number % 3},

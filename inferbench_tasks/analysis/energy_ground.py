@@ -12,7 +12,7 @@ from typing import Any
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 
-_METHOD, _ELECTRICITY = "energy.method", "carbon.g_per_kwh"
+PATHS = _METHOD, _ELECTRICITY = "energy.method", "carbon.g_per_kwh"
 
 
 def paths(figure: Figure) -> tuple[str, ...]:

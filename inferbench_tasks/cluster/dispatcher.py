@@ -263,14 +263,22 @@ class Dispatcher:
         if not waiting or self.held_back is not None or not params.reserve or params.binding != "late":
             return None
         kept = kept_for(waiting, self.devices.values(), now) if self.cluster.grants_gangs else None
-        if kept is None or not params.priorities:
-            return kept
-        priority, kind = self._aside[kept.job].priority, self.devices[kept.device_id].device_type
-        higher = any(
-            e.run is None and e.spec.priority > priority and kind in e.spec.device_types
+        if kept is None or self._overtakes(self._aside[kept.job], (kept.device_id, kept.beside)):
+            return None
+        return kept
+
+    def _overtakes(self, spec: QueuedJob, device_ids: Iterable[str]) -> bool:
+        """Whether a job of a higher priority waits that could have one of these."""
+        if not self.policy.params.priorities:
+            return False
+        devices = [device for name in device_ids if (device := self.devices.get(name)) is not None]
+        return any(
+            e.run is None
+            and e.spec.job_id != spec.job_id
+            and e.spec.priority > spec.priority
+            and any(d.device_type in e.spec.device_types and d.device_id not in e.spec.avoid for d in devices)
             for e in self.index.jobs.values()
         )
-        return None if higher else kept
 
     def _place_kept(self, kept: Kept, now: float) -> None:
         """Once there are two the job has them, before the policy gives either to somebody else."""
@@ -278,7 +286,8 @@ class Dispatcher:
         if entry is None or entry.run is not None or kept.job in self.held or self.held_back is not None:
             return
         spec = self._nodes.outward(entry.spec)
-        if (two := pair(spec, self.devices.values(), kept.device_id)) is not None:
+        two = pair(spec, self.devices.values(), kept.device_id)
+        if two is not None and not self._overtakes(spec, two):
             self._take(spec, two[0], [two[1]], now + spec.est_s, now)
 
     def _see_ends(self, leases: Mapping[str, SeenLease], now: float) -> None:

@@ -2,7 +2,8 @@
 
 The policy sees its own device alone, and gives each that becomes free to somebody else: where no two of two hosts are
 ever free at once such a job would wait for ever. It is a reservation without backfilling, so it has an end: a device
-is kept where the other one is expected to be free within as long as the job has waited. So it costs the cluster no more
+is kept where the other one is expected to be free within as long as the job has waited, and no longer where it is late
+by more than that. So it costs the cluster no more
 than the job has paid, and whatever the others' lengths its turn comes.
 """
 
@@ -45,6 +46,8 @@ def _kept_for(spec: QueuedJob, devices: Iterable[Device], now: float) -> Kept | 
     for end_s, _, busy in ends:
         if end_s - now > now - spec.submit_s:
             return None
+        if now - end_s > max(0.0, end_s - spec.submit_s):
+            continue  # late by more than the job had waited when it was due: nobody knows its end any more
         for device in free:
             alone = [device, busy.model_copy(update={"lease": None})]
             if pair(spec, alone) is not None:

@@ -62,9 +62,22 @@ class Fitted(Dataset):
         sizes = self.collection.sizes
         if sizes is None:
             return self.collection.targets
-        height, width = image_settings(self._source, self._model)["size"]
+        height, width = self._frame()
         boxes = in_frame(self.collection.targets["boxes"], sizes, width, height)
         return {**self.collection.targets, "boxes": boxes}
+
+    def _frame(self) -> tuple[int, int]:
+        """Height and width of the images that the model is given."""
+        if self._before is None:
+            height, width = image_settings(self._source, self._model)["size"]
+            return height, width
+        made = self.inputs(np.arange(1)).values()
+        shape = next((array.shape[1:] for array in made if array.ndim == 4), None)
+        if shape is None:
+            raise InputError(
+                "boxes lie in an image, and what the processors make is none", field="processors.before"
+            )
+        return shape[1:] if shape[0] in (1, 3) else shape[:2]
 
 
 def fitted(

@@ -104,7 +104,9 @@ def _clock(measured: Measured) -> dict[str, Any]:
     ):
         text = f"the machine reports {values[0]:,.0f} MHz throughout, its nominal clock and not the real one"
         return {"mhz": None, "known": False, "text": text}
-    mhz = float(values.mean())
+    if total is None or not total.covers(start_ns, end_ns) or (mean := total.mean(start_ns, end_ns)) is None:
+        return {"mhz": None, "known": False, "text": "the clock was watched for a part of the load only"}
+    mhz = mean
     used_s = {core: _used_s(measured.recording, core, start_ns, end_ns) for core in each}
     if each and sum(used_s.values()) > 0:
         mhz = sum(float(each[core].mean()) * used_s[core] for core in each) / sum(used_s.values())

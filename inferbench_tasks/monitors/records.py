@@ -26,6 +26,7 @@ SCHEMA = pa.schema(
 ABOUT = b"inferbench.monitors"
 #: How much of a window may be unseen at each of its ends: so long, and no more than that share of it.
 _SLACK_NS, _SLACK_RATIO = 1_000_000_000, 0.25
+_HOUR_NS = 3_600_000_000_000
 #: How much of a window may lie in gaps between samples: a gauge was something else meanwhile, and nobody knows what.
 _UNSEEN_RATIO = 0.05
 
@@ -62,11 +63,21 @@ class Series:
         )
 
     def covers(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it tells a gauge's course: it ``reaches``, and gaps of more than 1 s make 5% of the time at most."""
+        """Whether it tells a gauge's course: it ``reaches``, and gaps of more than 1 s (after the first hour of
+        more than the usual ones) make 5% of the time at most.
+        """
         if not self.reaches(start_ns, end_ns):
             return False
         gaps_ns = np.diff(np.clip(self.t_ns, start_ns, end_ns)).astype(np.float64)
-        slack_ns = min(_SLACK_NS, _SLACK_RATIO * (end_ns - start_ns))
+        slack_ns = np.full(len(gaps_ns), min(_SLACK_NS, _SLACK_RATIO * (end_ns - start_ns)))
+        # Hours on the sampler is slower by its own will (``monitors.base.ROUNDS_PER_RATE``), and not away.
+        hours = (self.t_ns[1:] - self.t_ns[0]) // _HOUR_NS
+        apart_ns = np.diff(self.t_ns)
+        usual_ns = float(np.median(apart_ns[hours == 0])) if len(apart_ns) else 0.0
+        for hour in np.unique(hours[hours > 0]):
+            of = hours == hour
+            usual_ns = min(float(np.median(apart_ns[of])), 2 * usual_ns)  # it doubles at most
+            slack_ns[of] = np.maximum(slack_ns[of], 1.5 * usual_ns)
         return float((gaps_ns - slack_ns).clip(0).sum()) <= _UNSEEN_RATIO * (end_ns - start_ns)
 
     def increase(self, start_ns: int, end_ns: int) -> float | None:

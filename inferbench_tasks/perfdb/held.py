@@ -39,7 +39,7 @@ _BATCH = 5000
 #: Of no more results than this a path that is not held is asked by their names.
 _FEW = 1000
 #: So many such paths are kept, those that were read last: anybody may name any.
-_MOST_ASKED = 6
+_MOST_ASKED = 8
 #: So many results are here to stay: Python's collector, which stops everything, need not look through them each time.
 _MANY = 5000
 #: Of so many kinds others keep what they made of results.
@@ -147,6 +147,7 @@ class Held:
         with self._lock:
             known, rows = self._asked.get(path), self._rows
             if known is not None and len(known) == len(rows):  # it is of none but these
+                self._asked[path] = self._asked.pop(path)
                 return known
             missing = list(rows.keys() if known is None else rows.keys() - known.keys())
         where: dict[str, Any] = {"$and": [VALID, {path: {"$ne": None}}]}

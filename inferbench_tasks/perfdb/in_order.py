@@ -1,7 +1,8 @@
 """Results in the order of a field, a page at a time: those without it last, equal ones the newest first.
 
 No index has the newest first among equal figures, and there is no room for so many more (``indexes``). So the field's
-own index tells which values a page has, and only the results between its first and its last value are put in order.
+own index tells which values a page has, and only the results between its first and its last value are put in order. A
+value that goes on before or behind the page has a list of its own, the newest first.
 """
 
 from __future__ import annotations
@@ -57,11 +58,26 @@ def ordered(db: PerfDB, find: Find[T], filter: Filter, order: Order, limit: int,
     if path not in {each.path for each in fields.all_fields()}:
         # Below an open field texts and numbers may stand: no range has both.
         return find(filter, whole, limit, offset)
-    values = [value_at(raw, path) for raw in db.find_raw(filter, order[:1], limit, offset, fields=[path])]
+    told = [value_at(raw, path) for raw in db.find_raw(filter, order[:1], limit + 1, offset, fields=[path])]
+    values, ends_tied = told[:limit], len(told) > limit and told[-1] == told[limit - 1]
     if not values:
         return []
-    after, before = ("$gte", "$lt") if sign > 0 else ("$lte", "$gt")
-    until = "$lte" if sign > 0 else "$gte"
-    earlier = db.count_results({"$and": [filter, {path: {before: values[0]}}]}) if offset else 0
-    between = {"$and": [filter, {path: {after: values[0], until: values[-1]}}]}
-    return find(between, whole, limit, offset - earlier)
+    after, before = ("$gt", "$lt") if sign > 0 else ("$lt", "$gt")
+    first, last = values[0], values[-1]
+    earlier = db.count_results({"$and": [filter, {path: {before: first}}]}) if offset else 0
+    skip = max(0, offset - earlier)
+    if (not skip and not ends_tied) or len(
+        order
+    ) > 1:  # all of the range is on the page, or equal ones are in order
+        return find({"$and": [filter, {path: {f"{after}e": first, f"{before}e": last}}]}, whole, limit, skip)
+    # Of a value that nearly all have, what is the newest is told by the lists' own index.
+    rows = find({"$and": [filter, {path: first}]}, NEWEST_FIRST, limit, skip)
+    if last != first:
+        within = {"$and": [filter, {path: {after: first, before: last}}]}
+        rows += find(within, whole, limit - len(rows), 0) if len(rows) < limit else []
+        rows += (
+            find({"$and": [filter, {path: last}]}, NEWEST_FIRST, limit - len(rows), 0)
+            if len(rows) < limit
+            else []
+        )
+    return rows

@@ -128,6 +128,13 @@ def spoken(load: Mapping[str, Any]) -> str | None:
     return f"{protocol}, inputs in {str(load['transport']).replace('_', ' ')}"
 
 
+def but_for_length(text: str) -> str:
+    """The same for a figure that no length changes: of a load whose samples are all there from the start how many are
+    answered per second, once that is as many as the server can.
+    """
+    return _LENGTH.sub("", text) if text.startswith("offline") else text
+
+
 def of_requests(text: str, size: int | None) -> str:
     """The same for a figure of a request, which depends on how many samples a request has."""
     return f"{text}, in requests of {size or 1}"

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from inferbench_tasks.artifacts.cache import MANIFEST, file_digest
 from inferbench_tasks.errors import StorageError
 
-MAX_FILES = 10_000
+#: A folder of 100,000 images, which a training may have, and what lies beside them.
+MAX_FILES = 110_000
 #: What a manifest of so many files takes at most.
 MAX_MANIFEST_BYTES = 16 << 20
 _PLAIN, _EXECUTABLE = 0o644, 0o755

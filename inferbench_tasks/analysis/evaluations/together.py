@@ -21,6 +21,7 @@ from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.part import Part
+from inferbench_tasks.submission.schema import JobSpec
 
 #: Where a result says which part it is of.
 PART = "provenance.job.evaluate.part"
@@ -56,6 +57,10 @@ def together(parts: Sequence[tuple[ResultDocument, pa.Table]]) -> dict[str, Any]
             left_out[name] = found
         else:
             measures[name] = found.as_dict()
+    told = [(evaluation_of(result).get("under_load") or {}).get("measures") or {} for result in results]
+    for name in dict.fromkeys(name for each in told for name in each):
+        if name not in measures:
+            left_out.setdefault(name, "not every part has it")
     return {
         "runs": [result.run_id for result in results],
         "verdicts": [str(result.verdict) for result in results],
@@ -105,7 +110,13 @@ def otherwise(first: ResultDocument, other: ResultDocument) -> str | None:
     asked, wanted = (
         flatten(but_for_part(result.provenance.model_dump().get("job") or {})) for result in (other, first)
     )
-    differing = sorted(name for name in {*asked, *wanted} if asked.get(name) != wanted.get(name))
+    # A job of before a field came asked for what is usual.
+    usual = JobSpec.newer
+    differing = sorted(
+        name
+        for name in {*asked, *wanted}
+        if asked.get(name, usual.get(name)) != wanted.get(name, usual.get(name))
+    )
     return f"it was asked otherwise: {', '.join(differing)}" if differing else None
 
 

@@ -10,10 +10,19 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.perfdb.offered import NO_LOAD, UNKNOWN, WITHOUT_LOAD, offered, sets_rate
+from inferbench_tasks.perfdb.offered import (
+    NO_LOAD,
+    UNKNOWN,
+    WITHOUT_LOAD,
+    but_for_length,
+    offered,
+    sets_rate,
+)
 
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
+#: What how long a load is does not change.
+_OF_ANY_LENGTH = ("throughput_samples_per_s",)
 
 
 def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
@@ -61,7 +70,10 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
         return judged_on.of_result(first) != judged_on.of_result(other)
     if NO_LOAD in (_arrivals(first), _arrivals(other)):  # nobody watched what disturbed it
         return True
-    if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
+    loads = [_load(run) for run in (first, other)]
+    if figure.name in _OF_ANY_LENGTH:
+        loads = [*map(but_for_length, loads)]
+    if figure.name not in _OF_ANY_LOAD and loads[0] != loads[1]:
         return True
     # A server that answers a quarter needs fewer cores for it: the figure of a sample compares them.
     if figure.follows_rate and not sets_rate(_load(first)):

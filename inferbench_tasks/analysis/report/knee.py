@@ -79,8 +79,9 @@ def keeps(view: RunView) -> bool | None:
     certificate = (view.result.certificate if view.result else None) or {}
     if least is None or not view.figure("tokens.each"):
         return None
-    if view.figure("tokens.good_ratio") is None:
-        broken = view.valid and (certificate.get("figures") or {}).get("growing_backlog")
-        return False if broken else None
     kept: bool | None = view.figure("tokens.good_decision.met")
+    if kept is None and view.valid and (certificate.get("figures") or {}).get("growing_backlog"):
+        return False
+    if view.figure("tokens.good_ratio") is None:
+        return None
     return kept if view.valid or (kept and view.bounds_only) else None

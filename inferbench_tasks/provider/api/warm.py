@@ -58,11 +58,13 @@ def warm() -> None:
 
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
-    pictures can be coloured by, the leaderboards, of each kind of device too, the home with what Airflow was sent, the
-    invalid runs, and what the first comparison imports and the store needs for it; how many results.
+    pictures can be coloured by, how energies were got, the leaderboards, of each kind of device too, the home with what
+    Airflow was sent, the invalid runs, and what the first comparison imports and the store needs for it; how many
+    results.
     """
     from fastapi import HTTPException
 
+    from inferbench_tasks.analysis import energy_ground
     from inferbench_tasks.analysis.recommend.available import available
     from inferbench_tasks.analysis.recommend.leaderboard import board_of, usual_figure
     from inferbench_tasks.errors import InputError
@@ -84,6 +86,9 @@ def read_ahead(db: Any) -> int:
     rows = index.rows()
     for name in colours(db)["Settings of the server"][:SETTINGS_AHEAD]:
         index.values(field(name).path)
+    if index.any(FIGURES.named("joule_per_sample").field_path, rows):
+        for path in energy_ground.PATHS:
+            index.values(f"summary.{path}")
     newest = list(dict.fromkeys(identity(row)[0] for row in rows[:2]))
     if len(newest) == 2:
         try:

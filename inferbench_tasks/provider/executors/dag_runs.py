@@ -16,7 +16,7 @@ from sqlalchemy import select
 from inferbench_tasks.contracts.part import MARK, whole_of
 from inferbench_tasks.provider.executors.metadata import ENDED, is_there
 from inferbench_tasks.provider.parts.operators import RunPart, jobs_of_task
-from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.submit.notes import STARTED_BY, SUBMIT
 from inferbench_tasks.provider.submit.shelf import PREFIX
 
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
@@ -63,12 +63,16 @@ def login(dag_id: str, dag_run_id: str) -> str | None:
     starting = (SUBMIT, whole.removeprefix(PREFIX).rpartition(".")[0]) if whole.startswith(PREFIX) else ()
     with create_session() as session:
         rows = session.execute(
-            select(DagRun.dag_id, DagRun.triggering_user_name).where(
+            select(DagRun.dag_id, DagRun.triggering_user_name, DagRun.conf).where(
                 DagRun.dag_id.in_((dag_id, whole, *starting)), DagRun.run_id == dag_run_id
             )
         ).all()
     logins = {row.dag_id: row.triggering_user_name for row in rows}
-    return next((found for each in (dag_id, whole, *starting) if (found := logins.get(each))), None)
+    # Ids are a DAG's own: a run of the same id in the other one may be somebody else's.
+    confs = {row.dag_id: row.conf or {} for row in rows}
+    by = str(confs.get(whole, {}).get(STARTED_BY) or SUBMIT)
+    starters = (by,) if by in starting else ()
+    return next((found for each in (dag_id, whole, *starters) if (found := logins.get(each))), None)
 
 
 def unfinished(prefix: str = "", within: str = "") -> list[str]:

@@ -19,6 +19,7 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.provider.loader import BrokenSubmission, _knows_no_devices, submissions_dir
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
+from inferbench_tasks.provider.submit.notes import STARTED_BY
 from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
 from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.submit.shelf import Placed, Shelf
@@ -177,7 +178,8 @@ def _submitting(dag_id: str, file: str | None, **more: Any) -> DAG:
             # The same id, so that one finds the other, and a second try the run of the first.
             trigger_run_id="{{ run_id }}",
             logical_date=None,
-            conf={},
+            # Whose run it is the executor reads off its starter's.
+            conf={} if dag_id == SUBMIT else {STARTED_BY: dag_id},
             doc_md="Starts the submission's own DAG; the link opens it.",
         )
         outcome = AwaitSubmission(

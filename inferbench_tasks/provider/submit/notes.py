@@ -13,6 +13,8 @@ from airflow.listeners import hookimpl
 #: Of Airflow's own column.
 _MOST_CHARACTERS = 1000
 SUBMIT = "submit"
+#: In the settings of a run that a DAG started: that DAG.
+STARTED_BY = "started_by"
 
 
 @hookimpl

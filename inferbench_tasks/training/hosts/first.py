@@ -90,9 +90,14 @@ class FirstRanks:
 
             try:
                 launch.wait(server, path.parent, context)
-            except InferBenchError as error:
+            except Exception as error:  # noqa: BLE001 - the other host is told whatever it was
                 if not self._stop.is_set():
-                    self._failure = _cut(str(error))
+                    said = (
+                        str(error)
+                        if isinstance(error, InferBenchError)
+                        else f"{type(error).__name__}: {error}"
+                    )
+                    self._failure = _cut(said)
 
         self._waiting = threading.Thread(target=wait, name="ranks", daemon=True)
         self._waiting.start()

@@ -71,7 +71,7 @@ def run(inp: Input, ctx: Context) -> Output:
     ctx.progress(0, 1, f"making {job.data.count:,} samples")
     folder = ctx.run_dir(inp.run_id) / FOLDER
     folder.mkdir(exist_ok=True)
-    labels_path = folder / LABELS_FILE
+    labels_path = _own(folder, LABELS_FILE)
     images_path, labels, left_out = _data(job, folder, ctx)
     np.save(labels_path, labels, allow_pickle=False)
     output = Output(
@@ -101,6 +101,13 @@ def order_of(job: TrainingJob, made: Output, cores: tuple[tuple[int, ...], ...] 
     )
 
 
+def _own(folder: Path, name: str) -> Path:
+    """With the run's name in its own: files of two runs with the same content are two artifacts, so that what one run
+    drops at its end is not where another one's were found.
+    """
+    return folder / f"{folder.parent.name}.{name}"
+
+
 def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict[str, Any] | None]:
     import numpy as np
 
@@ -111,7 +118,9 @@ def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict
         shutil.rmtree(path, ignore_errors=True)  # of an attempt before
         if job.data.read == "cold":
             cold.check(folder)
-        return path, jpeg.write(path, job.data.count, job.train.seed), None
+        labels = jpeg.write(path, job.data.count, job.train.seed)
+        (path / f"{folder.parent.name}.run").touch()  # see ``_own``
+        return path, labels, None
     if job.data.kind == "folder":
         from inferbench_tasks.artifacts.safe_files import inside
         from inferbench_tasks.contracts.models import Watch
@@ -119,15 +128,17 @@ def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict
 
         source = inside(ctx.base_dir, str(job.data.path), "data.path")
         chosen = choose(source, job.data.count, job.train.seed, Watch(ctx.progress, ctx.cancelled))
-        write_listing(folder / LISTING_FILE, source, chosen)
+        listing = _own(folder, LISTING_FILE)
+        write_listing(listing, source, chosen)
         if job.data.read == "cold":
-            cold.check_files(read_listing(str(folder / LISTING_FILE)), str(job.data.path))
-        return folder / LISTING_FILE, np.array(chosen.labels, dtype=np.int64), chosen.left_out()
+            cold.check_files(read_listing(str(listing)), str(job.data.path))
+        return listing, np.array(chosen.labels, dtype=np.int64), chosen.left_out()
     from inferbench_tasks.training.datasets import arrays
 
     samples, labels = arrays(job, ctx.base_dir)
-    np.save(folder / IMAGES_FILE, samples, allow_pickle=False)
-    return folder / IMAGES_FILE, labels, None
+    images_path = _own(folder, IMAGES_FILE)
+    np.save(images_path, samples, allow_pickle=False)
+    return images_path, labels, None
 
 
 def _module(job: TrainingJob, folder: Path, ctx: Context) -> str | None:

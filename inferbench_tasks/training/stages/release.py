@@ -32,6 +32,7 @@ def run(inp: Input, ctx: Context) -> Output:
     stopped = records.end_run(settings.servers_dir(ctx.data_dir), inp.run_id)
     folder = ctx.run_dir(inp.run_id) / FOLDER
     for name in (IMAGES_FILE, LABELS_FILE, LISTING_FILE):
-        (folder / name).unlink(missing_ok=True)
+        for path in folder.glob(f"*.{name}"):
+            path.unlink(missing_ok=True)
     shutil.rmtree(folder / IMAGES_FOLDER, ignore_errors=True)
     return Output(stopped=stopped)

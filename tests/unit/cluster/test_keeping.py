@@ -24,8 +24,8 @@ def device(name: str, busy_s: float | None = None, **more: object) -> Device:
 
 
 def test_a_device_is_kept_no_longer_than_the_job_has_waited() -> None:
-    """As far as the other one's end is expected; one that is late is waited for."""
-    for busy_s, kept in ((59.0, True), (60.0, True), (61.0, False), (-30.0, True)):
+    """As far as the other one's end is expected; one that is late is waited for as long as the job had waited then."""
+    for busy_s, kept in ((59.0, True), (60.0, True), (61.0, False), (-30.0, True), (-31.0, False)):
         found = kept_for([JOB], [device("x1"), device("y1", busy_s)], NOW)
         assert (found == Kept("j", "x1", "y1")) == kept, busy_s
         assert kept or found is None

@@ -47,6 +47,20 @@ def test_a_gauge_of_a_part_of_the_window_is_not_that_of_the_window() -> None:
     assert held_up["gpu"]["power_w"] == {**nothing, "samples": 8}
 
 
+def test_a_long_load_keeps_its_gauges_though_it_is_sampled_less_often() -> None:
+    """36,000 samples a tenth of a second apart, then as many at each doubled step: 30 hours in steps of up to 1.6 s. A
+    sampler that was away for two of them is still seen.
+    """
+    steps_s = np.repeat(0.1 * 2.0 ** np.arange(5), 36_000)
+    t_ns = (np.cumsum(steps_s) * SECOND).astype(np.int64)
+    end_ns = int(t_ns[-1])
+    assert end_ns > 30 * 3600 * SECOND
+    whole = Series(t_ns, np.full(len(t_ns), 5.0))
+    assert whole.covers(0, end_ns)
+    away = (t_ns > 20 * 3600 * SECOND) & (t_ns < 22 * 3600 * SECOND)
+    assert not Series(t_ns[~away], whole.values[~away]).covers(0, end_ns)
+
+
 def test_the_mean_of_a_gauge_is_over_the_time_however_often_it_was_sampled() -> None:
     """10 W for an hour and 100 W for another are 55 W, though the sampler reads half as often after an hour."""
     hour, often, seldom = 3600 * SECOND, SECOND // 10, SECOND // 5

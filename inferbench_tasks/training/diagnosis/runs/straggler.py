@@ -32,6 +32,8 @@ FALSE_ALARMS = 1e-3
 STOP_ALARMS = 1e-4
 #: A difference of less is one of the clocks' readings, ms.
 _RESOLUTION_MS = 0.02
+#: In so many blocks of steps a rank has to be stopped.
+_STOPPED_BLOCKS = 2 / 3
 #: So much of the others' time the excess has to be.
 _LEAST_EXCESS = 0.1
 
@@ -176,9 +178,14 @@ def stopped_beyond_chance(excess: NDArray[np.float64], rate: float) -> bool:
 
     Wilcoxon's signed ranks, one-sided, over the steps in which a rank was stopped at all: where nothing stops any, a
     step has nothing to compare; and a stop is as long as it is, so that a mean's error would be the stops' scatter. One
-    long stop says nothing, however long: too few steps have it.
+    long stop says nothing, however long: too few steps have it. Nor does one stretch of steps: what stops a rank stops
+    it in most blocks of steps, what disturbed it once in some that lie beside each other.
     """
     from scipy.stats import wilcoxon
+
+    blocks = np.array_split(excess, max(1, len(excess) // BLOCK_STEPS))
+    if sum(part.mean() > _RESOLUTION_MS for part in blocks) < _STOPPED_BLOCKS * len(blocks):
+        return False
 
     stopped = excess[np.abs(excess) > _RESOLUTION_MS]
     # Of few steps even the same sign in all has a larger chance.

@@ -41,6 +41,26 @@ def test_two_parts_are_the_whole() -> None:
     assert found["left_out"] == {"auc": "what it needs of each sample is not kept"}
 
 
+def test_a_measure_that_one_part_lacks_is_said_to_be_left_out() -> None:
+    """A part without a large object has no precision of large ones, and what the other has is not all of it."""
+    one, other = part(1), part(2)
+    both = one[0].extensions["evaluation"]["under_load"]["measures"]
+    both["average_precision_large"] = {"value": 0.5, "ci95": None}
+    found = together([one, other])
+    assert found["left_out"]["average_precision_large"] == "not every part has it"
+    assert "average_precision_large" not in found["measures"]
+
+
+def test_parts_of_before_and_after_a_field_came_are_of_one_evaluation() -> None:
+    """A job of before lacks what says the usual thing now."""
+    old, new = part(1), part(2)
+    new[0].provenance.job["load"]["from"] = "server_host"
+    assert together([old, new])["samples"] == SAMPLES
+    new[0].provenance.job["load"]["from"] = "other_host"
+    with pytest.raises(InputError, match=r"asked otherwise: load\.from"):
+        together([old, new])
+
+
 def test_parts_of_samples_of_other_measures() -> None:
     """Word errors of (errors, words) for each sample: of all words, not the mean of two rates."""
     both = []

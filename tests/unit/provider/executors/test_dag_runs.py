@@ -103,7 +103,12 @@ def test_a_file_s_own_dag_tells_who_started_what_it_submits(add: Add) -> None:
     from inferbench_tasks.provider.executors import dag_runs
 
     add("file", "running", triggering_user_name="ada")
-    add("submitted.file.1a2b3c4d", "running")
+    add("submitted.file.1a2b3c4d", "running", conf={"started_by": "file"})
+    add("submitted.file.9f8e7d6c", "running", conf={"started_by": "other"})
     assert dag_runs.login("submitted.file.1a2b3c4d", RUN) == "ada"
+    assert dag_runs.login("submitted.file.9f8e7d6c", RUN) is None
     assert dag_runs.login("submitted.file.1a2b3c4d", "another") is None
     assert dag_runs.login("submitted.other.1a2b3c4d", RUN) is None
+    add("submit", "success", triggering_user_name="eve")  # of the same id: somebody else's
+    assert dag_runs.login("submitted.file.1a2b3c4d", RUN) == "ada"
+    assert dag_runs.login("submitted.file.9f8e7d6c", RUN) is None

@@ -134,6 +134,15 @@ def test_stops_of_a_few_steps_are_no_straggler() -> None:
     assert list(straggler.find(run)) == []
 
 
+def test_what_disturbed_a_rank_once_is_no_straggler() -> None:
+    """100 steps of 300 in which a hypervisor takes 8 ms each; the 100 after them are free of it."""
+    run = with_stops(300, (0.0, 0.0), np.random.default_rng(10))
+    of = run.ranks[1]
+    assert isinstance(of, dict)
+    of["optimiser_wall_ns"][100:200] += 8e6
+    assert list(straggler.find(run)) == []
+
+
 def test_a_rank_that_is_stopped_is_the_straggler_and_no_exchange() -> None:
     """Half of its time: 8 ms of its own become 16. It is blocked 4 ms in backward, the other 8: no link is slow."""
     cause, *others = causes_of(two(steps(np.full(COUNT, 4.0), 12.0, 4.0, 1), stopped(0.5, 2, 8.0)))
