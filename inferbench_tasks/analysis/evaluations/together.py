@@ -57,10 +57,11 @@ def together(parts: Sequence[tuple[ResultDocument, pa.Table]]) -> dict[str, Any]
             left_out[name] = found
         else:
             measures[name] = found.as_dict()
-    told = [(evaluation_of(result).get("under_load") or {}).get("measures") or {} for result in results]
-    for name in dict.fromkeys(name for each in told for name in each):
+    told = [evaluation_of(result).get("under_load") or {} for result in results]
+    why = {name: reason for each in told for name, reason in (each.get("left_out") or {}).items()}
+    for name in dict.fromkeys(name for each in told for name in each.get("measures") or {}):
         if name not in measures:
-            left_out.setdefault(name, "not every part has it")
+            left_out.setdefault(name, why.get(name, "not every part has it"))
     return {
         "runs": [result.run_id for result in results],
         "verdicts": [str(result.verdict) for result in results],

@@ -123,7 +123,10 @@ def _whole(parts: Sequence[RunView], label: str) -> tuple[RunView, list[str]]:
     result = results[0].model_copy(update={"extensions": {**results[0].extensions, "evaluation": evaluation}})
     whole = replace(parts[0], label=label, result=result, answers=lambda: table)
     notes = [f"{label}: one evaluation of {', '.join(view.label for view in parts)}, each measure made anew."]
-    notes += [f"{label} has no {name}: {why}." for name, why in document["left_out"].items()]
+    lacking = _left_out(evaluations)  # told with the part that lacks it
+    notes += [
+        f"{label} has no {name}: {why}." for name, why in document["left_out"].items() if name not in lacking
+    ]
     notes += [
         f"{label} has no {name}, for {view.label} has none: {why}."
         for view in parts
