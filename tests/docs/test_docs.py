@@ -126,8 +126,10 @@ def test_submissions_shown_are_valid(page: str, tmp_path: Path) -> None:
     from inferbench_tasks.submission.reader import read_submission_text
 
     known = InstalledAbilities(form_alone=True)
+    for name in ("my-model.onnx", "detector.onnx", "bert.onnx", "dev-v1.1.json", "tokenizer.json"):
+        (tmp_path / name).touch()
+    (tmp_path / "coco").mkdir()
     for text in YAML.findall((DOCS / page).read_text()):
-        (tmp_path / "my-model.onnx").touch()
         assert read_submission_text(text, "x.yaml", known, base_dir=tmp_path).name
 
 
