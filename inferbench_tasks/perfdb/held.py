@@ -237,10 +237,10 @@ class Held:
 
     def _give_up(self, changed: Set[tuple[str, int]]) -> None:
         """What was made of these: in mappings of their own, for somebody may still put what was into the old ones."""
-        self._asked = {
-            path: {name: value for name, value in value_by_run.items() if name not in changed}
-            for path, value_by_run in self._asked.items()
-        }
+        self._asked = {path: value_by_run.copy() for path, value_by_run in self._asked.items()}
+        for value_by_run in self._asked.values():
+            for name in changed:
+                value_by_run.pop(name, None)
         self._kept = {
             # Their owners may be filling them.
             kind: {
