@@ -54,9 +54,10 @@ def test_a_measure_that_one_part_lacks_is_said_to_be_left_out() -> None:
 def test_parts_of_before_and_after_a_field_came_are_of_one_evaluation() -> None:
     """A job of before lacks what says the usual thing now."""
     old, new = part(1), part(2)
-    new[0].provenance.job["load"]["from"] = "server_host"
+    job = (new[0].provenance.model_extra or {})["job"]
+    job["load"]["from"] = "server_host"
     assert together([old, new])["samples"] == SAMPLES
-    new[0].provenance.job["load"]["from"] = "other_host"
+    job["load"]["from"] = "other_host"
     with pytest.raises(InputError, match=r"asked otherwise: load\.from"):
         together([old, new])
 
