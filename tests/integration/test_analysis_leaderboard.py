@@ -12,7 +12,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.recommend import scatter as scatter_module
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, leaderboard, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, board_of, leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import recommend, usual_objective
 from inferbench_tasks.analysis.recommend.scatter import scatter
@@ -177,6 +177,25 @@ def test_many_energies_by_one_method_hide_none_by_another(
         assert {point.group.partition(", ")[2] for point in points} == {
             "energy by rapl", "energy by tdp_estimate",
         }  # fmt: skip
+
+
+def test_of_many_groups_fewer_rows_each_are_shown_the_best_first(perfdb: PerfDB) -> None:
+    """Three tasks of eight, room for eighteen rows: the best six of each; never fewer than five, nor than are asked."""
+    for task in ("audio", "text", "vision"):
+        for number in range(8):
+            model = {"name": "m", "task": task, "dataset": "d"}
+            add(perfdb, f"{task}-{number}", 10.0 * 2**number, model=model)
+
+    def shown(limit: int, in_all: int | None) -> list[str]:
+        board = board_of(perfdb, "p99_ms", limit=limit, in_all=in_all)
+        assert board.configurations == 24
+        assert len(board.rows) == 3 * board.of_each
+        return [str(row["run"]) for row in board.rows if row["task"] == "text"]
+
+    assert shown(8, 18) == [f"text-{number}" for number in range(6)]
+    assert shown(8, 3) == [f"text-{number}" for number in range(5)]
+    assert shown(2, 18) == ["text-0", "text-1"]
+    assert len(shown(8, None)) == 8
 
 
 def test_a_configuration_stands_there_once_with_its_newest_run(perfdb: PerfDB) -> None:

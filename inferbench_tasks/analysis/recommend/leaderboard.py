@@ -38,6 +38,8 @@ UNUSUAL = {MAX_RATE: "runs that match searched for it", TOKENS: f"no run that ma
 #: Of so many objectives the best are read, where a figure depends on them.
 _OBJECTIVES = 10
 EVERYTHING = Selection()
+#: Of however many groups there are, so many rows of each can be read: who is best, and by how much.
+_FEWEST = 5
 #: So many lines are kept by a figure with the same ones beside it, and so many rankings of a figure.
 _MOST_LINES, _MOST_RANKINGS = 10_000, 200
 
@@ -60,10 +62,13 @@ def any_streamed(db: PerfDB, query: str | Iterable[str] = "") -> bool:
 
 @dataclass(frozen=True)
 class Board:
-    """``rows``, best first in each group; ``configurations``: how many there are, with those that have no row."""
+    """``rows``, best first in each group, at most ``of_each`` of it; ``configurations``: how many there are, with those
+    that have no row.
+    """
 
     rows: list[dict[str, Any]]
     configurations: int
+    of_each: int
 
 
 def leaderboard(
@@ -84,6 +89,7 @@ def board_of(
     limit: int = 20,
     beside: Sequence[str] = (),
     selection: Selection = EVERYTHING,
+    in_all: int | None = None,
 ) -> Board:
     """The best valid results by a figure, best first in each group of task, data set and load.
 
@@ -97,36 +103,36 @@ def board_of(
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     ``selection``: of these configurations only those that it leaves in.
+    ``limit``: rows of each group; fewer where those of all groups would be more than ``in_all``.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
     # Of a load those of several objectives, which documents alone tell.
     mixed = figure.name in OF_GOOD_ANSWERS
     index = held(db)
-    best, count = _best(
-        index, figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit, selection
-    )
+    groups = _groups(index, figure, parse(query).filter, selection)
+    if in_all is not None and groups:
+        limit = min(limit, max(_FEWEST, in_all // len(groups)))
+    best = _best(index, figure, groups, limit * _OBJECTIVES if mixed else limit)
     known = index.kept(("places", figure.name), _MOST_RANKINGS)
     rows = placed(_lines(db, index, best, figure, beside), figure, known)
     if mixed:
-        groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
-        rows = [row for _, members in groups for row in islice(members, limit)]
-    return Board(rows, count)
+        grounds = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
+        rows = [row for _, members in grounds for row in islice(members, limit)]
+    return Board(rows, sum(map(len, groups)), limit)
 
 
-def _best(
-    index: Held, figure: Figure, filter: Any, limit: int, selection: Selection
-) -> tuple[list[Row], int]:
-    """The best of each group, best first; and how many configurations there are in all of them."""
+def _groups(index: Held, figure: Figure, filter: Any, selection: Selection) -> list[list[Row]]:
+    """Each configuration's row, by what is ranked together, in the order of its words."""
     matching = index.rows(filter)
     rows = list(newest_of(index, matching, [figure]).values())
     if selection:
         kept = selection.keeps(index, matching)
         rows = [row for row in rows if kept(row)]
     if not rows:
-        return [], 0
+        return []
     groups: dict[tuple[str, ...], list[Row]] = {}
-    value, size = index.values(figure.field_path), index.values("load.batch_size")
+    size = index.values("load.batch_size")
     task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
     no_model_of = no_model.of_rows(index.values)
     got_by = energy_ground.of_rows(figure, index.values)
@@ -135,10 +141,17 @@ def _best(
         ways = (got_by(row),) if figure.energy_based else ()
         key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *ways)
         groups.setdefault(key, []).append(row)
-    sign = -1 if figure.higher else 1
-    best = [row for _, members in sorted(groups.items())
-            for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
-    return best, sum(map(len, groups.values()))
+    return [members for _, members in sorted(groups.items())]
+
+
+def _best(index: Held, figure: Figure, groups: Iterable[Iterable[Row]], limit: int) -> list[Row]:
+    """So many of each group, best first."""
+    value, sign = index.values(figure.field_path), -1 if figure.higher else 1
+    return [
+        row
+        for members in groups
+        for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))
+    ]
 
 
 def _lines(db: PerfDB, index: Held, rows: Sequence[Row], figure: Figure, beside: Sequence[str]) -> list[Line]:

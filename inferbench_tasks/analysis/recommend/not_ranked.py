@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from inferbench_tasks.analysis.recommend.comparable import stands
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.held import held, load_of
+from inferbench_tasks.perfdb.held import held
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, sets_rate
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
@@ -27,8 +27,8 @@ def not_ranked_note(db: PerfDB, by: str, query: str | Iterable[str] = "", *, lis
     if listed and not figure.follows_rate:
         return None
     index = held(db)
-    value = index.values(figure.field_path)
-    counts = Counter(load_of(row) for row in index.rows(parse(query).filter) if value(row) is not None)
+    rows = index.rows(parse(query).filter)
+    counts = Counter(rows.only(index.present(figure.field_path, rows)).offered())
     left: dict[str, list[tuple[str, int]]] = {}
     for load, count in counts.most_common():
         if not stands(figure, load):

@@ -84,12 +84,13 @@ def board(
     limit: int,
     beside: Sequence[str] = (),
     selection: Selection = EVERYTHING,
+    in_all: int | None = None,
 ) -> Board:
     """The leaderboard's rows, with further figures ``beside``; FieldError names what is wrong."""
     with blame("q"):
         parse(q)
     with blame("by"):
-        return board_of(db, by, q, limit, beside, selection)
+        return board_of(db, by, q, limit, beside, selection, in_all)
 
 
 @router.get("/compare", summary="Two to six runs side by side")

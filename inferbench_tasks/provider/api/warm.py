@@ -76,7 +76,7 @@ def read_ahead(db: Any) -> int:
     from inferbench_tasks.provider.ui.colours import colours
     from inferbench_tasks.provider.ui.filters import suggestions
     from inferbench_tasks.provider.ui.home import home_part
-    from inferbench_tasks.provider.ui.pages import MOST_ROWS, PAGE_SIZE
+    from inferbench_tasks.provider.ui.pages import MOST_ROWS, PAGE_SIZE, ROWS_IN_ALL
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()
@@ -103,7 +103,7 @@ def read_ahead(db: Any) -> int:
     kinds = sorted({str(kind) for row in rows if (kind := device(row))})[:DEVICES_AHEAD]
     for query in ("", *(f"device={kind}" for kind in kinds)):
         for name in columns:
-            board_of(db, name, query, limit=PAGE_SIZE, beside=columns)
+            board_of(db, name, query, limit=PAGE_SIZE, beside=columns, in_all=ROWS_IN_ALL)
     for beside in (columns, ()):
         board_of(db, usual_figure(db), limit=MOST_ROWS, beside=beside)
     page_of(db, "verdict=invalid", "", PAGE_SIZE, 0)

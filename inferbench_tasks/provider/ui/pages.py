@@ -34,6 +34,8 @@ router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
 MOST_CHARTS = 12
 MOST_ROWS = 500
+#: Rows of all groups together, unless more are asked for: there may be hundreds of groups.
+ROWS_IN_ALL = 450
 
 
 @router.get("/leaderboard", response_class=HTMLResponse, dependencies=[TICKED])
@@ -44,12 +46,14 @@ def leaderboard(
     by: str = "",
     all: bool = False,
     mark: str = "",
-    rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = PAGE_SIZE,
+    rows: Annotated[int | None, Query(ge=1, le=MOST_ROWS)] = None,
 ) -> HTMLResponse:
     """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict.
 
-    ``rows``: of each group. What the picture leaves out the table does as well.
+    ``rows``: of each group; as many as a page has room for where it is not given. What the picture leaves out the table
+    does as well.
     """
+    of_each = rows or PAGE_SIZE
     problem: str | None = None
     left_out: str | None = None
     not_ranked: str | None = None
@@ -73,8 +77,10 @@ def leaderboard(
         else:
             left_out = left_out_note(db, filters.terms())
             beside = [f.name for f in FIGURES.on("board")]
-            standing = board(db, by, filters.terms(), rows, beside, picture.selection())
+            in_all = None if rows else ROWS_IN_ALL
+            standing = board(db, by, filters.terms(), of_each, beside, picture.selection(), in_all)
             groups, configurations = _groups(standing.rows), standing.configurations
+            of_each = standing.of_each
             not_ranked = not_ranked_note(db, by, filters.terms(), listed=len(standing.rows))
     except InputError as error:
         problem, figure = str(error), FIGURES["p99_ms"]
@@ -87,8 +93,7 @@ def leaderboard(
         return any(row.get(name) is not None for row in listed)
 
     ranking = list(FIGURES.offered(streamed=any_streamed(db, "" if problem else filters.terms())))
-    asked_rows = rows if rows != PAGE_SIZE else ""
-    parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else "", "rows": asked_rows}
+    parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else "", "rows": rows or ""}
     if not all:
         parameters |= picture.as_dict()
     return page(
@@ -116,10 +121,10 @@ def leaderboard(
         selected=problem is None and picture.selects,
         across=picture.x or ACROSS,
         up=picture.y or UP,
-        rows=rows,
+        rows=of_each,
         most=MOST_ROWS,
         all_runs=all_runs,
-        more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if rows < MOST_ROWS else None,
+        more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if of_each < MOST_ROWS else None,
         csv="/inferbench/api/leaderboard"
         + query(by=figure.name, q=filters.joined(), limit=MOST_ROWS, format="csv"),
     )
