@@ -21,6 +21,9 @@ from inferbench_tasks.errors import InputError
 
 LABEL, TEXT, FILE = "label", "text", "file"
 MAX_BYTES = 1 << 30
+_ENDINGS = (".csv", ".jsonl", ".parquet")
+#: So many tables of a folder are named.
+_NAMED = 5
 MAX_ROWS = 1_000_000
 _FIELD = "evaluate.path"
 _Row = dict[str, Any]
@@ -28,9 +31,15 @@ _Row = dict[str, Any]
 
 class Table(DataSource):
     """Columns: ``label``; and ``text``, or ``file`` (an image, relative to the table), or else numbers only, which are
-    the model's one input in their order."""
+    the model's one input in their order.
 
-    title = "Your table (.csv, .jsonl, .parquet): a column label, and text, file, or columns of numbers"
+    ``path``: the table, or a folder with one, with its images and the names of classes: what reads a stranger's samples
+    reaches only what a submission names.
+    """
+
+    title = (
+        "Your table (.csv, .jsonl, .parquet), or a folder with one: columns label, and text, file, or numbers"
+    )
     origin = "yours"
     licence = "yours"
     form = "texts"
@@ -39,6 +48,7 @@ class Table(DataSource):
 
     def open(self, path: Path | None) -> Collection:
         assert path is not None
+        path = _table(path)
         rows, places = [], []
         for place, row in _read(path):
             rows.append(row)
@@ -60,6 +70,7 @@ class Table(DataSource):
                 inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}")
                 for row, place in zip(rows, places, strict=True)
             ]
+            _require_reach(files[0], places[0])
             problems = [problem(file) for file in files]
             broken = [
                 f"{place}: {file.name}: {reason}"
@@ -78,6 +89,7 @@ class Table(DataSource):
 
     def digests(self, path: Path) -> list[str]:
         """Of the table, of the names of classes beside it, and of each image that it names."""
+        path = _table(path)
         beside = path.parent / NAMES_FILE
         files = [beside] if beside.is_file() else []
         pictures: bool | None = None
@@ -90,11 +102,39 @@ class Table(DataSource):
         return [tree_digest(path), *(tree_digest(file) for file in files)]
 
 
+def _table(path: Path) -> Path:
+    """Itself, or the one in a folder. InputError where there is none, or several."""
+    if not path.is_dir():
+        return path
+    found = sorted(each for each in path.iterdir() if each.suffix.lower() in _ENDINGS and each.is_file())
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found[:_NAMED]) or "none"
+        raise InputError(
+            f"{path.name} needs one table ({', '.join(_ENDINGS)}) at its top; there: {names}", field=_FIELD
+        )
+    return inside(path, found[0].name, _FIELD)
+
+
+def _require_reach(file: Path, place: str) -> None:
+    """InputError where the sandbox keeps an image from being read, not the image itself."""
+    try:
+        with open(file, "rb"):
+            pass
+    except PermissionError as error:
+        raise InputError(
+            f"{place}: {file.name} can't be opened ({error.strerror}): of a submission's folder only what it names is "
+            "read. Put the table and its images into one folder, and name the folder",
+            field=_FIELD,
+        ) from error
+    except OSError:  # told with all that can't be read
+        return
+
+
 def _read(path: Path) -> Iterator[tuple[str, _Row]]:
     """Each row with its place, "name:line"; of Parquet the row's number."""
     ending = path.suffix.lower()
-    if not path.is_file() or ending not in (".csv", ".jsonl", ".parquet"):
-        raise InputError(f"{path.name} is no table; allowed: .csv, .jsonl, .parquet", field=_FIELD)
+    if not path.is_file() or ending not in _ENDINGS:
+        raise InputError(f"{path.name} is no table; allowed: {', '.join(_ENDINGS)}", field=_FIELD)
     if ending == ".parquet":
         table = parquet_files.read(path, MAX_BYTES, _FIELD)
         for at, row in enumerate(table.to_pylist()):

@@ -14,6 +14,7 @@ from typing import Any
 
 from inferbench_tasks import extras, sandbox
 from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.datasets.classes import NAMES_FILE
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
@@ -168,6 +169,9 @@ def _files(inp: dict[str, Any], base_dir: Path) -> Iterator[Path]:
         target = (base / path).resolve()
         if target != base and target.is_relative_to(base):
             yield target
+            names = (target.parent / NAMES_FILE).resolve()  # of a data set's classes
+            if names.is_file() and names.is_relative_to(base):
+                yield names
             if target.suffix == ".onnx" and target.is_file():
                 yield from safe_files.external_data(target)
             weights = target.with_suffix(".bin").resolve()

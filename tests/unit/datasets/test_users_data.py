@@ -83,6 +83,31 @@ def test_names_are_classes_in_the_order_that_is_given(tmp_path: Path) -> None:
         open_dataset("table", "t.csv", tmp_path)
 
 
+def test_a_table_may_be_a_folder_with_its_images_and_its_classes(tmp_path: Path) -> None:
+    """What reads samples reaches only what a submission names: of a table's images that is their folder."""
+    folder = tmp_path / "mine"
+    (folder / "images").mkdir(parents=True)
+    for name, colour in (("a", 10), ("b", 200)):
+        Image.new("L", (4, 4), colour).save(folder / "images" / f"{name}.png")
+    (folder / "labels.csv").write_text("label,file\ndog,images/a.png\ncat,images/b.png\n")
+    (folder / "classes.txt").write_text("dog\ncat\n")
+    collection = open_dataset("table", "mine", tmp_path)
+    assert collection.labels is not None
+    assert collection.labels.tolist() == [0, 1] and collection.classes == ("dog", "cat")
+    before = identity("table", "mine", tmp_path)["files"]
+    assert len(before) == 4  # the table, the names, two images
+    Image.new("L", (4, 4), 11).save(folder / "images" / "a.png")
+    assert identity("table", "mine", tmp_path)["files"] != before
+    (folder / "more.jsonl").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"mine needs one table .* at its top; there: labels.csv, more.jsonl"
+    ):
+        open_dataset("table", "mine", tmp_path)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match=r"none needs one table .*; there: none"):
+        open_dataset("table", "none", tmp_path)
+
+
 def test_broken_images_are_counted_named_and_bounded(tmp_path: Path) -> None:
     """One in 150 is left out and named, and its class keeps its number; two in 151 are too many."""
     for at in range(150):

@@ -52,3 +52,22 @@ def test_a_cache_that_can_not_be_made_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
     with pytest.raises(StorageError, match="Set XDG_CACHE_HOME"):
         place.Place.of(order(), Context(data_dir=tmp_path, base_dir=tmp_path), kept=False)
+
+
+def test_names_of_classes_beside_a_table_are_read_and_no_more_of_its_folder(tmp_path: Path) -> None:
+    """The sandbox reads the table and its ``classes.txt``; no link that leads out of its folder."""
+    base = tmp_path / "submission"
+    (base / "data").mkdir(parents=True)
+    for name in ("t.csv", "classes.txt", "others.csv"):
+        (base / "data" / name).write_text("a\n")
+    (tmp_path / "secret").write_text("x")
+    document = order().job.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document |= {"evaluate": {"dataset": "table", "path": "data/t.csv"}}
+    asked = StageInput(run_id="r", job_id="j", job=JobSpec.model_validate(document))
+    context = Context(data_dir=tmp_path, base_dir=base)
+    reads = place.Place.of(asked, context, kept=False).reach.reads
+    assert {str(base / "data" / "t.csv"), str(base / "data" / "classes.txt")} <= set(reads)
+    assert str(base / "data" / "others.csv") not in reads and str(base / "data") not in reads
+    (base / "data" / "classes.txt").unlink()
+    (base / "data" / "classes.txt").symlink_to(tmp_path / "secret")
+    assert str(tmp_path / "secret") not in place.Place.of(asked, context, kept=False).reach.reads
