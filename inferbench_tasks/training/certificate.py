@@ -151,7 +151,7 @@ def _warnings(summary: dict[str, Any], ledger: dict[str, Any]) -> list[str]:
     if explained is not None and not EXPLAINED_RATIO[0] <= explained <= EXPLAINED_RATIO[1]:
         warnings.append(
             f"the phases add up to {explained:.1%} of the step; {timing['unexplained_ms']:.3f} ms of each step are "
-            "not explained (the instruments' own time is among them)"
+            f"none of theirs, {timing['clocks_ms']:.3f} of it the time in which their clocks are read"
         )
     ratio = bare["instrumented_ratio"]
     if ratio is not None and ratio < INSTRUMENTED_RATIO:

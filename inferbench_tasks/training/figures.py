@@ -13,7 +13,7 @@ from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.jade import of_epochs
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Answer, Epoch
-from inferbench_tasks.training.phases import HEAD, LAST, MEASURED, WARMUP, phases_of
+from inferbench_tasks.training.phases import CLOCKS, HEAD, LAST, MEASURED, WARMUP, phases_of
 from inferbench_tasks.training.statistics import LEAST_STEPS, interval_of_rate, of_steps
 
 Steps = dict[str, NDArray[np.float64]]
@@ -37,7 +37,8 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     """The epochs with instruments.
 
     A step's figure is the mean of its ranks, so that a step counts once however many ranks there are; ``ranks`` has
-    each rank's own means. CPU time and waits are sums over the threads of a rank's process.
+    each rank's own means. CPU time and waits are sums over the threads of a rank's process. ``clocks_ms``: of
+    ``unexplained_ms``, what no phase has of a step, that which reading the clocks took.
     """
     phases = phases_of(benchmark, strategy)
     ranks = [steps_of(answer, MEASURED) for answer in answers]
@@ -52,7 +53,7 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     if count < LEAST_STEPS:
         reason = f"{count} measured steps are too few for a figure, which needs {LEAST_STEPS}"
         nothing = {"step_ms": None, "phases": None, "explained_ratio": None, "unexplained_ms": None}
-        return {**common, **nothing, "ranks": None, "reason": reason}
+        return {**common, **nothing, "clocks_ms": None, "ranks": None, "reason": reason}
     step_ms = _mean_of(ranks, "step_ns", count)
     sums_ms = np.sum([_mean_of(ranks, f"{phase}_wall_ns", count) for phase in phases], axis=0)
     return {
@@ -61,6 +62,7 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
         "phases": {phase: _phase(ranks, phase, count, rounds) for phase in phases},
         "explained_ratio": float(sums_ms.sum() / step_ms.sum()),
         "unexplained_ms": float((step_ms - sums_ms).mean()),
+        "clocks_ms": float(_mean_of(ranks, CLOCKS, count).mean()),
         "ranks": [_rank(answer.rank, steps, phases) for answer, steps in zip(answers, ranks, strict=True)],
         "reason": None,
     }

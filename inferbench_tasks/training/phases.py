@@ -3,8 +3,9 @@
 Each phase has three times: wall clock, CPU time of the process (all its threads), and the time in which its threads
 were ready to run and waited for a core. Of the thread that runs the step the latter two stand apart (``own``): its CPU
 time, its waits for a core and what blocks it add up to the wall clock, as those of many threads do not. The clocks are
-read so that their own cost lies between phases: it is part of what a step's time has beyond the sum of its phases. The
-waits, the dearest reading, are read once between two phases: what waited there counts as the later one's.
+read so that their own cost lies between phases: it is part of what a step's time has beyond the sum of its phases, and
+told by itself (``CLOCKS``). The waits, the dearest reading, are read once between two phases: what waited there counts
+as the later one's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ INFERENCE: Final = ("loading", "to_device", "forward")
 #: ``processing`` makes a batch of the sample; ``gather`` brings the answers of all ranks together, where several are.
 SMOOTH: Final = ("loading", "to_device", "processing", "forward")
 TIMES: Final = ("start_ns", "wall_ns", "cpu_ns", "wait_ns", "own_cpu_ns", "own_wait_ns")
+#: What reading the clocks took in a step, all of it between the phases.
+CLOCKS: Final = "clocks_ns"
 #: What a step's row begins with. ``part``: 0 of the warm-up, 1 measured, 2 the last, smaller batch.
 HEAD: Final = ("step", "part", "samples", "step_start_ns", "step_ns")
 WARMUP, MEASURED, LAST = 0, 1, 2
@@ -79,13 +82,15 @@ class Synchronised(NoInstrument):
         columns: Sequence[str] = (),
         extra: Callable[[], Sequence[int | None]] | None = None,
     ) -> None:
-        """``extra``: values of columns behind the phases', read once the step is over."""
+        """``columns``: those of ``columns_of``, ``CLOCKS``, and what ``extra`` and ``step_ends`` add. ``extra``: values
+        that are read once the step is over.
+        """
         self.rows, self.columns = [], columns
         self._extra = extra
         self._synchronise = synchronise
         self._waits = waits
         self._row: list[int | None] = []
-        self._start_ns = 0
+        self._start_ns = self._clocks_ns = 0
         self._waited: tuple[int | None, int | None] = (None, None)
 
     def step_begins(self) -> None:
@@ -93,21 +98,24 @@ class Synchronised(NoInstrument):
         self._row = []
         self._start_ns = time.monotonic_ns()
         self._waited = self._waits_ns()
+        self._clocks_ns = time.monotonic_ns() - self._start_ns
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """The work of the next phase, with its times. The wall clock is read last before it and first after it, the
         waits, whose reading takes CPU time itself, beyond both.
         """
         self._synchronise()
+        before_ns = time.monotonic_ns()
         cpu_ns, own_cpu_ns = time.process_time_ns(), time.thread_time_ns()
         start_ns = time.monotonic_ns()
         result = work(*arguments)
         self._synchronise()
-        wall_ns = time.monotonic_ns() - start_ns
+        end_ns = time.monotonic_ns()
         own_cpu_ns, cpu_ns = time.thread_time_ns() - own_cpu_ns, time.process_time_ns() - cpu_ns
         (wait_ns, own_wait_ns), self._waited = self._waited, self._waits_ns()
-        self._row += (start_ns, wall_ns, cpu_ns, _more(wait_ns, self._waited[0]))
+        self._row += (start_ns, end_ns - start_ns, cpu_ns, _more(wait_ns, self._waited[0]))
         self._row += (own_cpu_ns, _more(own_wait_ns, self._waited[1]))
+        self._clocks_ns += start_ns - before_ns + time.monotonic_ns() - end_ns
         return result
 
     def _waits_ns(self) -> tuple[int | None, int | None]:
@@ -118,7 +126,7 @@ class Synchronised(NoInstrument):
         """The row is whole; then threads that began meanwhile are looked for, between the steps."""
         head = [step, part, samples, self._start_ns, time.monotonic_ns() - self._start_ns]
         extra = self._extra() if self._extra else ()
-        self.rows.append([*head, *self._row, *extra, *loader_ns])
+        self.rows.append([*head, *self._row, self._clocks_ns, *extra, *loader_ns])
         self._waits.find()
 
 

@@ -23,7 +23,14 @@ from inferbench_tasks.training.items import (
 from inferbench_tasks.training.jade import JadeTimes
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Epoch, Order
-from inferbench_tasks.training.phases import NoInstrument, Synchronised, columns_of, part_of, phases_of
+from inferbench_tasks.training.phases import (
+    CLOCKS,
+    NoInstrument,
+    Synchronised,
+    columns_of,
+    part_of,
+    phases_of,
+)
 from inferbench_tasks.training.taken import Taken, repeated, times_taken
 from inferbench_tasks.training.trainers.base import Trainer, trainer_of
 from inferbench_tasks.training.window import Window
@@ -205,7 +212,7 @@ class Rank:
         benchmark, strategy = self.job.train.benchmark, self.job.devices.strategy
         if kind == "synchronised":
             loader = [f"{part}_ns" for part in PARTS] if self.job.loads else []
-            columns = columns_of(benchmark, strategy)
+            columns = [*columns_of(benchmark, strategy), CLOCKS]
             if self.exchange:
                 columns += [*self.exchange.columns, *self.exchange.statistics]
             extra = self.exchange.read if self.exchange else None

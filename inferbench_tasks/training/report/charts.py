@@ -18,7 +18,7 @@ from inferbench_tasks.analysis.charts.style import (
 from inferbench_tasks.training.report.course import PHASE_COLOURS
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
-_REST = "#CCCCCC"
+_REST, _CLOCKS = "#CCCCCC", "#999999"
 _KINDS = (("CPU", "#0072B2"), ("waiting for a core", "#D55E00"), ("waiting for something else", "#CCCCCC"))
 #: More points than this are drawn as means of neighbouring steps.
 _POINTS = 600
@@ -36,8 +36,12 @@ def phases(views: Sequence[TrainingView]) -> Chart | None:
         for name, values in rows.items()
         if any(values)
     ]
+    clocks = [view.timing.get("clocks_ms") or 0.0 for view in timed if view.timing]
     rest = [view.timing["unexplained_ms"] for view in timed if view.timing]
-    data.append(_bar("between the phases", rest, labels, _REST))
+    if any(clocks):  # of runs from before it was told apart it is part of the rest
+        data.append(_bar("reading the clocks", clocks, labels, _CLOCKS))
+    between = [max(0.0, all_ms - ms) for all_ms, ms in zip(rest, clocks, strict=True)]
+    data.append(_bar("between the phases", between, labels, _REST))
     return _stacked(data, "Where the time of a step goes (mean of ranks and steps)", "ms per step", labels)
 
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Answer, Epoch
-from inferbench_tasks.training.phases import columns_of, part_of
+from inferbench_tasks.training.phases import CLOCKS, columns_of, part_of
 
 MS = 1_000_000
 #: Wall, CPU and wait of each phase, ms: 10 ms in sum, of 12 ms that a step takes.
 PHASES_MS = {"loading": (4, 1, 2), "to_device": (1, 1, 0), "forward": (5, 2, 3)}
 STEP_MS = 12
+#: Of the two that no phase has.
+CLOCKS_MS = 1
 
 
 def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, warmup: int = 2) -> Epoch:
@@ -29,7 +31,7 @@ def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, w
         for wall, cpu, wait in PHASES_MS.values():
             times = wall, cpu, wait, cpu, wait
             row += [0, *(time * factor * MS for time in times)]
-        rows.append(row)
+        rows.append([*row, CLOCKS_MS * factor * MS])
     bare = kind == "bare"
     return Epoch(
         kind="bare" if bare else "synchronised",
@@ -39,7 +41,7 @@ def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, w
         window_start_ns=100 * MS,
         window_end_ns=100 * MS + steps * (10 if bare else STEP_MS) * factor * MS,
         window_samples=steps * batch,
-        columns=[] if bare else columns_of("inference"),
+        columns=[] if bare else [*columns_of("inference"), CLOCKS],
         rows=[] if bare else rows,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.runs.threads import take_turns
 from inferbench_tasks.training.statistics import LEAST_STEPS
 
 #: Of a step without loading and waits so much must not depend on the samples for it to be the cause.
@@ -23,8 +24,8 @@ def find(run: Observation) -> Iterator[Cause]:
     The gain is of a step with as many samples as now.
     """
     probed_ms = run.probes.get("fixed_ms")
-    if probed_ms is None:
-        return
+    if probed_ms is None or take_turns(run):
+        return  # threads that wait for each other's turn do so in each operation, however many samples it is of
     explained_ms = sum(phase.wall_ms for phase in run.phases.values())
     optimiser = run.phases.get("optimiser")
     optimiser_ms = optimiser.wall_ms - optimiser.wait_ms if optimiser else 0.0

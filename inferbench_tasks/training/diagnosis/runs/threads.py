@@ -9,13 +9,23 @@ from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 
 
+def cores_of_a_rank(run: Observation) -> int:
+    """One at least."""
+    return max(1, int(run.cores // run.processes))
+
+
+def take_turns(run: Observation) -> bool:
+    """Whether a rank has more threads than cores."""
+    return run.threads > cores_of_a_rank(run)
+
+
 def find(run: Observation) -> Iterator[Cause]:
     """What the phases without loading take beyond their CPU time on the cores that a rank has.
 
     CPU time of threads has in it what they spin while they wait for each other, so that the gain is a lower bound.
     """
-    per_rank = max(1, int(run.cores // run.processes))
-    if run.threads == 1 or run.threads <= per_rank:
+    per_rank = cores_of_a_rank(run)
+    if not take_turns(run):
         return
     phases = run.rest_phases
     wall_ms = sum(phase.wall_ms for phase in phases.values())

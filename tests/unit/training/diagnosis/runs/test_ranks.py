@@ -178,11 +178,25 @@ def test_what_all_ranks_wait_for_is_the_exchange() -> None:
     assert cause.gain_s == pytest.approx(0.0015)
 
 
-def fixed(fixed_ms: float) -> Observation:
-    """Forward and backward of 8 ms, the optimiser 1 ms, batches of 4."""
-    base = observe(None, loading_ms=0, fields={"train": {"batch_size": 4}}, probes={"fixed_ms": fixed_ms})
+@pytest.mark.parametrize(("waited_ms", "named"), [(0.9, []), (1.1, ["exchange"])])
+def test_an_exchange_of_less_than_a_tenth_of_a_step_is_no_cause(waited_ms: float, named: list[str]) -> None:
+    """Of a step of 10 ms: two healthy ranks of one machine waited 5 to 6% of theirs."""
+    raw = [steps(np.full(COUNT, 4.0), 4.0 + waited_ms, 4.0, seed) for seed in (1, 2)]
+    assert [cause.rule for cause in causes_of(two(*raw))] == named
+
+
+def fixed(fixed_ms: float, threads: int = 1) -> Observation:
+    """Forward and backward of 8 ms, the optimiser 1 ms, batches of 4; two cores."""
+    fields = {"train": {"batch_size": 4}}
+    base = observe(None, loading_ms=0, fields=fields, probes={"fixed_ms": fixed_ms}, threads=threads)
     phases = {"forward": PhaseTimes(3, 3), "backward": PhaseTimes(5, 5), "optimiser": PhaseTimes(1, 1)}
     return Observation(base.job, 2, 9.0, phases, probes=base.probes)
+
+
+def test_threads_that_take_turns_are_no_small_batch() -> None:
+    """Eight of them on two cores wait for each other in every operation, as long for few samples as for many."""
+    assert [cause.rule for cause in causes_of(fixed(7.0, threads=8))] == []
+    assert [cause.rule for cause in causes_of(fixed(7.0, threads=2))] == ["small_batch"]
 
 
 def test_steps_that_hardly_depend_on_their_samples_are_too_small() -> None:
