@@ -1,4 +1,5 @@
-"""Epochs of ours and of a plain loop in turns, in one process: ``torchrun -m benchmarks.training.beside_plain ORDER``.
+"""Epochs of ours and of a plain loop in turns, in one process:
+``torchrun -m benchmarks.training.beside_plain ORDER PAIRS ours|plain``, which of them is made first.
 
 The plain loop is what a script of one's own has: DataLoader, DistributedDataParallel, SGD, nothing else. Each has a
 network, an optimiser and a loader of its own; both start from the same weights and read the same files. Rank 0 prints a
@@ -75,10 +76,14 @@ def main() -> None:
     """All pairs, each first in turns."""
     order = Order.read(Path(sys.argv[1]))
     pairs, rank, world = int(sys.argv[2]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    made_first = sys.argv[3]
     torch.set_num_threads(1)
     if world > 1:
         torch.distributed.init_process_group("gloo")
-    both = {"ours": ours(order, rank, world), "plain": plain(order, rank, world)}
+    makers = {"ours": ours, "plain": plain}
+    both = {
+        name: makers[name](order, rank, world) for name in sorted(makers, key=lambda name: name != made_first)
+    }
     job = order.job
     steps = job.samples_per_process // job.train.batch_size - job.train.warmup_steps
     rows = []

@@ -1,10 +1,12 @@
 """Our step beside a bare script's.
 
-    python -m benchmarks.training.peers [--pairs N] [--minutes M] [--rows FILE]
+    python -m benchmarks.training.peers [--pairs N] [--starts N] [--minutes M] [--rows FILE]
 
-Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. The ratio
-of their steps is the mean over pairs on the logarithm, with Student's 95% interval; CPU time beside the wall clock. The
-gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
+Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. Where the
+allocator puts a network makes one of two equal loops up to 10% faster for as long as its process lives, so that there
+are several starts, of which each makes the other of the two first. The ratio of the steps is the mean of the starts'
+means over their pairs, on the logarithm, with Student's 95% interval over the starts; CPU time beside the wall clock.
+The gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
 
 Rows are appended to a file of JSON lines, case by case, the short steps first; a case that is decided there, by this
 code on this machine, is not run again.
@@ -36,10 +38,14 @@ GATE_RATIO = 1.02
 KEPT, FAILED = "kept", "failed"
 #: Network -> image side and batch: a step of a few ms, and one of some tens.
 CASES = {"fashion-cnn": (28, 32), "resnet-18": (32, 16)}
+#: Pairs of epochs of each start.
+PAIRS = {"fashion-cnn": 25, "resnet-18": 3}
+STARTS = 16
+Times = dict[str, tuple[float, float]]
 
 
-def measured(network: str, processes: int, pairs: int, folder: Path) -> list[dict[str, tuple[float, float]]]:
-    """Seconds and CPU seconds of a step, of ours and of the plain loop, by pair."""
+def measured(network: str, processes: int, pairs: int, starts: int, folder: Path) -> list[list[Times]]:
+    """Of each start seconds and CPU seconds of a step, of ours and of the plain loop, by pair."""
     side, batch = CASES[network]
     job = TrainingJob.model_validate(
         {
@@ -56,22 +62,28 @@ def measured(network: str, processes: int, pairs: int, folder: Path) -> list[dic
     np.save(folder / "labels.npy", labels)
     order = Order(job=job, images_path=str(folder / "images.npy"), labels_path=str(folder / "labels.npy"))
     (folder / "order.json").write_text(order.model_dump_json())
+    return [_start(processes, pairs, ("ours", "plain")[start % 2], folder) for start in range(starts)]
+
+
+def _start(processes: int, pairs: int, made_first: str, folder: Path) -> list[Times]:
     done = subprocess.run(
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
             "--nproc-per-node", str(processes), "-m", "benchmarks.training.beside_plain",
-            str(folder / "order.json"), str(pairs),
+            str(folder / "order.json"), str(pairs), made_first,
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.PIPE, text=True, check=True, timeout=1800,
     )  # fmt: skip
-    rows: list[dict[str, tuple[float, float]]] = json.loads(done.stdout.splitlines()[-1])
+    rows: list[Times] = json.loads(done.stdout.splitlines()[-1])
     return rows
 
 
-def ratio(rows: list[dict[str, tuple[float, float]]], at: int) -> tuple[float, float, float]:
+def ratio(starts: Sequence[Sequence[Times]], at: int) -> tuple[float, float, float]:
     """Ours by the plain loop's, with its 95% interval; ``at``: 0 the wall clock, 1 CPU time."""
-    logs = np.log([row["ours"][at] / row["plain"][at] for row in rows])
+    logs = np.array(
+        [np.mean([np.log(row["ours"][at] / row["plain"][at]) for row in rows]) for rows in starts]
+    )
     half = float(stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5)
     low, mean, high = np.exp([logs.mean() - half, logs.mean(), logs.mean() + half])
     return float(mean), float(low), float(high)
@@ -82,20 +94,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pairs", type=int, default=40, help="of epochs, of each case")
+    parser.add_argument("--pairs", type=int, help="of epochs, of each start [by the network]")
+    parser.add_argument("--starts", type=int, default=STARTS, help="of processes, of each case")
     parser.add_argument("--minutes", type=float, help="begin no case after so long")
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-peers.jsonl")
     options = parser.parse_args()
     started_s = time.monotonic()
-    kept = Rows(options.rows, conditions(pairs=options.pairs))
+    kept = Rows(options.rows, conditions(pairs=options.pairs, starts=options.starts))
     kept.say_others()
     for network, processes in ((network, processes) for network in CASES for processes in (1, 2)):
         late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
         if late or state_of(newest(kept.read(), network, processes)) in (KEPT, FAILED):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            rows = measured(network, processes, options.pairs, Path(folder))
-        row = row_of(network, processes, rows)
+            pairs = options.pairs or PAIRS[network]
+            starts = measured(network, processes, pairs, options.starts, Path(folder))
+        row = row_of(network, processes, starts)
         kept.add(row)
         print(f"{network}, {processes} process(es): {state_of(row)}", file=sys.stderr, flush=True)
     found = {(n, p): newest(kept.read(), n, p) for n in CASES for p in (1, 2)}
@@ -104,16 +118,17 @@ def main() -> int:
     return 0 if all(state_of(known) == KEPT for known in found.values()) else 1
 
 
-def row_of(network: str, processes: int, rows: list[dict[str, tuple[float, float]]]) -> Row:
-    """What its pairs say, and what else the machine did."""
+def row_of(network: str, processes: int, starts: Sequence[Sequence[Times]]) -> Row:
+    """What its starts say, and what else the machine did."""
     return {
         "network": network,
         "processes": processes,
-        "pairs": len(rows),
+        "starts": len(starts),
+        "pairs": sum(map(len, starts)),
         "load": os.getloadavg()[0],
-        "step_ms": 1e3 * float(np.median([row["plain"][0] for row in rows])),
-        "wall": ratio(rows, 0),
-        "cpu": ratio(rows, 1),
+        "step_ms": 1e3 * float(np.median([row["plain"][0] for rows in starts for row in rows])),
+        "wall": ratio(starts, 0),
+        "cpu": ratio(starts, 1),
     }
 
 
@@ -137,8 +152,8 @@ def _said(row: Row | None) -> str:
     wall, cpu = row["wall"], row["cpu"]
     return (
         f"a step of {row['step_ms']:.2f} ms, ours {wall[0]:.3f} times as long ({wall[1]:.3f} to {wall[2]:.3f}), CPU "
-        f"time {cpu[0]:.3f} ({cpu[1]:.3f} to {cpu[2]:.3f}), {row['pairs']} pairs at a load of {row['load']:.1f}: "
-        f"{state_of(row)}"
+        f"time {cpu[0]:.3f} ({cpu[1]:.3f} to {cpu[2]:.3f}), {row['pairs']} pairs of {row['starts']} starts at a "
+        f"load of {row['load']:.1f}: {state_of(row)}"
     )
 
 

@@ -1,6 +1,6 @@
 """Do a training's times add up, and what do its instruments cost?
 
-    python -m benchmarks.training.sums [--only CASE] [--tries N] [--pairs N] [--minutes M] [--rows FILE]
+    python -m benchmarks.training.sums [--only CASE] [--tries N] [--starts N] [--minutes M] [--rows FILE]
 
 Each case is a real run with a PerfDB of its own, and its figures are those that it stored. Gates, of valid runs alone:
 
@@ -29,6 +29,7 @@ from typing import Any
 from benchmarks.regression.workplace import workplace
 from benchmarks.training.cases import Case
 from benchmarks.training.one_run import trained
+from benchmarks.training.peers import PAIRS, STARTS
 from benchmarks.training.peers import measured as beside_plain
 from benchmarks.training.peers import ratio as ratio_of
 from benchmarks.training.rows import Row, Rows, any_valid, conditions, due, is_valid, options_of
@@ -49,23 +50,26 @@ COST = "instruments in the bare epoch"
 
 
 def cases() -> dict[str, TrainingJob]:
-    """By name; small enough for a minute each on two idle cores."""
+    """By name; small enough for a minute each on two idle cores.
+
+    Epochs of tens of ms scatter by several percent: of many rounds the mean does not.
+    """
     jobs: dict[str, dict[str, Any]] = {
-        "train": {"data": {"kind": "digits"}, "train": {"batch_size": 64, "rounds": 5}},
-        "inference": {"data": {"kind": "digits"}, "train": {"benchmark": "inference", "batch_size": 64, "rounds": 5}},
+        "train": {"data": {"kind": "digits"}, "train": {"batch_size": 64, "rounds": 20}},
+        "inference": {"data": {"kind": "digits"}, "train": {"benchmark": "inference", "batch_size": 64, "rounds": 20}},
         "smooth": {
             "data": {"kind": "digits", "samples": 60},
-            "train": {"benchmark": "smooth_inference", "batch_size": 32, "rounds": 5},
+            "train": {"benchmark": "smooth_inference", "batch_size": 32, "rounds": 20},
         },
         "resnet-18": {
             "model": {"name": "resnet-18"},
             "data": {"kind": "dummy", "samples": 112, "image_size": 64},
-            "train": {"batch_size": 8},
+            "train": {"batch_size": 8, "rounds": 8},
         },
         "jpeg": {
             "model": {"name": "canonical-cnn", "arguments": {"layers": 1, "channels": 8}},
             "data": {"kind": "jpeg", "samples": 112, "image_size": 96},
-            "train": {"batch_size": 8},
+            "train": {"batch_size": 8, "rounds": 20},
         },
         "two ranks": {
             "data": {"kind": "digits"},
@@ -112,13 +116,16 @@ def figures_of(result: TrainingResult, ranks: Sequence[Steps], job: TrainingJob)
     """What the gates look at; None where it is not asked."""
     summary = result.summary
     if summary is None or not summary.synchronised["phases"]:
-        return {"explained": None, "shares": None, "beside_bare": None}
+        return {"explained": None, "with_clocks": None, "shares": None, "beside_bare": None}
     timing, rate = summary.synchronised, summary.bare["samples_per_s"]
     sum_ms = sum(phase["wall_ms"]["mean"] for phase in timing["phases"].values())
     bare_ms = job.samples_per_step * job.devices.ranks / rate * 1e3 if rate else None
     alone = not overlaps(job)
+    step_ms = timing["step_ms"]["mean"]
     return {
         "explained": timing["explained_ratio"],
+        "with_clocks": timing["explained_ratio"] + timing["clocks_ms"] / step_ms,
+        "step_ms": step_ms,
         "shares": shares(ranks) if alone else None,
         "beside_bare": sum_ms / bare_ms if alone and bare_ms else None,
         "overlaps": not alone,
@@ -139,11 +146,11 @@ def row_of(name: str, job: TrainingJob) -> Row:
         }
 
 
-def cost_row(pairs: int) -> Row:
-    """CPU time of ours by that of a plain loop, one process."""
+def cost_row(starts: int) -> Row:
+    """CPU time of ours by that of a plain loop, one process at a time."""
     with tempfile.TemporaryDirectory() as folder:
-        cpu = ratio_of(beside_plain("fashion-cnn", 1, pairs, Path(folder)), 1)
-    return {"case": COST, "load": os.getloadavg()[0], "verdict": "valid", "cpu": cpu, "pairs": pairs}
+        cpu = ratio_of(beside_plain("fashion-cnn", 1, PAIRS["fashion-cnn"], starts, Path(folder)), 1)
+    return {"case": COST, "load": os.getloadavg()[0], "verdict": "valid", "cpu": cpu, "starts": starts}
 
 
 def gates(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
@@ -207,26 +214,29 @@ def table(rows: Sequence[Mapping[str, Any]]) -> None:
         if row["case"] == COST:
             continue
         shares_ = ", ".join(f"{name} {of:.1%}" for name, of in (row.get("shares") or {}).items())
-        ratios = (row.get("explained"), row.get("beside_bare"))
-        explained, bare = ("-" if value is None else f"{value:.1%}" for value in ratios)
+        ratios = (row.get("explained"), row.get("with_clocks"), row.get("beside_bare"))
+        explained, clocks, bare = ("-" if value is None else f"{value:.1%}" for value in ratios)
+        of = f" of {row['step_ms']:.2f} ms" if row.get("step_ms") else ""
         said = row.get("verdict", "failed") + (
             f" ({', '.join(row['reasons'])})" if row.get("reasons") else ""
         )
         why = _APART if row.get("overlaps") else shares_
-        print(f"{row['case']:18}{said:32} step {explained}, bare {bare}; {why}")
+        print(
+            f"{row['case']:18}{said:32} step{of} {explained}, with its clocks' reading {clocks}, bare {bare}; {why}"
+        )
 
 
 def main() -> int:
     """Run what has no valid row yet, then the runs and the gates."""
     parser = options_of(__doc__, "sums")
     parser.add_argument("--only", choices=ORDER)
-    parser.add_argument("--pairs", type=int, default=60, help="of epochs beside a plain loop's")
+    parser.add_argument("--starts", type=int, default=STARTS, help="of epochs beside a plain loop's")
     options = parser.parse_args()
-    kept = Rows(options.rows, conditions(pairs=options.pairs))
+    kept = Rows(options.rows, conditions(starts=options.starts))
     kept.say_others()
     plan = [name for name in ORDER if options.only in (None, name)]
     for name in due(plan, kept, lambda work, row: row["case"] == work, options, _decided):
-        row = cost_row(options.pairs) if name == COST else row_of(name, cases()[name])
+        row = cost_row(options.starts) if name == COST else row_of(name, cases()[name])
         kept.add(row)
         print(f"{name}: {row['verdict']}", file=sys.stderr, flush=True)
     rows = kept.read()
