@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from inferbench_tasks import settings
-from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.apart import too_few_hosts
+from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
@@ -59,8 +60,15 @@ def queued_job(
         declared_s *= (conf.get(name) or usual) / usual
     kind = f"{request.series}{changed['job_id']}"
     est_s = estimator.estimate_s(kind, declared_s)
-    attempt, avoid = cluster.history(str(key))
-    avoid = frozenset(avoid) | _left_out(request, conf, cluster)
+    own = device_types(spec.needed_device(), cluster)
+    elsewhere: frozenset[str] = frozenset()
+    if spec.stages_elsewhere():
+        elsewhere = device_types(spec.needed_elsewhere(), cluster)
+    attempt, lost = cluster.history(str(key))
+    if elsewhere and lost and not _two_hosts_but_for(lost, own, elsewhere, cluster):
+        # Of two hosts it needs both: it waits for that one's return, as often as any job is run again.
+        lost = frozenset()
+    avoid = frozenset(lost) | _left_out(request, conf, cluster)
     others: frozenset[str] = frozenset()
     if wanted := spec.only_on():
         # Those that register from now on are not among them: results say which device it was.
@@ -72,16 +80,24 @@ def queued_job(
         submit_s=submit_s,
         est_s=est_s,
         limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)),
-        device_types=device_types(spec.needed_device(), cluster),
+        device_types=own,
         n_devices=spec.needed_devices(),
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
         avoid=avoid | others,
-        elsewhere=device_types(spec.needed_elsewhere(), cluster) if spec.stages_elsewhere() else frozenset(),
-        not_its_own=others if spec.stages_elsewhere() else frozenset(),
-        elsewhere_on=spec.named_elsewhere() if spec.stages_elsewhere() else "",
+        elsewhere=elsewhere,
+        not_its_own=others if elsewhere else frozenset(),
+        elsewhere_on=spec.named_elsewhere() if elsewhere else "",
     )
+
+
+def _two_hosts_but_for(
+    lost: Collection[str], own: frozenset[str], elsewhere: frozenset[str], cluster: Cluster | ClusterView
+) -> bool:
+    """Whether two hosts are there without the devices that a job was lost on."""
+    left = [d for d in cluster.devices() if d.present(TTL_S) and d.device_id not in lost]
+    return too_few_hosts(own, elsewhere, left) is None
 
 
 def _left_out(

@@ -107,7 +107,13 @@ def _whole(address: str) -> bool:
 def _broadcasts() -> set[str]:
     import psutil
 
-    found = {a.broadcast for of_one in psutil.net_if_addrs().values() for a in of_one if a.broadcast}
+    found = {
+        a.broadcast
+        for of_one in psutil.net_if_addrs().values()
+        for a in of_one
+        # An interface that was given none tells its own address in its place.
+        if a.broadcast and a.broadcast != a.address
+    }
     return found | {"255.255.255.255"}
 
 

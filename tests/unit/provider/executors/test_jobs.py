@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
@@ -27,12 +28,13 @@ FILE = Path(__file__).parents[4] / "configs" / "nightly" / "digits-onnxruntime.y
 
 @dataclass
 class FakeCluster:
-    """No history, no devices."""
+    """No history unless some were lost, no devices."""
 
     found: list[Any] = field(default_factory=list)
+    lost: frozenset[str] = frozenset()
 
     def history(self, job: str) -> tuple[int, frozenset[str]]:
-        return 1, frozenset()
+        return 1, self.lost
 
     def devices(self) -> list[Any]:
         return self.found
@@ -140,6 +142,32 @@ def test_a_load_of_another_host_may_come_from_devices_that_were_not_chosen() -> 
     assert named.elsewhere == {"cpu"} and named.elsewhere_on == "b" and away.elsewhere_on == ""
     own = queued("server_host", {})
     assert own.avoid == {"a.cpu", "c.cpu"} and own.not_its_own == frozenset()
+
+
+def test_a_job_on_two_hosts_avoids_the_one_that_it_lost_where_two_others_are_there() -> None:
+    """Of two it needs both: avoided, the one that comes back would have it wait for ever."""
+    night = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    request = LeaseRequest({**night, "load": {**night["load"], "from": "other_host"}})
+
+    def avoided(*there: str, gone: str = "") -> frozenset[str]:
+        devices = [
+            Device(
+                device_id=f"{name}.cpu",
+                device_type="cpu",
+                name="c",
+                host=name,
+                home=name,
+                stopped=name == gone,
+            )
+            for name in there
+        ]
+        cluster = FakeCluster(devices, lost=frozenset({"b.cpu"}))
+        return queued_job(JobKey("digits", "manual", 0), request, {}, 0.0, Estimator(), cluster).avoid  # type: ignore[arg-type]
+
+    assert avoided("a", "b") == frozenset()
+    assert avoided("a", "b", gone="b") == frozenset()
+    assert avoided("a", "b", "c") == {"b.cpu"}
+    assert avoided("a", "b", "c", gone="c") == frozenset()
 
 
 def test_a_job_whose_system_was_chosen_avoids_all_others() -> None:

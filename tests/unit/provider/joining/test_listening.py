@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from inferbench_tasks import settings
@@ -11,6 +13,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.joining.leader import address
 from inferbench_tasks.provider.joining.listening import listening
 from inferbench_tasks.provider.system.config import BROKER_URL
+from inferbench_tasks.provider.system.local import free_port
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1:0", "127.0.0.1:65533", "https://127.0.0.1", "a b", "[::1"])
@@ -88,3 +91,15 @@ def test_a_leader_s_url_has_https_and_a_port() -> None:
     ):
         with pytest.raises(InputError, match="can't be joined; allowed is https"):
             address(url)
+
+
+def test_an_interface_without_a_broadcast_address_can_be_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ip addr add 192.0.2.10/24 dev eth0`` gives none, and the system then tells the address itself in its place."""
+    told = SimpleNamespace(address="127.0.0.3", broadcast="127.0.0.3", family=socket.AF_INET)
+    other = SimpleNamespace(address="127.0.0.4", broadcast="127.0.0.255", family=socket.AF_INET)
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth0": [told], "eth1": [other]})
+    for variable in (BROKER_URL, settings.PERFDB_URI):
+        monkeypatch.delenv(variable, raising=False)
+    assert listening(f"127.0.0.3:{free_port()}").names[0] == "127.0.0.3"
+    with pytest.raises(InputError, match="many hosts"):
+        listening(f"127.0.0.255:{free_port()}")

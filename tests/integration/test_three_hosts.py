@@ -1,0 +1,128 @@
+"""Three hosts: a leader, and two that joined it by a token, each with an address, data and cores of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.training.result import TrainingResult
+from tests.joined_hosts import Joined, JoinedHost, joined_hosts
+from tests.warm import metadata
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.airflow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores"),
+]
+SWEEP = """
+name: sweep
+model: {kind: zoo, name: digits}
+load: {arrivals: {kind: constant, rate_rps: 30}, duration_s: 3, warmup_s: 0.5, wait_for_quiet_s: 0}
+sweep: {serve.threads: [1, 2], load.arrivals.rate_rps: [30, 40]}
+"""
+AWAY = """
+name: away
+model: {kind: zoo, name: digits}
+load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 6, warmup_s: 0.5, wait_for_quiet_s: 0, from: other_host}
+"""
+BOTH = """
+kind: training
+name: %s
+data: {kind: digits, samples: 480}
+train: {batch_size: 16, warmup_steps: 4, rounds: %d}
+devices: {count: 2, hosts: 2, strategy: ddp}
+"""
+NAMES = ("host-a", "host-b")
+
+
+def write(folder: Path) -> None:
+    texts = {"sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 40)}
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
+    """Leader and two hosts."""
+    base = tmp_path_factory.mktemp("hosts")
+    (base / "leader").mkdir()
+    metadata(base / "leader", tmp_path_factory)
+    with joined_hosts(base, NAMES, write) as running:
+        yield running
+
+
+def finished(joined: Joined, name: str) -> None:
+    run = joined.driver.trigger(name)
+    said = joined.driver.ended(run, timeout_s=400)
+    assert said == ["success"], (joined.driver.tasks(run), [host.said() for host in joined.hosts])
+
+
+def test_a_sweep_runs_on_both_hosts(joined: Joined) -> None:
+    """Four jobs, each once, on devices of both; none of them on the leader, which has none."""
+    finished(joined, "sweep")
+    results = joined.driver.results("sweep")
+    assert len(results) == 4 == len({result.job_id for result in results})
+    assert all(result.summary.model_dump()["error_ratio"] == 0.0 for result in results)
+    home_of = {device.device_id: device.home for device in Cluster(joined.driver.db).devices()}
+    runs = joined.driver.db.find_runs({"submission.name": "sweep"})
+    where = {home_of[device] for run in runs for stage in run.stages for device in stage.devices}
+    assert where == {settings.home_id(host.home) for host in joined.hosts}
+
+
+def test_a_load_comes_from_the_other_host(joined: Joined) -> None:
+    """Over the wire between the two, which is measured before and after."""
+    finished(joined, "away")
+    (away,) = joined.driver.results("away")
+    link = away.extensions["client_host"]["link"]
+    homes = {settings.home_id(host.home) for host in joined.hosts}
+    for when in ("before", "after"):
+        assert {link[when][end]["home"] for end in ("near", "far")} == homes
+    assert away.summary.model_dump()["error_ratio"] == 0.0
+
+
+def test_a_training_runs_on_both_hosts(joined: Joined) -> None:
+    """A rank on each, by what the leader's gateway lets through."""
+    finished(joined, "both")
+    (both,) = joined.driver.db.results_of(TrainingResult, {"submission.name": "both"})
+    assert [host["ranks"] for host in both.extensions["hosts"]] == [[0], [1]]
+    assert both.summary is not None and both.summary.synchronised["steps"] == 33
+
+
+def ranks_of(*hosts: JoinedHost) -> list[int]:
+    """The processes of ranks whose order lies in one of their data directories."""
+    words = [(p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"])]
+    homes = [str(host.home) for host in hosts]
+    return [pid for pid, line in words if "rank_main" in line and any(home in line for home in homes)]
+
+
+def test_a_training_whose_other_host_dies_runs_again_once_it_is_back(joined: Joined) -> None:
+    """What remains of it ends, for without two hosts there is no such training; then it is measured once, from its
+    beginning."""
+    driver, (stays, dies) = joined.driver, joined.hosts
+    run = driver.trigger("lasting")
+    driver.until(lambda: ranks_of(stays) and ranks_of(dies), lambda: str(driver.tasks(run)), 300)
+    driver.until(
+        lambda: list(joined.base.glob("host-*/runs/lasting-*/training/progress.json")), "no epoch ended"
+    )
+    dies.kill()
+    driver.until(lambda: not ranks_of(stays, dies), lambda: str(ranks_of(stays, dies)), 120)
+    assert not driver.db.results_of(TrainingResult, {"submission.name": "lasting", "summary": {"$ne": None}})
+    dies.start()
+    driver.succeeded(run, timeout_s=400)
+    (result,) = driver.db.results_of(TrainingResult, {"submission.name": "lasting", "summary": {"$ne": None}})
+    assert result.summary is not None and result.summary.synchronised["steps"] == 40 * 11
+    assert [host["ranks"] for host in result.extensions["hosts"]] == [[0], [1]]
+
+
+def test_nothing_is_left_on_any_host(joined: Joined) -> None:
+    """No lease, no server; each decision of the scheduler follows from what it knew."""
+    joined.driver.all_is_well()
+    for host in joined.hosts:
+        assert not list((host.home / "servers").glob("*.json"))
