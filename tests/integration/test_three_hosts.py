@@ -43,7 +43,7 @@ NAMES = ("host-a", "host-b")
 
 
 def write(folder: Path) -> None:
-    texts = {"sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 40)}
+    texts = {"sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 24)}
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
 
@@ -117,7 +117,7 @@ def test_a_training_whose_other_host_dies_runs_again_once_it_is_back(joined: Joi
     dies.start()
     driver.succeeded(run, timeout_s=400)
     (result,) = driver.db.results_of(TrainingResult, {"submission.name": "lasting", "summary": {"$ne": None}})
-    assert result.summary is not None and result.summary.synchronised["steps"] == 40 * 11
+    assert result.summary is not None and result.summary.synchronised["steps"] == 24 * 11
     assert [host["ranks"] for host in result.extensions["hosts"]] == [[0], [1]]
 
 
