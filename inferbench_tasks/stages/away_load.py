@@ -8,9 +8,6 @@ that ``collect`` can put the recordings of both hosts on one.
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,12 +17,12 @@ from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.around import AroundLoad, warnings
+from inferbench_tasks.networks.links.following import followed
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.away import NEAR_FILE, Away
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.one_load import Output, answer_bytes, certificate_of, quiet_machine
-from inferbench_tasks.timing.two_clocks import Exchange
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.live import Snapshot
@@ -70,16 +67,16 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         around = AroundLoad(near, me)
         if reason := near.tell(wire.BEGIN):
             raise LoadError(f"The server's host is not watched: {reason}")
-        with MonitorSession.of_client(monitors_path), _followed(near) as follow:
+        with MonitorSession.of_client(monitors_path), followed(near, EVERY_S, STATE_EVERY) as follow:
             outcome = apply_load(
                 plan,
                 samples_path,
                 progress=progress,
-                cancelled=lambda: ctx.cancelled() or bool(follow.excess),
+                cancelled=lambda: ctx.cancelled() or bool(follow.failure),
             )
         unwatched = follow.lost
         try:
-            excess = follow.excess or near.tell(wire.END)
+            excess = follow.failure or near.tell(wire.END)
         except LoadError as error:
             excess, unwatched = "", unwatched or str(error)
         link = around.ended()
@@ -121,41 +118,3 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
             unwatched=unwatched,
         ),
     )
-
-
-class _Follow:
-    """The exchanges while a load lasts; ``excess``: what is wrong with the server, ``lost``: why nobody tells it."""
-
-    def __init__(self, near: NearSide) -> None:
-        self._near = near
-        self._over = threading.Event()
-        self.exchanges: list[Exchange] = []
-        self.excess = self.lost = ""
-
-    def run(self) -> None:
-        """In a thread, the only one that uses the connection meanwhile."""
-        turn = 0
-        try:
-            while not self._over.wait(EVERY_S):
-                self.exchanges += self._near.exchanges(1, EVERY_S)
-                turn += 1
-                if turn % STATE_EVERY == 0 and (excess := self._near.tell(wire.STATE)):
-                    self.excess = excess
-                    return
-        except LoadError as error:
-            self.lost = str(error)
-
-    def stop(self) -> None:
-        self._over.set()
-
-
-@contextmanager
-def _followed(near: NearSide) -> Iterator[_Follow]:
-    follow = _Follow(near)
-    thread = threading.Thread(target=follow.run, name="far-side", daemon=True)
-    thread.start()
-    try:
-        yield follow
-    finally:
-        follow.stop()
-        thread.join(wire.TIMEOUT_S + 5)

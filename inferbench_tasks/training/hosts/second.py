@@ -7,10 +7,8 @@ starts its own, which meet them. Either host's failure ends the ranks of both: t
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import CancelledError, LoadError, StageError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.around import AroundLoad
+from inferbench_tasks.networks.links.following import Follow, followed
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.far_watch import FarWatch
@@ -70,7 +69,7 @@ def train(
             raise StageError(f"The ranks of {near.far.host} did not start: {begun.error}")
         meeting = Meeting(1, first.address, begun.port, near.own_address)
         with on_host.training(job, run_id, order_path, ctx, meeting=meeting) as server:
-            with _followed(near) as follow:
+            with followed(near, EVERY_S) as follow:
                 failure = _ended(server, order_path.parent, ctx, follow)
             if failure or follow.failure or follow.lost:
                 raise StageError(_both(near, me.host, failure, follow))
@@ -94,7 +93,7 @@ def thinned(exchanges: Sequence[Exchange], most: int = MOST_EXCHANGES) -> list[E
     return [min(group, key=lambda exchange: exchange.round_trip_ns) for group in groups]
 
 
-def _ended(server: ServerHandle, folder: Path, ctx: Context, follow: _Follow) -> str:
+def _ended(server: ServerHandle, folder: Path, ctx: Context, follow: Follow) -> str:
     """How this host's ranks failed; "" where they ended well, and where the first host's failed before."""
     cancelled = replace(ctx, cancelled=lambda: ctx.cancelled() or follow.over)
     try:
@@ -107,7 +106,7 @@ def _ended(server: ServerHandle, folder: Path, ctx: Context, follow: _Follow) ->
     return ""
 
 
-def _both(near: NearSide, here: str, failure: str, follow: _Follow) -> str:
+def _both(near: NearSide, here: str, failure: str, follow: Follow) -> str:
     """What is known of the failure: of this host, of the first one, of the way between them.
 
     The ranks of one fail because of the other's; which were first is not told by two clocks.
@@ -124,46 +123,3 @@ def _both(near: NearSide, here: str, failure: str, follow: _Follow) -> str:
     parts += [f"On {here}: {failure}"] if failure else []
     parts += [lost] if lost else []
     return "The training ended on both hosts. " + "\n".join(parts)
-
-
-class _Follow:
-    """Exchanges with the first host while ranks train; ``failure``: how its ranks failed, ``lost``: why nobody tells
-    it any more.
-    """
-
-    def __init__(self, near: NearSide) -> None:
-        self._near = near
-        self._end = threading.Event()
-        self.exchanges: list[Exchange] = []
-        self.failure = self.lost = ""
-
-    @property
-    def over(self) -> bool:
-        """Whether the training can't go on."""
-        return bool(self.failure or self.lost)
-
-    def run(self) -> None:
-        """In a thread, the only one that uses the connection meanwhile."""
-        try:
-            while not self._end.wait(EVERY_S):
-                self.exchanges += self._near.exchanges(1, EVERY_S)
-                if failure := self._near.tell(wire.STATE):
-                    self.failure = failure
-                    return
-        except LoadError as error:
-            self.lost = str(error)
-
-    def stop(self) -> None:
-        self._end.set()
-
-
-@contextmanager
-def _followed(near: NearSide) -> Iterator[_Follow]:
-    follow = _Follow(near)
-    thread = threading.Thread(target=follow.run, name="first-host", daemon=True)
-    thread.start()
-    try:
-        yield follow
-    finally:
-        follow.stop()
-        thread.join(wire.TIMEOUT_S + 5)
