@@ -18,7 +18,8 @@ from inferbench_tasks.protocols.traceparent import parse_all
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Execution
 from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
-from inferbench_tasks.servers.sources.process_use import ProcessUse, Stand
+from inferbench_tasks.servers.sources.process_use import ProcessUse
+from inferbench_tasks.servers.sources.stands import Stand
 from inferbench_tasks.timing.epoch import epoch_offset
 
 #: Kept of one server's life; what comes after is counted only.

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import resource
 import time
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.servers.sources.base import Used
+from inferbench_tasks.servers.sources.stands import Stand, names_of, used
 
-
-class Stand(NamedTuple):
-    """What the figures of a process stand at. ``waited_ns``: of all threads together; None where nobody tells."""
-
-    usage: resource.struct_rusage
-    waited_ns: int | None
-    cpu_ns: int
+_NAMES = names_of("process_")
 
 
 class ProcessUse:
@@ -54,14 +49,5 @@ class ProcessUse:
     def since(self, begun: Stand) -> Used:
         """What came to them since then; of a thread that began meanwhile its waits are not known."""
         cpu_ns = time.process_time_ns()
-        now, before = resource.getrusage(resource.RUSAGE_SELF), begun.usage
-        waited_ns = self._waits.read_ns()
-        known = waited_ns is not None and begun.waited_ns is not None
-        return {
-            "process_cpu_ns": cpu_ns - begun.cpu_ns,
-            "process_wait_for_core_ns": (waited_ns or 0) - (begun.waited_ns or 0) if known else None,
-            "process_switches_voluntary": now.ru_nvcsw - before.ru_nvcsw,
-            "process_switches_involuntary": now.ru_nivcsw - before.ru_nivcsw,
-            "process_faults_minor": now.ru_minflt - before.ru_minflt,
-            "process_faults_major": now.ru_majflt - before.ru_majflt,
-        }
+        now = Stand(resource.getrusage(resource.RUSAGE_SELF), self._waits.read_ns(), cpu_ns)
+        return used(_NAMES, begun, now)

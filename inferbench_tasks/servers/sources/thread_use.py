@@ -10,6 +10,9 @@ from typing import ClassVar
 
 from inferbench_tasks.monitors.schedstat import parse as parse_schedstat
 from inferbench_tasks.servers.sources.base import Used
+from inferbench_tasks.servers.sources.stands import Stand, names_of, used
+
+_NAMES = names_of()
 
 
 class ThreadUse:
@@ -26,9 +29,7 @@ class ThreadUse:
 
     def __init__(self) -> None:
         self._file: int | None = None
-        self._usage = resource.getrusage(resource.RUSAGE_THREAD)
-        self._waited_ns: int | None = None
-        self._cpu_ns = 0
+        self._begun: Stand | None = None
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -39,24 +40,15 @@ class ThreadUse:
         """Remember what they stand at; its CPU time last, so that asking is not in it."""
         if self._file is None:
             self._file = _statistics(threading.get_native_id())
-        self._usage = resource.getrusage(resource.RUSAGE_THREAD)
-        self._waited_ns = self._waits_ns()
-        self._cpu_ns = time.thread_time_ns()
+        usage = resource.getrusage(resource.RUSAGE_THREAD)
+        self._begun = Stand(usage, self._waits_ns(), time.thread_time_ns())
 
     def stop(self) -> Used:
         """What came to them since."""
         cpu_ns = time.thread_time_ns()
-        now, before = resource.getrusage(resource.RUSAGE_THREAD), self._usage
-        waited_ns = self._waits_ns()
-        known = waited_ns is not None and self._waited_ns is not None
-        return {
-            "cpu_ns": cpu_ns - self._cpu_ns,
-            "wait_for_core_ns": (waited_ns or 0) - (self._waited_ns or 0) if known else None,
-            "switches_voluntary": now.ru_nvcsw - before.ru_nvcsw,
-            "switches_involuntary": now.ru_nivcsw - before.ru_nivcsw,
-            "faults_minor": now.ru_minflt - before.ru_minflt,
-            "faults_major": now.ru_majflt - before.ru_majflt,
-        }
+        assert self._begun is not None
+        now = Stand(resource.getrusage(resource.RUSAGE_THREAD), self._waits_ns(), cpu_ns)
+        return used(_NAMES, self._begun, now)
 
     def _waits_ns(self) -> int | None:
         """How long this thread has waited for a core so far; None where the kernel does not tell."""
