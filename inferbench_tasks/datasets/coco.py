@@ -12,7 +12,7 @@ from inferbench_tasks.artifacts.cache import file_digest
 from inferbench_tasks.datasets.base import Collection, DataSource
 from inferbench_tasks.datasets.classes import NAMES_FILE, listed
 from inferbench_tasks.datasets.coco_file import FIELD, Box, Instances, Picture, file_in, images_in, instances
-from inferbench_tasks.datasets.pictures import MAX_FILES, problem, require_few_broken, size_of
+from inferbench_tasks.datasets.pictures import MAX_FILES, readable, size_of
 from inferbench_tasks.errors import InputError
 
 
@@ -39,14 +39,7 @@ class Coco(DataSource):
         if len(pictures) > MAX_FILES:
             raise InputError(f"{file.name}: {len(pictures):,} images, allowed: {MAX_FILES:,}", field=FIELD)
         files = images_in(path, file, pictures)
-        problems = [problem(image) for image in files]
-        broken = [
-            f"{p.place}: {p.file_name}: {reason}"
-            for p, reason in zip(pictures, problems, strict=True)
-            if reason
-        ]
-        require_few_broken(broken, len(files), file.name)
-        keep = [at for at, reason in enumerate(problems) if not reason]
+        keep, broken = readable(files, [f"{p.place}: {p.file_name}" for p in pictures], file.name)
         good = [files[at] for at in keep]
         sizes = [_size(pictures[at], files[at]) for at in keep]
         ids, names = _classes(known, path, file.name)
@@ -55,7 +48,7 @@ class Coco(DataSource):
             raise InputError(f"{file.name}: no image that can be read has a box to be found", field=FIELD)
         return Collection(
             path.name, "scenes", len(good), lambda rows: [good[int(at)].read_bytes() for at in rows], None, names,
-            left_out=tuple(broken), targets={"boxes": _table(boxes, ids)}, sizes=np.array(sizes, dtype=np.int64),
+            left_out=broken, targets={"boxes": _table(boxes, ids)}, sizes=np.array(sizes, dtype=np.int64),
             counts={
                 "boxes": sum(not box.crowd for several in boxes for box in several),
                 "crowds": sum(box.crowd for several in boxes for box in several),

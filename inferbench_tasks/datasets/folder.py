@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inferbench_tasks.datasets.base import Collection, DataSource
 from inferbench_tasks.datasets.classes import numbered
-from inferbench_tasks.datasets.pictures import ENDINGS, MAX_FILES, problem, require_few_broken
+from inferbench_tasks.datasets.pictures import ENDINGS, MAX_FILES, readable
 from inferbench_tasks.errors import InputError
 
 
@@ -44,14 +44,12 @@ class Folder(DataSource):
             raise InputError(
                 f"{path.name} has {len(files):,} images, allowed: {MAX_FILES:,}", field="evaluate.path"
             )
-        problems = {file: problem(file) for file in files}
-        broken = [f"{f.relative_to(path)}: {reason}" for f, reason in problems.items() if reason]
-        require_few_broken(broken, len(files), path.name)
-        good = [file for file in files if not problems[file]]
+        places = [str(file.relative_to(path)) for file in files]
+        keep, broken = readable(files, places, path.name)
+        good = [files[at] for at in keep]
         # Ids by all folders: a class whose images are all broken keeps its number.
-        found = numbered([f.parent.name for f in files], [str(f.relative_to(path)) for f in files], path)
-        keep = [at for at, file in enumerate(files) if not problems[file]]
+        found = numbered([file.parent.name for file in files], places, path)
         return Collection(
             path.name, "pictures", len(good), lambda rows: [good[int(at)].read_bytes() for at in rows],
-            found.ids[keep], found.names, by_name=found.by_name, left_out=tuple(broken),
+            found.ids[keep], found.names, by_name=found.by_name, left_out=broken,
         )  # fmt: skip

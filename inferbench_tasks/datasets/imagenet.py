@@ -11,7 +11,7 @@ import numpy as np
 
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.datasets.base import Collection, DataSource
-from inferbench_tasks.datasets.pictures import ENDINGS, MAX_FILES, problem, require_few_broken
+from inferbench_tasks.datasets.pictures import ENDINGS, MAX_FILES, readable
 from inferbench_tasks.errors import InputError
 
 _FIELD = "evaluate.path"
@@ -50,14 +50,11 @@ class ImageNetVal(DataSource):
             ids.append(number)
         if len(images) > MAX_FILES:
             raise InputError(f"{path.name} has {len(images):,} images, allowed: {MAX_FILES:,}", field=_FIELD)
-        problems = [problem(image) for image in images]
-        broken = [f"{image.name}: {why}" for image, why in zip(images, problems, strict=True) if why]
-        require_few_broken(broken, len(images), path.name)
-        keep = [at for at, why in enumerate(problems) if not why]
+        keep, broken = readable(images, [image.name for image in images], path.name)
         good = [images[at] for at in keep]
         return Collection(
             path.name, "pictures", len(good), lambda rows: [good[int(at)].read_bytes() for at in rows],
-            np.array(ids, dtype=np.int64)[keep], synsets, left_out=tuple(broken),
+            np.array(ids, dtype=np.int64)[keep], synsets, left_out=broken,
         )  # fmt: skip
 
     def digests(self, path: Path) -> list[str]:

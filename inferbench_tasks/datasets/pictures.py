@@ -53,8 +53,18 @@ def size_of(path: Path) -> tuple[int, int]:
         return image.width, image.height
 
 
-def require_few_broken(broken: Sequence[str], total: int, where: str) -> None:
-    """InputError, which names the first, where more than the allowed share can't be read, or all."""
+def readable(files: Sequence[Path], places: Sequence[str], where: str) -> tuple[list[int], tuple[str, ...]]:
+    """Which of the files can be read, by their numbers, and what is wrong with the others, at their ``places``.
+
+    InputError, which names the first, where more than the allowed share can't be read, or all.
+    """
+    problems = [problem(file) for file in files]
+    broken = tuple(f"{place}: {why}" for place, why in zip(places, problems, strict=True) if why)
+    _require_few(broken, len(files), where)
+    return [at for at, why in enumerate(problems) if not why], broken
+
+
+def _require_few(broken: Sequence[str], total: int, where: str) -> None:
     if len(broken) > MAX_BROKEN_RATIO * total or len(broken) == total:
         named = "; ".join(broken[:_NAMED]) + (
             f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""

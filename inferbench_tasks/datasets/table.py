@@ -16,7 +16,7 @@ from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.datasets.base import Collection, DataSource
 from inferbench_tasks.datasets.classes import NAMES_FILE, numbered
-from inferbench_tasks.datasets.pictures import problem, require_few_broken
+from inferbench_tasks.datasets.pictures import readable
 from inferbench_tasks.errors import InputError
 
 LABEL, TEXT, FILE = "label", "text", "file"
@@ -71,18 +71,12 @@ class Table(DataSource):
                 for row, place in zip(rows, places, strict=True)
             ]
             _require_reach(files[0], places[0])
-            problems = [problem(file) for file in files]
-            broken = [
-                f"{place}: {file.name}: {reason}"
-                for place, file, reason in zip(places, files, problems, strict=True)
-                if reason
-            ]
-            require_few_broken(broken, len(files), path.name)
-            keep = [at for at, reason in enumerate(problems) if not reason]
+            named = [f"{place}: {file.name}" for place, file in zip(places, files, strict=True)]
+            keep, broken = readable(files, named, path.name)
             good = [files[at] for at in keep]
             return Collection(
                 path.stem, "pictures", len(good), lambda at: [good[int(i)].read_bytes() for i in at],
-                found.ids[keep], left_out=tuple(broken), **known,
+                found.ids[keep], left_out=broken, **known,
             )  # fmt: skip
         values = _numbers(rows, places)
         return Collection(path.stem, "tensors", len(values), lambda at: {"": values[at]}, found.ids, **known)
