@@ -20,12 +20,12 @@ from inferbench_tasks.arrivals.offline import Offline
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.kept_answers import read_kept
-from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import codes, column, read_samples
+from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.submission.schema import LoadSpec
 
 #: Requests of one pass, as bytes of their tensors: beyond it a sender would begin to send the first again.
@@ -152,8 +152,7 @@ def _plan(
     base_dir: Path,
 ) -> LoadPlan:
     """One sender's orders for exactly these requests, each once; without a warm-up, never ended for its failures."""
-    folder.mkdir(parents=True)
-    inputs = folder / "inputs.npz"
+    inputs = emptied(folder) / "inputs.npz"
     write_archive(inputs, samples)
     update: dict[str, Any] = {"warmup_s": 0.0, "shards": 1, "max_error_ratio": 1.0, "max_requests": requests}
     if isinstance(load.arrivals, Offline):
@@ -172,12 +171,7 @@ def _plan(
 
 def _apply(plan: LoadPlan, folder: Path, cancelled: Callable[[], bool]) -> _Found:
     path = folder / "samples.parquet"
-    outcome = apply_load(plan, path, cancelled=cancelled)
-    applied = outcome.applied
-    if applied.cancelled:
-        raise CancelledError("Cancelled while the samples were asked")
-    if applied.problem:
-        raise LoadError(f"The samples could not be asked: {applied.problem}")
+    applied(plan, path, "the samples", cancelled)
     table = read_samples(path)
     request_ids, first_rows = column(table, "request_id"), column(table, "sample_index").astype(np.int64)
     if len(np.unique(first_rows)) != len(first_rows):

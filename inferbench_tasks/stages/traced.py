@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import CancelledError, LoadError, ServerError
+from inferbench_tasks.errors import LoadError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
-from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
@@ -30,6 +28,7 @@ from inferbench_tasks.protocols.traceparent import context_of
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.assemble import Asked
@@ -68,10 +67,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
     """Start a server with that level's instruments; end it. Its answers are the model's, before and after."""
     backend = BACKENDS.load(inp.job.serve.backend)()
     launcher = LAUNCHERS.load(inp.job.serve.launcher)()
-    folder = ctx.run_dir(inp.run_id) / "trace"
-    if folder.exists():
-        rmtree(folder)
-    folder.mkdir()
+    folder = emptied(ctx.run_dir(inp.run_id) / "trace")
     path = folder / "told.json"
     servers_dir = settings.servers_dir(ctx.data_dir)
     with ExitStack() as stack:
@@ -160,10 +156,7 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     assert inp.job.trace is not None
     samples, reference = first_answer.load_sent(inp.generate.requests)
     count = min(inp.job.trace.requests, len(next(iter(samples.values()))))
-    if folder.exists():
-        rmtree(folder)
-    folder.mkdir()
-    inputs = folder / "inputs.npz"
+    inputs = emptied(folder) / "inputs.npz"
     write_archive(inputs, {name: array[:count] for name, array in samples.items()})
     load = one_by_one(inp.job.traffic).model_copy(
         update={
@@ -183,11 +176,7 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
         base_dir=ctx.base_dir,
         expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
     ).model_copy(update={"trace_seed": seed})
-    outcome = apply_load(plan, folder / "samples.parquet", cancelled=ctx.cancelled)
-    if outcome.applied.cancelled:
-        raise CancelledError("Cancelled while requests were traced")
-    if outcome.applied.problem:
-        raise LoadError(f"The traced requests could not be sent: {outcome.applied.problem}")
+    outcome = applied(plan, folder / "samples.parquet", "the traced requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")
     if not is_ok(table).all() or table.num_rows != count:
         words = "; ".join(outcome.applied.explanations.values()) or "no answer"

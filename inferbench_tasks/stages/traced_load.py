@@ -10,20 +10,19 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import CancelledError, LoadError
-from inferbench_tasks.loadgen.outcome import apply_load
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.protocols.traceparent import one_in_context
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.stages.traced import instrumented
 from inferbench_tasks.submission.schema import loaded_only
@@ -98,10 +97,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
 
 def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in: int) -> Sent:
     """The job's load, as it was asked for; ``seed``: of the traces of the chosen requests, None: none is chosen."""
-    folder = ctx.run_dir(inp.run_id) / "trace-load"
-    if folder.exists():
-        rmtree(folder)
-    folder.mkdir()
+    folder = emptied(ctx.run_dir(inp.run_id) / "trace-load")
     reference = load_samples(inp.generate.requests.answered_path)
     plan = prepare(
         loaded_only(inp.job, "A trace of one request in so many"),
@@ -111,11 +107,7 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
         base_dir=ctx.base_dir,
         expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
     ).model_copy(update={"trace_seed": seed, "trace_one_in": one_in})
-    outcome = apply_load(plan, folder / "samples.parquet", cancelled=ctx.cancelled)
-    if outcome.applied.cancelled:
-        raise CancelledError("Cancelled while a load was traced")
-    if outcome.applied.problem:
-        raise LoadError(f"The traced load could not be sent: {outcome.applied.problem}")
+    outcome = applied(plan, folder / "samples.parquet", "the traced load's requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")
     names = ("request_id", "sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
     columns = {name: column(table, name) for name in names}

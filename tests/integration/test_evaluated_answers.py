@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.clients.kserve_http import decode_request
 from inferbench_tasks.contracts.verdict import Reason
-from inferbench_tasks.errors import LoadError
+from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
 from inferbench_tasks.stages.evaluate import judge, table_of
 from inferbench_tasks.submission.schema import LoadSpec
@@ -255,3 +255,23 @@ def test_a_scenario_that_asks_nothing_is_an_error(tmp_path: Path) -> None:
         pass
     with pytest.raises(LoadError):
         ask(spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path)
+
+
+def test_what_a_killed_life_of_the_run_left_is_in_nobody_s_way(tmp_path: Path) -> None:
+    """The next life asks anew, and leaves nothing of either."""
+    left = tmp_path / "evaluate"
+    (left / "load").mkdir(parents=True)
+    (left / "samples.parquet").write_bytes(b"half of it")
+    found = asked(tmp_path, Right(), **SCENARIOS["closed-loop"])
+    assert [each.unanswered for each in found] == [0, 0]
+    assert not left.exists()
+
+
+def test_a_cancelled_run_asks_no_more(tmp_path: Path) -> None:
+    """It is no failure."""
+    spec = one_by_one(LoadSpec.model_validate(SCENARIOS["closed-loop"]))
+    with served(Right()) as port, pytest.raises(CancelledError, match="while the samples were sent"):
+        ask(
+            spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path,
+            cancelled=lambda: True,
+        )  # fmt: skip
