@@ -23,10 +23,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
-from scipy.stats import rankdata
 
 from inferbench_tasks.quality.base import CONFIDENCE, Quality
-from inferbench_tasks.quality.ranks import spearman
+from inferbench_tasks.quality.ranks import ranks, spearman
 
 #: Of fewer pairs no interval is shown.
 FEWEST_PAIRS = 10
@@ -64,7 +63,7 @@ def influences(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
     Rho is cov(u, v) / sqrt(var(u) var(v)) of mid-ranks as shares, (rank - 1/2) / n: their covariance and, with ties,
     their variances depend on how often each pair is met. Without ties the variances do not.
     """
-    u, v = ((rankdata(values) - 0.5) / len(values) for values in (one, other))
+    u, v = ((ranks(values) - 0.5) / len(values) for values in (one, other))
     var_u, var_v = float(u.var()), float(v.var())
     rho = float(np.mean((u - u.mean()) * (v - v.mean()))) / math.sqrt(var_u * var_v)
     own = (_moment(u, u) / var_u + _moment(v, v) / var_v) / 2

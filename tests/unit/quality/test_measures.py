@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binomtest, rankdata
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score, top_k_accuracy_score
 
-from inferbench_tasks.quality.auc import auc
+from inferbench_tasks.quality import auc as auc_module
+from inferbench_tasks.quality.auc import auc, resampled
 from inferbench_tasks.quality.base import Answered, decisions, ties
 from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.judge import judge
+from inferbench_tasks.quality.ranks import ranks
 
 
 def answered(
@@ -42,6 +45,26 @@ def test_top_1_of_four() -> None:
     assert quality.high == pytest.approx(0.9544, abs=1e-4)
 
 
+def test_wilsons_interval_is_scipys_to_the_last_digit() -> None:
+    """Of no hit, of one, of half, of all but one and of all, among few samples and many."""
+    for samples in (1, 2, 3, 7, 10, 53, 450, 5_000, 9_999, 10_000, 1_281_167):
+        for hits in {0, 1, samples // 3, samples // 2, samples - 1, samples}:
+            quality = share(hits, samples)
+            interval = binomtest(hits, samples).proportion_ci(0.95, method="wilson")
+            assert (quality.value, quality.low, quality.high) == (hits / samples, interval.low, interval.high)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 5, 10**9])
+def test_ranks_are_scipys(levels: int) -> None:
+    """Tied or not, of many values, of one and of none; with a NaN there is no order."""
+    rng = np.random.default_rng(levels)
+    for size in (0, 1, 2, 300):
+        values = np.floor(rng.random(size) * levels) - 0.5 * levels
+        assert ranks(values).tolist() == rankdata(values).tolist()
+        assert ranks(values.astype(np.float32)).tolist() == rankdata(values.astype(np.float32)).tolist()
+    assert np.isnan(ranks(np.array([1.0, np.nan, 2.0]))).all()
+
+
 def test_measures_are_those_of_scikit_learn() -> None:
     """Top-5, macro F1 and AUC agree with scikit-learn's on scores without ties."""
     scores, labels = drawn()
@@ -55,6 +78,21 @@ def test_measures_are_those_of_scikit_learn() -> None:
 def test_ties_count_half_in_auc() -> None:
     """Scores that say nothing give one half, as Hanley and McNeil count ties."""
     assert auc(np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])) == 0.5
+
+
+@pytest.mark.parametrize("levels", [2, 7, 10**9])
+def test_resamples_have_the_auc_of_their_rows(monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
+    """To the last digit, whether scores are tied or not, and however many draws are worked out at once."""
+    rng = np.random.default_rng(levels)
+    labels = rng.integers(0, 12, 240)
+    scores = np.floor(rng.random((240, 12)) * levels)
+    firsts = [np.flatnonzero(labels == name)[0] for name in range(12)]
+    draws = [np.append(firsts, rng.integers(0, 240, 300)) for _ in range(9)]
+    for at_once in (1, 500, 2_000_000):
+        monkeypatch.setattr(auc_module, "_COUNTS_AT_ONCE", at_once)
+        assert resampled(scores, labels, draws).tolist() == [
+            auc(scores[rows], labels[rows]) for rows in draws
+        ]
 
 
 def test_a_rare_class_leaves_auc_without_an_interval() -> None:
