@@ -12,6 +12,7 @@ import gc
 from importlib import import_module
 
 from inferbench_tasks.pipelines.base import PIPELINES
+from inferbench_tasks.quality.measures import MEASURES
 
 #: What reads DAGs and runs a node, and what the stages of serving import when they need it.
 MODULES = (
@@ -23,6 +24,7 @@ MODULES = (
     "inferbench_tasks.loadgen.ceiling", "inferbench_tasks.loadgen.outcome", "inferbench_tasks.loadgen.payloads",
     "inferbench_tasks.loadgen.summary", "inferbench_tasks.metrics.derive", "inferbench_tasks.monitors.quiet",
     "inferbench_tasks.monitors.session", "inferbench_tasks.monitors.usage", "inferbench_tasks.stages.neighbours",
+    "inferbench_tasks.stages.answers_table", "inferbench_tasks.stages.asked", "inferbench_tasks.stages.evaluated",
     "inferbench_tasks.analysis.report.compose", "inferbench_tasks.analysis.report.finalise",
     "scipy.fft", "scipy.special", "plotly.graph_objects",
 )  # fmt: skip
@@ -31,6 +33,9 @@ for kind in PIPELINES:
     _ = PIPELINES.load(kind).entries  # imports the modules of its stages
 for module in MODULES:
     import_module(module)
+for name in MEASURES:
+    if MEASURES.origin(name) == "built-in":  # others may import a framework
+        MEASURES.load(name)
 # What is alive now is for good: a collection in a task would only copy its pages.
 gc.collect()
 gc.freeze()

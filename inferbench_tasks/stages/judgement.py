@@ -20,7 +20,7 @@ def judge(
     """Valid, or invalid with every reason. Whether the SLO was met is no part of it.
 
     ``beside``: the neighbours of a share, see ``sharing.neighbours``. ``answers``: what is wrong
-    with the answers themselves, see ``stages.evaluate``.
+    with the answers themselves, see ``stages.answers_judged``.
     """
     from inferbench_tasks.loadgen.evidence import ended_early
     from inferbench_tasks.stages import neighbours

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from inferbench_tasks.clients.kserve_http import decode_request
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.stages.answers_judged import judge
+from inferbench_tasks.stages.answers_table import table_of
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
-from inferbench_tasks.stages.evaluate import judge, table_of
 from inferbench_tasks.submission.schema import LoadSpec
 from tests.load_servers import endpoint
 

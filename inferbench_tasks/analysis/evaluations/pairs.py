@@ -46,8 +46,8 @@ def compare(
 ) -> dict[str, Any]:
     """{runs, verdicts, judged_on, samples, bit_equal, differ, measures, sentences, differing, next_offset}.
 
-    ``tables``: what was answered to each sample (``stages.evaluate.table_of``). ``bit_equal``: whether both answered
-    every single sample alike to the last bit; None where a result does not tell. ``differ``: samples to which the two
+    ``tables``: what was answered to each sample (``stages.answers_table``). ``bit_equal``: whether both answered every
+    single sample alike to the last bit; None where a result does not tell. ``differ``: samples to which the two
     answered another class, or whose parts of a measure differ; None where neither is kept. ``measures``: a row for
     each that both have. ``differing``: those samples, ``limit`` of them from ``offset`` on.
     InputError where one was not evaluated, or not the very same samples were asked.

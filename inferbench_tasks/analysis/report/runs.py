@@ -86,7 +86,7 @@ class RunView:
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """What ``evaluate`` found, see ``stages.evaluate``; {} without that block."""
+        """What ``evaluate`` found, see ``stages.answers_judged``; {} without that block."""
         found: dict[str, Any] = (self.result.extensions.get("evaluation") or {}) if self.result else {}
         return found
 

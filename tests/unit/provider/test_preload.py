@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
 from inferbench_tasks.pipelines.base import PIPELINES
+from inferbench_tasks.stages import evaluate
 
 pytestmark = pytest.mark.airflow
 CODE = """
@@ -26,6 +30,24 @@ def test_workers_import_what_tasks_need_and_nothing_that_does_not_survive_a_fork
         assert {entry.module for entry in PIPELINES.load(kind).entries} <= set(modules)
     assert not {"torch", "tensorflow", "openvino", "onnxruntime"} & set(modules)
     assert threads == ["MainThread"]
+
+
+def test_an_evaluation_imports_nothing_more() -> None:
+    """Whatever stage ``evaluate`` imports when it runs is in memory, as all measures are that it judges by."""
+    run = ast.parse(textwrap.dedent(inspect.getsource(evaluate.run))).body[0]
+    assert isinstance(run, ast.FunctionDef)
+    statements = [node for node in run.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert len(statements) > 5
+    code = (
+        "import sys\n"
+        "from inferbench_tasks.provider import preload\n"
+        "from inferbench_tasks.quality.measures import MEASURES\n"
+        "before = set(sys.modules)\n" + "\n".join(map(ast.unparse, statements)) + "\n"
+        "[MEASURES.load(name) for name in MEASURES if MEASURES.origin(name) == 'built-in']\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_celery_imports_it() -> None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+import subprocess
+import sys
+from collections.abc import Sequence
 
+import numpy as np
+import pytest
+
+from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.judge import Judgement
+from inferbench_tasks.quality.judge import judge as measured
+from inferbench_tasks.stages import answers_judged
+from inferbench_tasks.stages.answers_judged import judge
+from inferbench_tasks.stages.answers_table import table_of
 from inferbench_tasks.stages.asked import Asked
-from inferbench_tasks.stages.evaluate import judge, table_of
 
 SOURCE = {"scores": np.eye(3)}
 LABELS = IDS = np.arange(3, dtype=np.int64)
@@ -32,3 +42,44 @@ def test_figures_are_withheld_where_nothing_is_answered() -> None:
             assert part.get("withheld") == (None if there else "3 of 3 samples got no answer")
             assert ("measures" in part) == ("answers_digest" in part) == there
         assert table_of(*asked, SOURCE, LABELS, IDS).column("answer").null_count == (0 if load else 3)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_same_answers_are_judged_once(monkeypatch: pytest.MonkeyPatch, alike: bool) -> None:
+    """Both passes have their own figures, which are worked out anew only of answers that differ in a bit."""
+    calls: list[Answered] = []
+
+    def counted(answered: Answered, names: Sequence[str]) -> Judgement:
+        calls.append(answered)
+        return measured(answered, names)
+
+    monkeypatch.setattr(answers_judged, "measured", counted)
+    other = SOURCE["scores"].copy()
+    other[0] = np.nextafter(other[0], 2) if not alike else other[0]
+    again = Asked({"scores": other}, np.full(3, True), np.full(3, 1.0), {}, 1)
+    document, reasons = judge(all_or_none(True), again, SOURCE, LABELS, IDS, 1e-4, exact=True)
+    one, two = document["under_load"], document["one_by_one"]
+    assert len(calls) == (1 if alike else 2) and not reasons
+    assert (one["answers_digest"] == two["answers_digest"]) == alike
+    assert one["measures"] == two["measures"] and one["measures"]["top1_ratio"]["value"] == 1.0
+    assert (one["tied"], one["left_out"]) == (two["tied"], two["left_out"])
+
+
+def test_answers_are_judged_without_what_takes_a_second_to_import() -> None:
+    """Neither pandas nor scipy.stats is needed for the figures of classes and for the table of answers."""
+    code = (
+        "import io, sys, numpy as np, pyarrow.parquet as pq\n"
+        "from inferbench_tasks.stages.answers_judged import judge\n"
+        "from inferbench_tasks.stages.answers_table import table_of\n"
+        "from inferbench_tasks.stages.asked import Asked\n"
+        "labels = ids = np.arange(60) % 3\n"
+        "scores = {'scores': np.eye(3)[labels] + 3 * np.random.default_rng(1).random((60, 3))}\n"
+        "asked = Asked(scores, np.full(60, True), np.full(60, 1.0), {}, 1)\n"
+        "document, _ = judge(asked, asked, scores, labels, ids, 1e-4, exact=True)\n"
+        "assert document['under_load']['measures']['auc']['ci95'], document\n"
+        "file = io.BytesIO()\n"
+        "pq.write_table(table_of(asked, asked, scores, labels, ids), file, compression='zstd')\n"
+        "assert pq.ParquetFile(file).metadata.num_rows == 60\n"
+        "assert not {'pandas', 'scipy.stats'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
