@@ -6,7 +6,7 @@ from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
 from inferbench_tasks.scheduling.model import QueuedJob
-from tests.schedulers import confirm, device, job, kinds
+from tests.schedulers import confirm, job, kinds
 
 APART = "dag|apart|000"
 CPU = frozenset({"cpu"})
@@ -16,25 +16,9 @@ def apart(name: str = "apart", **more: object) -> QueuedJob:
     return job(name, **{"elsewhere": CPU, **more})  # type: ignore[arg-type]
 
 
-def holders(cluster: Cluster) -> dict[str, str | None]:
-    return {d.device_id: d.lease.job if d.lease else None for d in cluster.devices()}
-
-
-def answer(cluster: Cluster, name: str, state: str, reason: str = "") -> None:
-    found = cluster.get(name)
-    assert found is not None and found.lease is not None
-    assert cluster.answer(name, found.lease.token, state, reason)  # type: ignore[arg-type]
-
-
 def why(scheduler: Dispatcher, name: str = APART) -> str:
     rows, _ = waiting_jobs(scheduler.index, scheduler.devices, scheduler.clock(), aside=scheduler.aside)
     return next(str(row["why"]) for row in rows if row["job"] == name)
-
-
-def register(cluster: Cluster, *names: str, **more: object) -> None:
-    """``x1`` is a device of the host x."""
-    for name in names:
-        cluster.register(device(name, **{"host": name[0], **more}))
 
 
 def start(cluster: Cluster, scheduler: Dispatcher, spec: QueuedJob | None = None) -> None:

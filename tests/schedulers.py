@@ -39,6 +39,22 @@ def job(name: str, est_s: float = 10.0, **more: object) -> QueuedJob:
     return QueuedJob(**values)  # type: ignore[arg-type]
 
 
+def holders(cluster: Cluster) -> dict[str, str | None]:
+    return {d.device_id: d.lease.job if d.lease else None for d in cluster.devices()}
+
+
+def answer(cluster: Cluster, name: str, state: str, reason: str = "") -> None:
+    found = cluster.get(name)
+    assert found is not None and found.lease is not None
+    assert cluster.answer(name, found.lease.token, state, reason)  # type: ignore[arg-type]
+
+
+def register(cluster: Cluster, *names: str, **more: object) -> None:
+    """``x1`` is a device of the host x."""
+    for name in names:
+        cluster.register(device(name, **{"host": name[0], **more}))
+
+
 class Clock:
     """A clock that a test moves."""
 

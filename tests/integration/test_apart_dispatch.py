@@ -13,8 +13,21 @@ from inferbench_tasks.errors import InputError, LeaseLostError
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.scheduling.eventlog import job_from_json, to_json
 from inferbench_tasks.scheduling.model import QueuedJob
-from tests.apart_jobs import APART, CPU, answer, apart, holders, register, start, why
-from tests.schedulers import Clock, age, clock, cluster, confirm, job, kinds, make
+from tests.apart_jobs import APART, CPU, apart, start, why
+from tests.random_jobs import Site
+from tests.schedulers import (
+    Clock,
+    age,
+    answer,
+    clock,
+    cluster,
+    confirm,
+    holders,
+    job,
+    kinds,
+    make,
+    register,
+)
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
 
@@ -301,102 +314,23 @@ def test_a_job_apart_is_kept_as_json() -> None:
         apart(n_devices=2)
 
 
-class Site:
-    """Three hosts with two devices each, their workers, and an executor's part, all by a seed."""
-
-    def __init__(self, cluster: Cluster, make: type, clock: Clock, seed: int) -> None:
-        self.cluster, self.make, self.clock, self.rng = cluster, make, clock, random.Random(seed)
-        self.names = [f"{host}{number}" for host in "xyz" for number in range(2)]
-        self.dead: dict[str, int] = {}
-        register(cluster, *self.names)
-        self.scheduler: Dispatcher = make()
-        self.jobs: dict[str, QueuedJob] = {}
-        for number in range(14):
-            more = (
-                {"elsewhere": CPU} if self.rng.random() < 0.5 else {"n_devices": self.rng.choice([1, 1, 2])}
-            )
-            spec = job(f"j{number}", self.rng.uniform(2, 30), submit_s=1000.0 + number, limit_s=1e6, **more)
-            self.jobs[spec.job_id] = spec
-        self.ends: dict[str, float] = {}
-        self.over: Counter[str] = Counter()
-
-    def step(self) -> None:
-        if self.rng.random() < 0.04:
-            self.scheduler = self.make()
-            self.scheduler.tick()
-        for name, spec in self.jobs.items():
-            if name not in self.over and not self.scheduler.knows(name):
-                attempt, avoid = self.cluster.history(name)
-                values = {f: getattr(spec, f) for f in spec.__dataclass_fields__}
-                # A user who sees his job wait for what it avoids starts it anew.
-                anew = {"attempt": attempt, "avoid": avoid if self.rng.random() < 0.9 else frozenset()}
-                self.scheduler.submit(QueuedJob(**{**values, **anew}), "")
-        self.workers()
-        for action in self.scheduler.tick():
-            if action.kind == "start":
-                assert action.job not in self.over
-                elsewhere = self.scheduler.device_elsewhere(action.job)
-                assert (elsewhere is not None) == bool(self.jobs[action.job].elsewhere)
-                self.scheduler.started(action.job)
-                self.ends.setdefault(action.job, self.clock.now + self.rng.uniform(1, 40))
-            elif action.kind in ("stop", "give_up"):
-                self.over[action.job] += 1
-                self.ends.pop(action.job, None)
-            else:
-                self.ends.pop(action.job, None)
-        for name, end_s in list(self.ends.items()):
-            if end_s <= self.clock.now and self.scheduler.device_of(name) is not None:
-                del self.ends[name]
-                self.scheduler.ended(name, ok=True)
-                self.over[name] += 1
-        self.check()
-        self.clock.now += self.rng.uniform(0.2, 3)
-
-    def workers(self) -> None:
-        """Beat, confirm, refuse, die, come back."""
-        for name in self.names:
-            if name in self.dead:
-                self.dead[name] -= 1
-                if self.dead[name] <= 0:
-                    del self.dead[name]
-                continue
-            if self.rng.random() < 0.01:
-                self.dead[name] = self.rng.randint(1, 12)
-                age(self.cluster, name, TTL_S + 1)
-                continue
-            sick = self.rng.random() < 0.03
-            self.cluster.beat(name, health="quarantined" if sick else "ok", reason="hot", queue_s=0)
-            found = self.cluster.get(name)
-            assert found is not None
-            if found.lease is not None and found.lease.state == "granted" and self.rng.random() < 0.8:
-                state = "refused" if sick else "confirmed"
-                self.cluster.answer(name, found.lease.token, state, "hot" if sick else "")  # type: ignore[arg-type]
-
-    def check(self) -> None:
-        """Each lease whole: of one host, or of two where that was asked for."""
-        members: dict[str, list[str]] = {}
-        for found in self.cluster.devices():
-            if found.lease is not None:
-                assert found.token == found.lease.token and found.lease.job not in self.over
-                members.setdefault(found.lease.job, []).append(found.device_id)
-                assert found.device_id in found.lease.members
-        for name, held in members.items():
-            spec = self.jobs[name]
-            assert len(held) == (2 if spec.elsewhere else spec.n_devices)
-            assert len({device[0] for device in held}) == (2 if spec.elsewhere else 1)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_random_jobs_of_one_host_and_of_two_all_end(
     cluster: Cluster, make: type, clock: Clock, seed: int
 ) -> None:
     """Workers die, refuse and come back, schedulers are replaced: at no moment is a device held twice or a lease by
     halves, each job ends once, and every device is free in the end."""
-    site = Site(cluster, make, clock, seed)
-    for _ in range(1500):
-        site.step()
-        if len(site.over) == len(site.jobs):
-            break
+    rng = random.Random(seed)
+    names = [f"{host}{number}" for host in "xyz" for number in range(2)]
+    register(cluster, *names)
+    jobs: dict[str, QueuedJob] = {}
+    for number in range(14):
+        more = {"elsewhere": CPU} if rng.random() < 0.5 else {"n_devices": rng.choice([1, 1, 2])}
+        spec = job(f"j{number}", rng.uniform(2, 30), submit_s=1000.0 + number, limit_s=1e6, **more)
+        jobs[spec.job_id] = spec
+    # A user who sees his job wait for what it avoids starts it anew.
+    site = Site(cluster, make, clock, rng, names, jobs, dies_ratio=0.01, anew_ratio=0.1)
+    site.play()
     assert dict(site.over) == dict.fromkeys(site.jobs, 1), (site.scheduler.held, site.scheduler.aside)
     site.scheduler.tick()
     assert set(holders(cluster).values()) == {None}

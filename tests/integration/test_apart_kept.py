@@ -14,8 +14,8 @@ from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.workers import agent
 from inferbench_tasks.workers.agent import Agent
-from tests.apart_jobs import APART, apart, holders, register, start, why
-from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make
+from tests.apart_jobs import APART, apart, start, why
+from tests.schedulers import Clock, age, clock, cluster, confirm, device, holders, job, kinds, make, register
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
 

@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
@@ -19,7 +18,22 @@ from inferbench_tasks.cluster.waiting import waiting_jobs
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.ui.cluster_page import cluster as cluster_page
 from inferbench_tasks.scheduling.model import QueuedJob
-from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make, race
+from tests.random_jobs import Site
+from tests.schedulers import (
+    Clock,
+    age,
+    answer,
+    clock,
+    cluster,
+    confirm,
+    device,
+    holders,
+    job,
+    kinds,
+    make,
+    race,
+    register,
+)
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
 
@@ -30,16 +44,6 @@ GANG = "dag|gang|000"
 
 def gang(n_devices: int = 2, est_s: float = 10.0, **more: object) -> QueuedJob:
     return job("gang", est_s, n_devices=n_devices, **more)
-
-
-def holders(cluster: Cluster) -> dict[str, str | None]:
-    return {d.device_id: d.lease.job if d.lease else None for d in cluster.devices()}
-
-
-def answer(cluster: Cluster, name: str, state: str, reason: str = "") -> None:
-    found = cluster.get(name)
-    assert found is not None and found.lease is not None
-    assert cluster.answer(name, found.lease.token, state, reason)  # type: ignore[arg-type]
 
 
 def why(scheduler: Dispatcher, name: str = GANG) -> str:
@@ -275,110 +279,26 @@ def test_on_a_standalone_server_a_gang_waits_with_the_reason(
     assert scheduler.aside == {gang(): STANDALONE}
 
 
-class Site:
-    """Two hosts with three devices each, their workers, and an executor's part, all by a seed."""
-
-    def __init__(self, cluster: Cluster, make: type, clock: Clock, seed: int) -> None:
-        self.cluster, self.make, self.clock, self.rng = cluster, make, clock, random.Random(seed)
-        self.names = [f"{host}{number}" for host in "xy" for number in range(3)]
-        self.dead: dict[str, int] = {}
-        for name in self.names:
-            cluster.register(device(name, host=name[0]))
-        self.scheduler: Dispatcher = make()
-        self.jobs = {}
-        for number in range(14):
-            spec = job(
-                f"j{number}",
-                self.rng.uniform(2, 30),
-                n_devices=self.rng.choice([1, 1, 2, 2, 3]),
-                submit_s=1000.0 + number,
-                limit_s=1e6,
-            )
-            self.jobs[spec.job_id] = spec
-        self.ends: dict[str, float] = {}
-        self.over: Counter[str] = Counter()
-
-    def submit(self) -> None:
-        """What waits and is not known yet, as the executor does in each of its loops."""
-        for name, spec in self.jobs.items():
-            if name not in self.over and not self.scheduler.knows(name):
-                attempt, avoid = self.cluster.history(name)
-                values = {f: getattr(spec, f) for f in spec.__dataclass_fields__}
-                self.scheduler.submit(QueuedJob(**{**values, "attempt": attempt, "avoid": avoid}), "")
-
-    def workers(self) -> None:
-        """Beat, confirm, refuse, die, come back."""
-        for name in self.names:
-            if name in self.dead:
-                self.dead[name] -= 1
-                if self.dead[name] <= 0:
-                    del self.dead[name]
-                continue
-            if self.rng.random() < 0.02:
-                self.dead[name] = self.rng.randint(1, 12)
-                age(self.cluster, name, TTL_S + 1)
-                continue
-            sick = self.rng.random() < 0.03
-            self.cluster.beat(name, health="quarantined" if sick else "ok", reason="hot", queue_s=0)
-            found = self.cluster.get(name)
-            assert found is not None
-            if found.lease is not None and found.lease.state == "granted" and self.rng.random() < 0.8:
-                state = "refused" if sick else "confirmed"
-                self.cluster.answer(name, found.lease.token, state, "hot" if sick else "")  # type: ignore[arg-type]
-
-    def step(self) -> None:
-        if self.rng.random() < 0.04:
-            self.scheduler = self.make()
-            self.scheduler.tick()
-        self.submit()
-        self.workers()
-        for action in self.scheduler.tick():
-            if action.kind == "start":
-                assert action.job not in self.over
-                self.scheduler.started(action.job)
-                self.ends.setdefault(action.job, self.clock.now + self.rng.uniform(1, 40))
-            elif action.kind in ("stop", "give_up"):
-                self.over[action.job] += 1
-                self.ends.pop(action.job, None)
-            else:
-                self.ends.pop(action.job, None)
-        for name, end_s in list(self.ends.items()):
-            if end_s <= self.clock.now and self.scheduler.device_of(name) is not None:
-                del self.ends[name]
-                if self.rng.random() < 0.1:
-                    if not self.scheduler.failed(name, "a rank was killed"):
-                        self.over[name] += 1
-                else:
-                    self.scheduler.ended(name, ok=True)
-                    self.over[name] += 1
-        self.check()
-        self.clock.now += self.rng.uniform(0.2, 3)
-
-    def check(self) -> None:
-        """No device twice (its document has one lease), each lease whole, on one host, of the number asked for."""
-        leases: dict[str, list[str]] = {}
-        jobs: dict[str, str] = {}
-        for found in self.cluster.devices():
-            if found.lease is not None:
-                leases.setdefault(found.lease.nonce, []).append(found.device_id)
-                assert jobs.setdefault(found.lease.job, found.lease.nonce) == found.lease.nonce
-                assert found.token == found.lease.token
-                assert found.lease.job not in self.over
-        for job_name, nonce in jobs.items():
-            members = leases[nonce]
-            assert len(members) == self.jobs[job_name].n_devices
-            assert len({name[0] for name in members}) == 1
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_random_gangs_and_singles_all_end(cluster: Cluster, make: type, clock: Clock, seed: int) -> None:
     """Workers die, refuse and come back, tasks are killed, schedulers are replaced: at no moment is a device held twice
     or a gang by halves, no job waits for ever, each ends once, and every device is free in the end."""
-    site = Site(cluster, make, clock, seed)
-    for _ in range(1500):
-        site.step()
-        if len(site.over) == len(site.jobs):
-            break
+    rng = random.Random(seed)
+    names = [f"{host}{number}" for host in "xy" for number in range(3)]
+    register(cluster, *names)
+    several = [
+        job(
+            f"j{number}",
+            rng.uniform(2, 30),
+            n_devices=rng.choice([1, 1, 2, 2, 3]),
+            submit_s=1000.0 + number,
+            limit_s=1e6,
+        )
+        for number in range(14)
+    ]
+    jobs = {spec.job_id: spec for spec in several}
+    site = Site(cluster, make, clock, rng, names, jobs, dies_ratio=0.02, fails_ratio=0.1)
+    site.play()
     assert dict(site.over) == dict.fromkeys(site.jobs, 1), site.scheduler.held
     site.scheduler.tick()
     assert set(holders(cluster).values()) == {None}
