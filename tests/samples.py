@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from inferbench_tasks.loadgen.records import OK, SCHEMA, SCHEMA_WITH_SPANS, SPANS, SamplesWriter
+from inferbench_tasks.loadgen.layout import OK
+from inferbench_tasks.loadgen.records import SCHEMA, SCHEMA_WITH_SPANS, SPANS, SamplesWriter
 
 _LEFT_OUT: dict[str, Any] = {
     "shard": 0, "phase": "measure", "status": OK, "bytes_sent": 0, "bytes_received": 0, "sample_index": 0,

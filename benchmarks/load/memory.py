@@ -96,8 +96,9 @@ def inner(records: int, rate: float) -> None:
     from inferbench_tasks.loadgen.certificate import OpenPlan, ShardUsage, certify
     from inferbench_tasks.loadgen.layout import row_dtype
     from inferbench_tasks.loadgen.memory import give_freed_memory_back
+    from inferbench_tasks.loadgen.merging import merge
     from inferbench_tasks.loadgen.records import column, read_samples
-    from inferbench_tasks.loadgen.spool import _HEADER_BYTES, Recorder, Spool, merge
+    from inferbench_tasks.loadgen.spool import _HEADER_BYTES, Recorder, Spool
     from inferbench_tasks.loadgen.steady import find_steady_state
     from inferbench_tasks.loadgen.summary import summarise
     from inferbench_tasks.loadgen.window import WINDOW_COLUMNS

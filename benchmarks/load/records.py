@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from inferbench_tasks.loadgen.records import MEASURE
-from inferbench_tasks.loadgen.spool import Recorder, merge
+from inferbench_tasks.loadgen.layout import MEASURE
+from inferbench_tasks.loadgen.merging import merge
+from inferbench_tasks.loadgen.spool import Recorder
 
 
 def cpu_s() -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.loadgen.records import OK
+from inferbench_tasks.loadgen.layout import OK
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.monitors.records import Recording, Series
 

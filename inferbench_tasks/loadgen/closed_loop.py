@@ -6,11 +6,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.clients.base import Call, Payload
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
-from inferbench_tasks.loadgen.sessions import Sessions
 from inferbench_tasks.timing.timerfd import Timer
+
+if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.sessions import Sessions
 
 
 class ClosedLoop:

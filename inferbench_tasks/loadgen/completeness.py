@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.clients.base import CANCELLED, CONNECTION, TIMEOUT
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
-from inferbench_tasks.loadgen.records import DROPPED
+from inferbench_tasks.loadgen.layout import DROPPED
 from inferbench_tasks.loadgen.window import Window, taken
 
 #: A request is ended by a look at all of them every few ms, or when the loop gets to it.

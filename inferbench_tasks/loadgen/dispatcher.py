@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from inferbench_tasks.clients.base import CANCELLED, CONNECTION, OK, TIMEOUT, Call, Client, Sink
-from inferbench_tasks.loadgen.records import DROPPED, MEASURE
+from inferbench_tasks.loadgen.layout import DROPPED, MEASURE
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.protocols.spans import NOT_TOLD
 

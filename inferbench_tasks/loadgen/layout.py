@@ -1,6 +1,7 @@
 """The columns of a request's record, each described once: what senders pack, numpy reads and Parquet keeps follow.
 
 Rows are packed without gaps, little-endian, in this order; a shard's number stands in its spool's header instead.
+What the file makes of them is ``records.schema_of``: a sender, which writes none, needs no Arrow.
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from inferbench_tasks.protocols.spans import SERVER_SPANS
+
+PHASES = ("warmup", "measure", "cooldown")
+WARMUP, MEASURE, COOLDOWN = range(3)
+#: The status of a request that was answered as it should be; every other status is the kind of an error.
+OK = "ok"
+#: Never sent: the sender gave it up (too many in flight, the load ended).
+DROPPED = "dropped"
 
 #: numpy's name of a signed integer -> that of ``struct``.
 _PACKED = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
@@ -38,12 +45,6 @@ class Column:
     def stored(self) -> str:
         """Its type in the file: names are numbered in 16 bits there."""
         return "i2" if self.names else self.type
-
-    @property
-    def arrow(self) -> pa.Field:
-        """As the file has it."""
-        kind = pa.from_numpy_dtype(np.dtype(self.stored))
-        return pa.field(self.name, pa.dictionary(kind, pa.string()) if self.names else kind, nullable=False)
 
 
 def _time_of(side: Literal["server", "client"], span: str) -> Column:
@@ -82,11 +83,6 @@ def columns_of(*, spans: bool) -> tuple[Column, ...]:
 def spans_of(side: Literal["server", "client"]) -> dict[str, str]:
     """The part that each time of the server or the client is of -> its column."""
     return {column.span: column.name for column in _SPANS if column.side == side}
-
-
-def schema_of(*, spans: bool) -> pa.Schema:
-    """The Arrow schema of the Parquet file."""
-    return pa.schema([column.arrow for column in columns_of(spans=spans)])
 
 
 def row_dtype(*, spans: bool) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.records import OK
+from inferbench_tasks.loadgen.layout import OK
 from inferbench_tasks.loadgen.spool import Spool
 
 _BINS_PER_OCTAVE = 32

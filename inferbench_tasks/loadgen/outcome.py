@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.certificate import Certificate, certify
 from inferbench_tasks.loadgen.controller import Applied, Controller
 from inferbench_tasks.loadgen.evidence import Check
+from inferbench_tasks.loadgen.layout import OK
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.memory import give_freed_memory_back
+from inferbench_tasks.loadgen.merging import merge
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.mlperf_schedule import reschedule
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
-from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
+from inferbench_tasks.loadgen.records import column, is_ok, labelled, read_samples
 from inferbench_tasks.loadgen.session_promise import COLUMNS, with_turns
-from inferbench_tasks.loadgen.spool import Spool, merge
+from inferbench_tasks.loadgen.spool import Spool
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds

@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from inferbench_tasks.contracts.columns import numbers, texts
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.layout import schema_of
+from inferbench_tasks.loadgen.layout import OK, Column, columns_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PHASES = ("warmup", "measure", "cooldown")
-WARMUP, MEASURE, COOLDOWN = range(3)
-#: The status of a request that was answered as it should be; every other status is the kind of an error.
-OK = "ok"
-#: Never sent: the sender gave it up (too many in flight, the load ended).
-DROPPED = "dropped"
+
+def schema_of(*, spans: bool) -> pa.Schema:
+    """The Arrow schema of the Parquet file."""
+    return pa.schema([_field(each) for each in columns_of(spans=spans)])
+
+
+def _field(of: Column) -> pa.Field:
+    kind = pa.from_numpy_dtype(np.dtype(of.stored))
+    return pa.field(of.name, pa.dictionary(kind, pa.string()) if of.names else kind, nullable=False)
+
 
 SCHEMA = schema_of(spans=False)
 SCHEMA_WITH_SPANS = schema_of(spans=True)
@@ -113,7 +118,7 @@ def labelled(table: pa.Table, start_ns: int, end_ns: int) -> pa.Table:
     """The records with their phases by another window than the load's own, for a load beside the measured one."""
     intended = column(table, "intended_ns")
     inside = (intended >= start_ns) & (intended < end_ns)
-    phases = pa.DictionaryArray.from_arrays(pa.array(inside.astype(np.int16)), ["warmup", "measure"])
+    phases = pa.DictionaryArray.from_arrays(numbers(inside.astype(np.int16)), texts(["warmup", "measure"]))
     return table.set_column(table.schema.get_field_index("phase"), "phase", phases)
 
 

@@ -16,12 +16,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import uvloop
 
 from inferbench_tasks.clients.base import ClientSettings, client_factory
-from inferbench_tasks.clients.stream_file import StreamWriter
+from inferbench_tasks.clients.stream_file import Streams, StreamWriter
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
@@ -35,10 +36,12 @@ from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan, Segment
 from inferbench_tasks.loadgen.rehearsal import rehearse
-from inferbench_tasks.loadgen.sessions import Overheard, Sessions
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.timing.realtime import become_realtime
 from inferbench_tasks.timing.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.sessions import Sessions
 
 _REPORT_NS = 200_000_000
 _FLUSH_NS = 200_000_000
@@ -66,8 +69,13 @@ class Shard:
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         if plan.max_in_flight is not None:
             self._dispatcher.limit = max(1, plan.share(plan.max_in_flight, index))
-        self._heard = Overheard(streams) if streams is not None and plan.turn_step else None
-        self._sessions = Sessions(loop, self._dispatcher, plan, self._heard) if self._heard else None
+        kept: Streams | None = streams
+        self._sessions: Sessions | None = None
+        if streams is not None and plan.turn_step:
+            from inferbench_tasks.loadgen import sessions  # with what judges streams after a load
+
+            kept = heard = sessions.Overheard(streams)
+            self._sessions = sessions.Sessions(loop, self._dispatcher, plan, heard)
         self._payloads = self._sessions.first_turns if self._sessions else build_payloads(plan)
         settings = ClientSettings(
             endpoint=plan.endpoint,
@@ -76,7 +84,7 @@ class Shard:
             timeout_ns=plan.timeout_ns,
             server_spans=plan.server_spans,
             target=plan.stream,
-            streams=self._heard or streams,
+            streams=kept,
             clock=self._clock,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)

@@ -1,7 +1,7 @@
 """Records on their way from a sender to the Parquet file: cheap to add, and safe when the sender dies.
 
 A sender must not spend its loop's time on compression, so a shard appends rows of fixed width to a file
-of its own; after the load the shards' files are merged into one Parquet file, a row group at a time.
+of its own; after the load the shards' files are merged into one Parquet file (``loadgen.merging``).
 What was flushed survives even a SIGKILL of the sender.
 """
 
@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.layout import Column, columns_of, row_dtype, row_packer, schema_of, span_packer
-from inferbench_tasks.loadgen.records import OK, PHASES, SamplesWriter
+from inferbench_tasks.loadgen.layout import OK, columns_of, row_dtype, row_packer, span_packer
 
 _ROW, _SPANS = row_packer(), span_packer()
 _NO_SPANS = (-1,) * sum(bool(column.side) for column in columns_of(spans=True))
 
 _MAGIC = "inferbench-spool-2"
 _HEADER_BYTES = 16_384
-_ROW_GROUP = 65_536
+#: Rows that are read at once.
+ROW_GROUP = 65_536
 
 
 class Recorder:
@@ -170,89 +169,10 @@ class Spool:
 
     def pieces(self) -> Iterator[NDArray[Any]]:
         """All rows, a row group's worth at a time."""
-        for at in range(0, self.rows, _ROW_GROUP):
-            yield self.read(at, min(at + _ROW_GROUP, self.rows))
+        for at in range(0, self.rows, ROW_GROUP):
+            yield self.read(at, min(at + ROW_GROUP, self.rows))
 
     def intended_ns(self) -> NDArray[np.int64]:
         """That column alone, read piece by piece."""
         parts = [piece["intended_ns"].copy() for piece in self.pieces()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def merge(
-    spools: Iterable[Path],
-    target: Path,
-    *,
-    measure_window_ns: tuple[int, int] | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> int:
-    """Merge the shards' records into one Parquet file, ordered by ``intended_ns``; returns their number.
-
-    ``measure_window_ns``: the phases are set anew, by where each intended time lies to [start, end); for
-    loads whose window is only known afterwards. Memory stays bounded: 16 bytes for each record, and the
-    rows of one row group.
-    """
-    parts = [Spool(path) for path in spools]
-    intended = np.concatenate([part.intended_ns() for part in parts] or [np.empty(0, np.int64)])
-    order = np.argsort(intended, kind="stable")
-    del intended
-    starts = np.cumsum([0, *(part.rows for part in parts)])
-    statuses = list(dict.fromkeys([OK, *(name for part in parts for name in part.statuses)]))
-    spans = any(part.spans for part in parts)
-    with SamplesWriter(target, spans=spans, metadata=metadata) as writer:
-        for at in range(0, len(order), _ROW_GROUP):
-            indices = order[at : at + _ROW_GROUP]
-            writer.write(_row_group(parts, starts, indices, statuses, measure_window_ns, spans=spans))
-    pa.default_memory_pool().release_unused()
-    return len(order)
-
-
-def _row_group(
-    parts: Sequence[Spool],
-    starts: NDArray[np.int64],
-    indices: NDArray[np.int64],
-    statuses: list[str],
-    window_ns: tuple[int, int] | None,
-    *,
-    spans: bool,
-) -> pa.RecordBatch:
-    """The rows at ``indices`` (over all parts), as Arrow."""
-    columns = columns_of(spans=spans)
-    values: dict[str, NDArray[Any]] = {c.name: np.full(len(indices), -1, c.stored) for c in columns}
-    for part, start, stop in zip(parts, starts[:-1], starts[1:], strict=True):
-        mine = np.flatnonzero((indices >= start) & (indices < stop))
-        if not len(mine):
-            continue
-        local = indices[mine] - start
-        low = int(local.min())
-        # Completions stray little from the order of the intentions: the stretch to read is short.
-        piece = part.read(low, int(local.max()) + 1)
-        for name in piece.dtype.names or ():
-            values[name][mine] = piece[name][local - low]
-        values["status"][mine] = np.array([statuses.index(s) for s in part.statuses])[values["status"][mine]]
-        values["shard"][mine] = part.shard
-    if window_ns is not None:
-        after = (values["intended_ns"] >= window_ns[1]).astype("i2")
-        values["phase"] = after + (values["intended_ns"] >= window_ns[0])
-    names = {"phase": list(PHASES), "status": statuses}
-    arrays = [
-        pa.DictionaryArray.from_arrays(_numbers(values[column.name], column), _texts(names[column.name]))
-        if column.names
-        else _numbers(values[column.name], column)
-        for column in columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(spans=spans))
-
-
-def _numbers(values: NDArray[Any], column: Column) -> pa.Array:
-    """The numbers as Arrow, as they lie in memory: ``pa.array`` would import pandas first, for a second of CPU."""
-    exact = np.ascontiguousarray(values, column.stored)
-    kind = pa.from_numpy_dtype(exact.dtype)
-    return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
-
-
-def _texts(values: Sequence[str]) -> pa.Array:
-    """Likewise for a few names."""
-    data = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))

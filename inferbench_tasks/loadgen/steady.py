@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferbench_tasks.loadgen.bins import cut_into_bins
+from inferbench_tasks.loadgen.layout import OK
 from inferbench_tasks.loadgen.level_changes import (
     Series,
     long_run_variance,
@@ -26,7 +27,6 @@ from inferbench_tasks.loadgen.level_changes import (
     straight_line,
     without_spikes,
 )
-from inferbench_tasks.loadgen.records import OK
 from inferbench_tasks.loadgen.spool import Spool
 
 _NS_PER_S = 1e9

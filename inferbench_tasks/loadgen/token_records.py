@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.columns import numbers
 from inferbench_tasks.errors import StorageError
 
 #: How the tokens of a first chunk are known: not at all; by the server's count; by its share of the text's bytes.
@@ -116,9 +117,7 @@ class TableWriter:
         arrays = []
         for index, field in enumerate(self._schema):
             values = np.concatenate([columns[index] for columns in self._held])
-            exact = np.ascontiguousarray(values, field.type.to_pandas_dtype())
-            # As they lie in memory: ``pa.array`` would import pandas first, for a second of CPU.
-            arrays.append(pa.Array.from_buffers(field.type, len(exact), [None, pa.py_buffer(exact)]))
+            arrays.append(numbers(values.astype(field.type.to_pandas_dtype(), copy=False)))
         self._held, self._rows = [], 0
         try:
             self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.columns import numbers
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.loadgen.layout import columns_of, spans_of
-from inferbench_tasks.loadgen.records import DROPPED, codes, column, is_ok
+from inferbench_tasks.loadgen.layout import DROPPED, columns_of, spans_of
+from inferbench_tasks.loadgen.records import codes, column, is_ok
 
 NS_PER_S = 1_000_000_000
 _PIECE = 1 << 18
@@ -72,7 +73,7 @@ class Window:
             )
         intended = column(table, "intended_ns")
         if len(intended) and np.any(intended[1:] < intended[:-1]):
-            table = table.take(pa.array(np.argsort(intended, kind="stable")))
+            table = table.take(numbers(np.argsort(intended, kind="stable")))
             intended = column(table, "intended_ns")
         status, status_names = codes(table, "status")
         phase, phase_names = codes(table, "phase")

@@ -24,7 +24,8 @@ from inferbench_tasks.brick_jobs.under_load.overhead import (
 )
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import StageError
-from inferbench_tasks.loadgen.records import OK, codes, column, read_samples
+from inferbench_tasks.loadgen.layout import OK
+from inferbench_tasks.loadgen.records import codes, column, read_samples
 from inferbench_tasks.submission.schema import JobSpec, Submission
 
 #: Numbers (4 bytes) in a request: hardly any, and those of a picture of 224 x 224 in three colours.

@@ -12,16 +12,10 @@ import pytest
 
 from inferbench_tasks.clients.base import Call, Payload
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
-from inferbench_tasks.loadgen.layout import (
-    columns_of,
-    row_dtype,
-    row_packer,
-    schema_of,
-    span_packer,
-    spans_of,
-)
-from inferbench_tasks.loadgen.records import SPANS, read_samples
-from inferbench_tasks.loadgen.spool import Recorder, Spool, merge
+from inferbench_tasks.loadgen.layout import columns_of, row_dtype, row_packer, span_packer, spans_of
+from inferbench_tasks.loadgen.merging import merge
+from inferbench_tasks.loadgen.records import SPANS, read_samples, schema_of
+from inferbench_tasks.loadgen.spool import Recorder, Spool
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
 _NAMES = pa.dictionary(pa.int16(), pa.string())

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.certificate import Certificate, ShardUsage, certify
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
+from inferbench_tasks.loadgen.layout import MEASURE
+from inferbench_tasks.loadgen.merging import merge
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict
 from inferbench_tasks.loadgen.mlperf_schedule import first_query_id, promise, reschedule, server_offsets_ns
 from inferbench_tasks.loadgen.outcome import loadgen_checks
 from inferbench_tasks.loadgen.plan import LoadPlan, MlperfSettings
-from inferbench_tasks.loadgen.records import MEASURE, read_samples
-from inferbench_tasks.loadgen.spool import Recorder, merge
+from inferbench_tasks.loadgen.records import read_samples
+from inferbench_tasks.loadgen.spool import Recorder
 from tests.load_servers import endpoint, load_plan
 
 S, MS = 1_000_000_000, 1_000_000

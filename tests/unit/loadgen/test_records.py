@@ -13,17 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.records import (
-    MEASURE,
-    SCHEMA,
-    SCHEMA_WITH_SPANS,
-    WARMUP,
-    codes,
-    column,
-    is_ok,
-    read_samples,
-)
-from inferbench_tasks.loadgen.spool import Recorder, Spool, merge
+from inferbench_tasks.loadgen.layout import MEASURE, WARMUP
+from inferbench_tasks.loadgen.merging import merge
+from inferbench_tasks.loadgen.records import SCHEMA, SCHEMA_WITH_SPANS, codes, column, is_ok, read_samples
+from inferbench_tasks.loadgen.spool import Recorder, Spool
 from tests.samples import samples_table, write_table
 
 
@@ -189,7 +182,7 @@ def test_merging_imports_no_pandas(tmp_path: Path) -> None:
     """Writing names and numbers needs none of it, and importing it costs more CPU than a short load's records."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from inferbench_tasks.loadgen.spool import merge\n"
+        "from inferbench_tasks.loadgen.merging import merge\n"
         "merge([Path(sys.argv[1])], Path(sys.argv[2]))\n"
         "print('pandas' in sys.modules)\n"
     )
@@ -218,7 +211,7 @@ def test_merging_takes_bounded_memory(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path\n"
         "import pyarrow.parquet\n"
-        "from inferbench_tasks.loadgen.spool import merge\n"
+        "from inferbench_tasks.loadgen.merging import merge\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print(merge([Path(sys.argv[1])], Path(sys.argv[2])))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"

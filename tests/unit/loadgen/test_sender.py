@@ -407,3 +407,13 @@ def test_a_plan_ends_where_its_trace_ends_and_has_no_seam(tmp_path: Path) -> Non
     assert (only.start_ns, only.quota_from_ns, only.max_requests) == (0, 1_000 * MS, 50)
     with pytest.raises(InputError, match="offline has its number of requests"):
         load_plan(tmp_path, where, arrivals={"kind": "offline", "requests": 50}, max_requests=10)
+
+
+def test_a_sender_imports_no_arrow() -> None:
+    """It appends rows to a file of its own, which others make a table of: each load waits for its senders' start."""
+    code = (
+        "import sys, inferbench_tasks.loadgen.shard\n"
+        "print(sorted({'pyarrow', 'pandas', 'scipy', 'tokenizers'} & set(sys.modules)))"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

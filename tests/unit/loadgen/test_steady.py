@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.load.servers import Stream, one
 from benchmarks.load.steady_state import HELD_OUT, TUNED, compare, perf_analyzer, rates
-from inferbench_tasks.loadgen.records import MEASURE
+from inferbench_tasks.loadgen.layout import MEASURE
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.loadgen.steady import (
     SteadySettings,
