@@ -22,14 +22,20 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.kept_answers import read_kept
+from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import codes, column, read_samples
-from inferbench_tasks.stages.sending import applied, emptied
+from inferbench_tasks.stages.sending import Progress, applied, emptied
 from inferbench_tasks.submission.schema import LoadSpec
 
 #: Requests of one pass, as bytes of their tensors: beyond it a sender would begin to send the first again.
 _PASS_BYTES = 96 << 20
+
+#: Alone samples are asked for as long as it takes; where it takes longer, a further pass goes on.
+_LONGEST_S = 3_600.0
+#: How often it is told how many samples were asked: the sender has the core beside this process, or the same.
+_TOLD_S = 1.0
 
 #: ``asked, total``
 Asking = Callable[[int, int], None]
@@ -56,12 +62,13 @@ class Asked:
 
 
 def one_by_one(load: LoadSpec) -> LoadSpec:
-    """The load with one user, who asks one sample and waits."""
+    """The load with one user, who asks one sample and waits, until all are asked."""
     return load.model_copy(
         update={
             "arrivals": ClosedLoop(kind="closed_loop", concurrency=1),
             "batch_size": 1,
             "connections": None,
+            "duration_s": _LONGEST_S,
         }
     )
 
@@ -90,11 +97,12 @@ def ask(
     statuses: dict[str, int] = {}
     passes = 0
     while left.any():
-        asking(total - int(left.sum()), total)
+        before = total - int(left.sum())
+        asking(before, total)
         rows, size = _of_pass(np.flatnonzero(left), samples, load.samples_per_request)
         part = {name: array[rows] for name, array in samples.items()}
         plan = _plan(load, part, size, len(rows) // size, shapes, endpoint, folder, base_dir)
-        found = _apply(plan, folder, cancelled)
+        found = _apply(plan, folder, cancelled, _told(asking, before, size, total))
         if not found.first_rows.size:
             raise LoadError(f"The {load.arrivals.kind} load asked nothing in {load.duration_s:g} s")
         asked = rows[_samples_of(found.first_rows, size)]
@@ -125,6 +133,19 @@ class _Found:
     latency_ms: NDArray[np.float64]
     outputs: Arrays
     statuses: dict[str, int]
+
+
+def _told(asking: Asking, before: int, size: int, total: int) -> Progress:
+    """Tells now and then how many samples were asked, ``before`` of them in earlier passes."""
+    due_s = _TOLD_S
+
+    def tell(elapsed_s: float, _: float, snapshot: Snapshot | None) -> None:
+        nonlocal due_s
+        if snapshot is not None and elapsed_s >= due_s:
+            due_s = elapsed_s + _TOLD_S
+            asking(min(before + snapshot.done * size, total), total)
+
+    return tell
 
 
 def _of_pass(left: NDArray[np.int64], samples: Arrays, size: int) -> tuple[NDArray[np.int64], int]:
@@ -169,9 +190,9 @@ def _plan(
     return plan.model_copy(update={"keep_answers": True})
 
 
-def _apply(plan: LoadPlan, folder: Path, cancelled: Callable[[], bool]) -> _Found:
+def _apply(plan: LoadPlan, folder: Path, cancelled: Callable[[], bool], progress: Progress) -> _Found:
     path = folder / "samples.parquet"
-    applied(plan, path, "the samples", cancelled)
+    applied(plan, path, "the samples", cancelled, progress)
     table = read_samples(path)
     request_ids, first_rows = column(table, "request_id"), column(table, "sample_index").astype(np.int64)
     if len(np.unique(first_rows)) != len(first_rows):

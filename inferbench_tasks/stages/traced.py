@@ -35,8 +35,6 @@ from inferbench_tasks.tracing.assemble import Asked
 from inferbench_tasks.tracing.receiver import RECEIVERS
 from inferbench_tasks.tracing.spans import LEVELS, Level
 
-#: What a pass of so few requests may take, however slow the model is.
-_LONGEST_S = 3_600.0
 #: What a request may take, ms: an instrument that is made ready within the first one may take many seconds.
 _LONGEST_REQUEST_MS = 600_000.0
 
@@ -161,7 +159,6 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     load = one_by_one(inp.job.traffic).model_copy(
         update={
             "warmup_s": 0.0,
-            "duration_s": _LONGEST_S,
             "max_requests": count,
             "shards": 1,
             "max_error_ratio": 0.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.clients.kserve_http import decode_request
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.stages import asked as asking
 from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.answers_table import table_of
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
@@ -96,6 +98,14 @@ class Repeats(Right):
             if self.count % 7 or len(self.last) != len(rows):
                 self.last = scores(rows)
             return self.last
+
+
+class Slow(Right):
+    """Each answer takes its time."""
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        time.sleep(0.02)
+        return scores(rows)
 
 
 class Refuses(Right):
@@ -276,3 +286,20 @@ def test_a_cancelled_run_asks_no_more(tmp_path: Path) -> None:
             spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path,
             cancelled=lambda: True,
         )  # fmt: skip
+
+
+def test_alone_all_samples_are_asked_in_one_pass_which_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the load's duration: it is that of its scenario, which this is none of."""
+    monkeypatch.setattr(asking, "_TOLD_S", 0.0)
+    spec = one_by_one(LoadSpec.model_validate({**SCENARIOS["closed-loop"], "duration_s": 0.1}))
+    told: list[tuple[int, int]] = []
+    with served(Slow()) as port:
+        found = ask(
+            spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path,
+            asking=lambda done, total: told.append((done, total)),
+        )  # fmt: skip
+    assert found.passes == 1 and found.unanswered == 0
+    assert told == sorted(told) and told[0] == (0, SAMPLES) and told[-1] == (SAMPLES, SAMPLES)
+    assert any(0 < done < SAMPLES for done, _ in told)
