@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.decompositions import of_precision
+from inferbench_tasks.brick_jobs.decompositions import of_precision, of_view
 from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
@@ -75,6 +75,8 @@ def answer(
         "granularity": cut.granularity,
         "batch_size": cut.batch_size,
         "precision": of_precision(cut.precision),
+        # In another view the layers are others, and the model itself goes by another name.
+        "view": of_view(cut.view),
     }
     measured = [name for name in results.whole_names() if name != cut.whole]
     others = _others(results, measured, of, calibrate_on + _SPARE)

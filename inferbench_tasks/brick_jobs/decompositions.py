@@ -35,6 +35,11 @@ def of_runtime(name: str) -> str | dict[str, list[str | None]]:
     return {"$in": [DEFAULT, None]} if name == DEFAULT else name
 
 
+def of_view(name: str) -> str | dict[str, list[str | None]]:
+    """How decompositions in a view are asked for: those of before it was kept are the runtime's."""
+    return {"$in": ["runtime", None]} if name == "runtime" else name
+
+
 class Decompositions:
     """Those that a setting has to do with: of its runtime, and of its instruction set or of none."""
 

@@ -152,6 +152,24 @@ def test_rest_predicts_from_what_is_stored(http: TestClient, bricks: PerfDBResul
     assert http.get(f"{API}/predict", params={"model": "four", "batch_size": 2}).status_code == 404
 
 
+def test_a_model_cut_in_another_view_does_not_calibrate_itself(
+    http: TestClient, bricks: PerfDBResults
+) -> None:
+    """`four` was measured in the portable view too, 28 ms over one brick of 1 ms: it goes by another name there, and is
+    the model that is asked for all the same. By the three others it stays at 14 ms."""
+    bricks.put(result("p", 1.0))
+    bricks.put(result(WHOLE + "four-portable", 28.0))
+    facts = {"model": "four", "batch_size": 1, "instruction_set": None, "layers": 1, "view": "portable"}
+    bricks.put_cut(WHOLE + "four-portable", "1", ("p",), ((),), facts)
+    found = http.get(f"{API}/predict", params={"model": "four"}).json()
+    assert sorted(found["calibrated_by"]) == ["one", "three", "two"] and found["view"] == "runtime"
+    assert found["predicted_ms"] == pytest.approx(14)
+    bricks.put(result("q", 2.0))
+    facts |= {"model": "five", "layers": 1}
+    bricks.put_cut(WHOLE + "five", "1", ("q",), ((),), facts)
+    assert http.get(f"{API}/predict", params={"model": "five"}).json()["calibrated_by"] is None
+
+
 def test_what_is_missing_is_told_and_never_guessed(http: TestClient, bricks: PerfDBResults) -> None:
     """A model with a brick that nobody measured: in the gaps, and without a figure."""
     assert http.get(f"{API}/gaps").json()["items"] == []
