@@ -32,11 +32,16 @@ def predictions(
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
     were measured as a whole; never by one of the same operators in the same order, which is the same model. Of others
     with the same operators the first counts: two versions of one model are off alike, so that both would tell of
-    themselves how well a model is predicted that is like neither.
+    themselves how well a model is predicted that is like neither. Nor by one that was measured while the machine was
+    disturbed: such times are of nobody but itself.
     ``unmeasured``: place -> which of its bricks' times were not measured.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
-    ratios = {_id(cut): _log_ratio(cut, known, constructor) for cut in complete if cut.whole in known}
+    ratios = {
+        _id(cut): _log_ratio(cut, known, constructor)
+        for cut in complete
+        if cut.whole in known and undisturbed(cut, known)
+    }
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
         others = [
@@ -61,6 +66,11 @@ def predictions(
             )
         )
     return made
+
+
+def undisturbed(cut: CutModel, known: Mapping[str, Result]) -> bool:
+    """Whether the machine was quiet when what is known of a model was timed: its bricks, and the model itself."""
+    return all(known[name].disturbed is None for name in (*cut.parts, cut.whole) if name in known)
 
 
 def missing(cut: CutModel, known: Mapping[str, Result]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.predictions import undisturbed
 from inferbench_tasks.brick_jobs.result import PredictedModel
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.results import Result
@@ -20,6 +21,8 @@ def summary(
 ) -> list[dict[str, Any]]:
     """A row for each batch size and granularity, of the models of which everything is known.
 
+    ``judged``: those whose predictions are compared with what was measured, and whose times count; ``disturbed``: so
+    many more were measured while the machine was disturbed, and count for nothing here.
     ``speedup_ratio`` as the paper counts it: the models' own times, each copy of them, over the times of their unique
     bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
     ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
@@ -42,7 +45,8 @@ def _row(
         for one in made.get(cut.at, ())
         if (one.batch_size, one.granularity) == (batch, granularity)
     }
-    judged = [cut for cut in of_point if cut.at in predicted and predicted[cut.at].measured is not None]
+    measured = [cut for cut in of_point if cut.at in predicted and predicted[cut.at].measured is not None]
+    judged = [cut for cut in measured if undisturbed(cut, known)]
     unique = {part for cut in judged for part in cut.parts}
     unique_ms = math.fsum(_ms(known[part]) for part in unique)
     end_to_end_ms = math.fsum(cut.copies * _ms(known[cut.whole]) for cut in judged)
@@ -57,6 +61,7 @@ def _row(
         "unique": len(all_unique),
         "unique_ratio": len(all_unique) / bricks if bricks else None,
         "judged": len(judged),
+        "disturbed": len(measured) - len(judged),
         "end_to_end_ms": end_to_end_ms if judged else None,
         "unique_bricks_ms": unique_ms if judged else None,
         "speedup_ratio": end_to_end_ms / unique_ms if judged and unique_ms else None,

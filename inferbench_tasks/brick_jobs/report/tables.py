@@ -180,18 +180,25 @@ def words(results: Sequence[BricksResult]) -> list[str]:
                 "the rest is estimated."
             )
     for row in of_granularity(results):
+        where = f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}"
+        disturbed = row.get("disturbed") or 0
         if row["plain"] is None:
+            if disturbed:
+                said.append(
+                    f"{where}: no prediction is judged, for {disturbed} model(s) were measured while the machine was "
+                    "disturbed."
+                )
             continue
         # Of results of before it was kept the one factor's, which most are predicted by.
         calibrated = row.get("predicted") or row["calibrated"]
         of = calibrated or row["plain"]
         text = (
-            f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}: "
-            f"{of['models']} models predicted at "
-            f"{number(of['geometric_mean'])} of their measured time (geometric mean), "
-            f"{percent(of['mean_absolute_error_ratio'])} off on average"
+            f"{where}: {of['models']} models predicted at {number(of['geometric_mean'])} of their measured time "
+            f"(geometric mean), {percent(of['mean_absolute_error_ratio'])} off on average"
         )
         text += ", each calibrated by others." if calibrated else ", without calibration."
+        if disturbed:
+            text += f" {disturbed} that were measured while the machine was disturbed are left out."
         said.append(text)
     return said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,28 @@ def test_versions_of_one_model_do_not_make_each_other_sure() -> None:
     assert last.best.high_ms == pytest.approx(last.best.ms * math.exp(half))
 
 
+def test_what_was_disturbed_calibrates_nobody_and_is_not_judged() -> None:
+    """11, 12, 13, 14 and 50 over sums of 10, the last while others ran: the first is predicted by 12, 13 and 14, and
+    the errors are of four models. Where that leaves two others, nothing calibrates."""
+    cuts = [cut(at, "MCRGS"[at]) for at in range(5)]
+    known = wholes(50, 11, 12, 13, 14)
+    known[f"{WHOLE}0"] = known[f"{WHOLE}0"].model_copy(update={"disturbed": "busy"})
+    made = predictions(cuts, known, 3)
+    assert made[1][0].calibrated_by == ["m2", "m3", "m4"]
+    assert made[1][0].factor == pytest.approx((1.2 * 1.3 * 1.4) ** (1 / 3))
+    assert made[0][0].calibrated_by == ["m1", "m2", "m3"]
+    [row] = summary(cuts, known, made)
+    assert (row["judged"], row["disturbed"], row["plain"]["models"]) == (4, 1, 4)
+    assert row["plain"]["geometric_mean"] == pytest.approx((11 * 12 * 13 * 14 / 10**4) ** -0.25)
+    assert row["speedup_ratio"] == pytest.approx((11 + 12 + 13 + 14) / 10)
+    assert said_of(row).endswith("1 that were measured while the machine was disturbed are left out.")
+    assert [factors(cuts[:4], known)[at] for at in (1, 2, 3)] == [None] * 3
+    all_disturbed = {name: one.model_copy(update={"disturbed": "busy"}) for name, one in known.items()}
+    [none] = summary(cuts, all_disturbed, predictions(cuts, all_disturbed, 3))
+    assert (none["judged"], none["disturbed"], none["plain"], none["speedup_ratio"]) == (0, 5, None, None)
+    assert "no prediction is judged, for 5 model(s)" in said_of(none)
+
+
 def test_a_critical_path_is_calibrated_by_critical_paths() -> None:
     """a (10) beside b (10): models that took 11 are 1.1 times the path, and 0.55 times the sum."""
     cuts = [cut(at, "CRGS"[at], ("a", "b")) for at in range(4)]
@@ -88,6 +111,16 @@ def test_models_that_lack_a_brick_or_are_cut_otherwise_do_not_calibrate() -> Non
         cut(4, "M", granularity="2"),
     ]
     assert factors(cuts, wholes(11, 12, 13, 14, 15)) == [None] * 5
+
+
+def said_of(row: dict[str, Any]) -> str:
+    """What a report says of a row of the summary."""
+    cut_run = BricksResult(
+        run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="cut",
+        counts={"summary": [row]},
+    )  # fmt: skip
+    [said] = words([cut_run])
+    return said
 
 
 def mixed(at: int, operators: str, parts: tuple[str, ...]) -> CutModel:
@@ -143,11 +176,7 @@ def test_the_summary_is_of_what_is_predicted() -> None:
         sum(abs(ratio - 1) for ratio in ratios) / 6
     )
     assert row["predicted"]["mean_absolute_error_ratio"] < row["calibrated"]["mean_absolute_error_ratio"] / 2
-    cut_run = BricksResult(
-        run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="cut",
-        counts={"summary": [row]},
-    )  # fmt: skip
-    [said] = words([cut_run])
+    said = said_of(row)
     assert f"{percent(row['predicted']['mean_absolute_error_ratio'])} off on average, each calibrated" in said
 
 
