@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from inferbench_tasks.bricks.prediction import CONFIDENCE, FEWEST_CALIBRATING, Estimate
+from inferbench_tasks.bricks.prediction import CONFIDENCE, FEWEST_CALIBRATING, Estimate, widened
 
 CLASSES = ("dense", "memory-bound", "other")
 #: From so much arithmetic for each byte that it moves a brick is dense, FLOP.
@@ -65,10 +65,8 @@ class ClassFactors:
 
     def calibrated(self, estimate: Estimate, class_ns: Mapping[str, float]) -> Estimate:
         """The model's time, with the estimate's relative interval and Student's of how far one more model is off."""
-        own = math.log(estimate.high_ns / estimate.ns)
-        half = math.hypot(own, float(stats.t.ppf((1 + CONFIDENCE) / 2, self.models - 1)) * self.spread)
-        ns = self.constructed_ns(class_ns)
-        return Estimate(ns, ns * math.exp(-half), ns * math.exp(half))
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.models - 1)) * self.spread
+        return widened(estimate, self.constructed_ns(class_ns), half)
 
 
 def class_factors(wholes: Sequence[Whole]) -> ClassFactors | None:

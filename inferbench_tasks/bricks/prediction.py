@@ -75,13 +75,22 @@ def calibration_by(logs: Sequence[float]) -> Calibration | None:
 def calibrated(estimate: Estimate, by: Calibration) -> Estimate:
     """The estimate times the factor; its interval also has that of one more model's factor (Student's).
 
-    Both half-widths are relative and independent: they add as squares, on the logarithm.
+    Both half-widths are relative and independent: they add as squares, on the logarithm, on each side its own.
     """
-    own = math.log(estimate.high_ns / estimate.ns)
     t = float(stats.t.ppf((1 + CONFIDENCE) / 2, by.models - 1))
-    half = math.hypot(own, t * by.spread * math.sqrt(1 + 1 / by.models))
-    ns = estimate.ns * by.factor
-    return Estimate(ns, ns * math.exp(-half), ns * math.exp(half))
+    return widened(estimate, estimate.ns * by.factor, t * by.spread * math.sqrt(1 + 1 / by.models))
+
+
+def widened(estimate: Estimate, ns: float, half: float) -> Estimate:
+    """Another time with the estimate's relative interval, and a half-width of the logarithm that is independent of it.
+
+    The estimate may reach further down than up: of what is interpolated little may be known on one side alone.
+    """
+    high = math.hypot(math.log(estimate.high_ns / estimate.ns), half)
+    if estimate.low_ns <= 0:
+        return Estimate(ns, 0.0, ns * math.exp(high))
+    low = math.hypot(math.log(estimate.ns / estimate.low_ns), half)
+    return Estimate(ns, ns * math.exp(-low), ns * math.exp(high))
 
 
 def share_ratio(bricks: Sequence[Result], identities: Collection[str], state: str) -> float:

@@ -39,12 +39,14 @@ class Services:
     def log_spread(self) -> float:
         """How far the model may be off: the standard deviation of a logarithm, by the widest of the intervals.
 
-        By their upper ends: intervals are as wide down as up, so that lower ends come near 0 or below it, where their
-        logarithm says nothing of the time.
+        As far up as they reach to their further side: measured ones are as wide down as up, so that lower ends come
+        near 0 or below it, where their logarithm says nothing of the time; interpolated ones may reach down alone.
         """
-        return max(
-            math.log(max(high / self.ns[size], 1.0)) / _Z for size, (_, high) in self.interval_ns.items()
-        )
+        further = {
+            size: max(high - self.ns[size], self.ns[size] - low, 0.0)
+            for size, (low, high) in self.interval_ns.items()
+        }
+        return max(math.log1p(ns / self.ns[size]) / _Z for size, ns in further.items())
 
     def run_ns(self, rows: int, factor: float, batch_ns: float) -> float:
         """The exact mean of ``service``."""

@@ -6,8 +6,16 @@ import math
 
 import pytest
 
+from inferbench_tasks.bricks.calibration import ClassFactors
 from inferbench_tasks.bricks.constructors import constructor_of
-from inferbench_tasks.bricks.prediction import by_operators, calibrated, constructed, measured
+from inferbench_tasks.bricks.prediction import (
+    Calibration,
+    Estimate,
+    by_operators,
+    calibrated,
+    constructed,
+    measured,
+)
 from inferbench_tasks.bricks.results import WHOLE
 from inferbench_tasks.errors import InputError, UnknownKindError
 from tests.unit.bricks.builders import result
@@ -100,14 +108,28 @@ def test_an_unknown_constructor_is_named() -> None:
 
 def test_the_calibrated_interval_has_both_parts() -> None:
     """Rounds without spread, models with one of 10%: the factor's alone, of one more model."""
-    from inferbench_tasks.bricks.prediction import Calibration
-
     one = calibrated(constructed([result("a", 10, 10, 10)], [[]], "warm"), Calibration(3, 1.2, 0.1))
     assert one.ns == pytest.approx(12)
     assert math.log(one.high_ns / one.ns) == pytest.approx(T2 * 0.1 * math.sqrt(4 / 3))
     assert one.low_ns * one.high_ns == pytest.approx(one.ns**2)
     two = calibrated(constructed([result("a", 9, 10, 11)], [[]], "warm"), Calibration(3, 1.2, 0.0))
     assert two.high_ns / two.ns == pytest.approx((10 + T2 / math.sqrt(3)) / 10)
+
+
+def test_what_may_be_half_as_long_may_be_so_when_it_is_calibrated() -> None:
+    """Two batch sizes allow 5 to 11 around 10: times 1.2, and three models that are all off alike, 6 to 13.2, by one
+    factor as by classes; with models that differ either side has the wider of its own."""
+    interpolated = Estimate(10, 5, 11)
+    one = calibrated(interpolated, Calibration(3, 1.2, 0.0))
+    assert (one.low_ns, one.ns, one.high_ns) == pytest.approx((6, 12, 13.2))
+    of_class = ClassFactors(4, {"dense": 1.2, "memory-bound": 2.0, "other": 1.0}, 0.0, 0.0)
+    by_class = of_class.calibrated(interpolated, {"dense": 10.0})
+    assert (by_class.low_ns, by_class.ns, by_class.high_ns) == pytest.approx((6, 12, 13.2))
+    both = calibrated(interpolated, Calibration(3, 1.0, 0.1))
+    half = T2 * 0.1 * math.sqrt(4 / 3)
+    assert math.log(10 / both.low_ns) == pytest.approx(math.hypot(math.log(2), half))
+    assert math.log(both.high_ns / 10) == pytest.approx(math.hypot(math.log(1.1), half))
+    assert calibrated(Estimate(10, 0, 20), Calibration(3, 1.2, 0.1)).low_ns == 0
 
 
 def test_a_whole_model_s_own_interval() -> None:

@@ -19,6 +19,12 @@ def test_how_far_a_model_may_be_off_is_by_the_upper_end(low_ms: float) -> None:
     assert np.exp(1.959964 * one.log_spread()) == pytest.approx(2.2)
 
 
+def test_a_model_that_may_be_faster_alone_is_as_far_off() -> None:
+    """1 ms, 1.05 at most and 0.4 at least: a factor of 1.6 and not of 1.05, or its capacity were said too surely."""
+    one = Services({1: MS, 8: MS}, {1: (0.4 * MS, 1.05 * MS), 8: (0.9 * MS, 1.1 * MS)}, ALIKE)
+    assert np.exp(1.959964 * one.log_spread()) == pytest.approx(1.6)
+
+
 def test_the_mean_of_runs_is_exact() -> None:
     """That of 100,000 drawn ones: a run in two hundred takes five times as long."""
     one = Services({1: MS}, {1: (MS, MS)}, Distribution.of([*np.ones(199), 5.0]))
