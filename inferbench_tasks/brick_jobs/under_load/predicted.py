@@ -138,7 +138,7 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
         simulated(told.server(float(factor)), load, told.arrivals, _rng(seed, wanted + at), long)
         for at, factor in enumerate(factors)
     ]
-    row |= _figures(centre, drawn, draws < wanted, shorter) | {"draws": draws}
+    row |= _figures(centre, drawn, draws < wanted, shorter, load.timeout_ms) | {"draws": draws}
     if row["error_ratio"] == 1 or not any(len(seen.latencies_ms) for seen in centre):
         row["state"] = (
             f"{NOBODY}: none comes, or none in time, in the {load.duration_s:g} s that are measured"
@@ -202,20 +202,22 @@ def _wide(values: list[float]) -> list[float]:
     return [min(*values, math.exp(centre - far)), max(*values, math.exp(centre + far))]
 
 
-def _figures(centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool) -> dict[str, Any]:
+def _figures(
+    centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool, timeout_ms: float
+) -> dict[str, Any]:
     """``shorter``: paths are parts of the load; its percentiles are those of all of them together. The middle of parts'
     percentiles is less: few of them have the longest queues.
 
-    A percentile that failures may belong to is withheld, as of a run."""
+    A percentile that failures may belong to is withheld, as of a run. In an interval those count that failed in its
+    draws, with the timeout, than which they took longer."""
     found: dict[str, Any] = {
         name: float(np.mean([getattr(seen, name) for seen in centre]))
         for name in ("utilisation_ratio", "error_ratio", "batch_requests", "throughput_rps")
     }
-    answered = [seen for seen in drawn if len(seen.latencies_ms)]
     middle = [seen for seen in centre if len(seen.latencies_ms)]
     for name, percent in FIGURES.items():
-        if middle and answered and not hidden_by_failures(percent / 100, found["error_ratio"]):
-            values = [float(np.percentile(seen.latencies_ms, percent)) for seen in answered]
+        values = [of for seen in drawn if (of := _of_all(seen, percent, timeout_ms)) is not None]
+        if middle and values and not hidden_by_failures(percent / 100, found["error_ratio"]):
             paths = [seen.latencies_ms for seen in middle]
             paths = [np.concatenate(paths)] if shorter else paths
             found[name] = float(np.median([np.percentile(path, percent) for path in paths]))
@@ -223,3 +225,13 @@ def _figures(centre: list[Seen], drawn: list[Seen], few: bool, shorter: bool) ->
                 _wide(values) if few else [float(value) for value in np.percentile(values, _INTERVAL)]
             )
     return found
+
+
+def _of_all(seen: Seen, percent: float, timeout_ms: float) -> float | None:
+    """A percentile of all requests of a draw that were due; None where none was."""
+    if seen.error_ratio >= 1:
+        return timeout_ms
+    answered = len(seen.latencies_ms)
+    failed = round(answered * seen.error_ratio / (1 - seen.error_ratio))
+    took_ms = np.concatenate([seen.latencies_ms, np.full(failed, timeout_ms)])
+    return float(np.percentile(took_ms, percent)) if answered else None

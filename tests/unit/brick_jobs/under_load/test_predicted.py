@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.brick_jobs.under_load import predicted as module
@@ -18,7 +19,7 @@ from inferbench_tasks.brick_jobs.under_load.predicted import (
     predicted,
 )
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
-from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS
+from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS, Seen
 from inferbench_tasks.submission.schema import JobSpec
 
 MS = 1e6
@@ -160,6 +161,19 @@ def test_sizes_are_powers_of_two_of_the_request_and_what_fits_at_most() -> None:
     """Of requests of 3 rows in batches of at most 17: 1, 2, 4 and 5 of them."""
     assert sizes_of(3, 17) == (3, 6, 12, 15)
     assert sizes_of(8, 0) == (8,) and sizes_of(1, 1) == (1,)
+
+
+def test_draws_that_miss_the_timeout_are_not_the_quick_ones() -> None:
+    """Of 40 draws four answer nobody within 500 ms and four every second request; all others take 1 ms: 97.5% of draws
+    lie within 500 ms, p50 too, and not within 1."""
+    quick = Seen(np.full(100, 1.0), 0.0, 0.5, 1.0, 100.0)
+    half, nobody = Seen(np.full(50, 1.0), 0.5, 1.0, 1.0, 50.0), Seen(np.zeros(0), 1.0, 1.0, 1.0, 0.0)
+    drawn = [quick] * 32 + [half] * 4 + [nobody] * 4
+    found = module._figures([quick] * 10, drawn, False, False, 500.0)
+    assert found["p99_ms"] == 1.0 and found["p99_ms_interval"] == pytest.approx([1.0, 500.0])
+    assert found["p50_ms_interval"] == pytest.approx([1.0, 500.0])
+    fine = module._figures([quick] * 10, [quick] * 36 + [half], False, False, 500.0)
+    assert fine["p50_ms_interval"][1] < 30 and fine["p50_ms"] == 1.0
 
 
 def test_a_long_load_that_changes_is_drawn_less_often_and_its_interval_is_wider(
