@@ -53,19 +53,21 @@ def by_device(
     calibrate_on: int,
     precision: str = "fp32",
     runtime: str = DEFAULT,
+    device: str = "",
 ) -> list[dict[str, Any]]:
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
-    version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
+    version, a method's) at which most is known, the newest of these. ``device``: of these alone. InputError for a model
+    that was never cut."""
     newest = newest_cuts(db, model, batch_size, granularity, precision, runtime)
     best: dict[tuple[str, int, int], Stored] = {}
-    found, whys = _stored_at(db, "", newest, batch_size, runtime)
+    found, whys = _stored_at(db, device, newest, batch_size, runtime)
     if not found:
-        raise _nothing(model, "", batch_size, whys, runtime)
+        raise _nothing(model, device, batch_size, whys, runtime)
     for one in found:
         of = one[0].setting
-        device = (of.processor, of.cores, of.threads)
-        if device not in best or share_of(one) > share_of(best[device]):
-            best[device] = one
+        place = (of.processor, of.cores, of.threads)
+        if place not in best or share_of(one) > share_of(best[place]):
+            best[place] = one
     return [answer(results, cut, stored, calibrate_on) for results, stored, cut in best.values()]
 
 

@@ -323,6 +323,28 @@ def test_advice_on_models_and_devices(
     assert [row["device"] for row in json.loads(done.stdout)["ranked"]] == ["Some CPU"]
 
 
+def test_models_are_compared_with_as_many_threads(
+    http: TestClient, bricks: PerfDBResults, perfdb: PerfDB
+) -> None:
+    """With four threads, later, `two` and `six` were measured, uncalibrated; with one thread `one`, `two` and `four`
+    are known: these are ranked, with one thread each, and `six`, which has times with four alone, is left out."""
+    for name in ("one", "two", "four"):
+        perfdb.collection("decompositions").update_one({"model": name}, {"$set": {"task": "t"}})
+    more = SETTING.model_copy(update={"threads": 4, "cores": 4})
+    fast = PerfDBResults(perfdb, more)
+    fast.set_base_ns({"dense": 1.0})
+    for name in "ac":
+        fast.put(result(name, 0.5, setting=more))
+    facts = {"model": "six", "batch_size": 1, "instruction_set": "x", "layers": 1, "task": "t"}
+    bricks.put_cut(WHOLE + "six", "1", ("c",), ((),), facts)
+    found = http.get(f"{API}/advise", params={"task": "t", "device": "some cpu"}).json()
+    assert {row["threads"] for row in found["ranked"]} == {1}
+    assert {row["model"]: row["predicted_ms"] for row in found["ranked"]}["four"] == pytest.approx(14)
+    assert sorted(row["model"] for row in found["ranked"]) == ["four", "one", "two"]
+    [six] = found["left_out"]
+    assert six["model"] == "six" and "1 of 1 unique bricks have no time there" in six["why"]
+
+
 def test_another_precision_is_another_model(http: TestClient, bricks: PerfDBResults) -> None:
     """Under the same name: each is found by its own, and fp32 is what is meant where none is said."""
     facts = {"model": "four", "batch_size": 1, "instruction_set": "x", "layers": 1, "precision": "int8"}
