@@ -1,11 +1,12 @@
 """Costs by provider and instance (``analysis.devices.costs``), with processors that were not measured, by their bricks.
 
 Of a device that has timed a model's bricks the model's time is predicted (``stored.by_device``), and so its cost for
-one user: USD/h of as many vCPUs as that device had cores, which is how what was measured is priced / 3,600 s/h
-x seconds of a request / its samples x 1,000. It is of the model alone: what a server adds is not in it, which each row
-says. A prediction of which less than ``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its
-interval would not have all errors in it.
-The bricks have to be those of the very file that was served, by its digest.
+one user: USD/h of as many vCPUs as it takes / 3,600 s/h x seconds of a request / its samples x 1,000. Bricks are timed
+on as many cores as threads, while what was measured pays for all cores that its job had, busy or not: a prediction
+beside it pays for as many for a thread (the fewest of several jobs), or nobody would know whether the processor is
+cheaper or the count. It is of the model alone: what a server adds is not in it, which each row says. A prediction of
+which less than ``MEASURED_RATIO`` is measured, or that nothing calibrates, is refused: its interval would not have all
+errors in it. The bricks have to be those of the very file that was served, by its digest.
 """
 
 from __future__ import annotations
@@ -70,18 +71,35 @@ def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
         if why := _why_not(row, served, bool(prices)):
             offer.notes.append(f"not predicted: {where}: {why}")
             continue
-        size = row["batch_size"]
+        size, vcpus = row["batch_size"], _paid(offer, row)
         low_ms, high_ms = row["predicted_interval_ms"]
         for price in prices:
             offer.rows.append(
                 row_of(
-                    offer, price, hourly_rate(price, row["cores"]), where, BY_BRICKS,
+                    offer, price, hourly_rate(price, vcpus), where, BY_BRICKS,
                     size * 1e3 / row["predicted_ms"], (size * 1e3 / high_ms, size * 1e3 / low_ms),
                     rests_on=f"{row['coverage_ratio']:.0%} of its time measured, calibrated by "
-                    f"{', '.join(row['calibrated_by'])}; {WITHOUT_A_SERVER}",
+                    f"{', '.join(row['calibrated_by'])}; {vcpus:g} vCPU(s) are paid; {WITHOUT_A_SERVER}",
                 )
             )  # fmt: skip
     return in_order(offer)
+
+
+def _paid(offer: Offer, row: Mapping[str, Any]) -> float:
+    """vCPUs: those that it takes, and as many for each of its threads as the measured processors' jobs had for theirs;
+    no more than these."""
+    had = [
+        device.cores * min(1.0, row["threads"] / _threads(best.candidate.documents[0]))
+        for device, best in offer.best.items()
+        if device.kind == "cpu" and device.cores
+    ]
+    return max(float(row["cores"]), min(had, default=0.0))
+
+
+def _threads(document: Document) -> int:
+    """Of all instances of the job's server."""
+    serve = value_at(document, "provenance.job.serve") or value_at(document, "backend.settings") or {}
+    return int(serve.get("threads") or 1) * int(serve.get("instances") or 1)
 
 
 def _why_not(row: Mapping[str, Any], served: set[Any], priced: bool) -> str | None:

@@ -87,10 +87,20 @@ def test_what_is_not_covered_has_no_row_and_says_why(changes: dict[str, Any], wh
 
 
 def test_all_cores_are_paid_measured_or_predicted() -> None:
-    """One thread of four cores costs four vCPUs, 1.44 USD/h: 0.004; the measured one pays its two cores too."""
-    rows = with_predictions(offer(), [predicted(threads=1, cores=4)]).rows
+    """Bricks are timed on one core with one thread; the measured job had two cores and pays for both, 0.001, and so
+    does what stands beside it: two of four vCPUs of 1.44 USD/h, 0.002. Four threads take four vCPUs, 0.004. Beside a
+    job whose two threads had two cores one thread pays for one, 0.001."""
+    found = with_predictions(offer(), [predicted(threads=1, cores=1)])
+    new = next(row for row in found.rows if row["instance"] == "i-new")
+    assert new["usd_per_1k_samples"] == pytest.approx(0.002) and new["usd_per_hour"] == pytest.approx(0.72)
+    assert "2 vCPU(s) are paid" in new["rests_on"]
+    rows = with_predictions(offer(), [predicted(threads=4, cores=4)]).rows
     costs = {row["instance"]: row["usd_per_1k_samples"] for row in rows}
     assert costs["i-new"] == pytest.approx(0.004) and costs["i-old"] == pytest.approx(0.001)
+    busy = run("cpu", CPU, 5.0, 100.0, batch=4, provenance={"job": {"serve": {"threads": 2}}})
+    rows = with_predictions(offers([busy])[0], [predicted(threads=1, cores=1)]).rows
+    costs = {row["instance"]: row["usd_per_1k_samples"] for row in rows}
+    assert costs["i-new"] == pytest.approx(0.001) == costs["i-old"]
 
 
 def test_a_measured_processor_is_not_predicted_too() -> None:
