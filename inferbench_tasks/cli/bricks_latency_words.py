@@ -46,8 +46,9 @@ def in_words(row: dict[str, Any]) -> str:
             "how far those models were off."
         )
     else:
+        of = "and of what is not measured" if row["missing"] else "alone"
         text += (
-            "not calibrated: the interval is of the rounds alone, and leaves out what cutting changes. With --whole, "
+            f"not calibrated: the interval is of the rounds {of}, and leaves out what cutting changes. With --whole, "
             "three other models calibrate it."
         )
     return text

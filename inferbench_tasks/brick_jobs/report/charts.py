@@ -61,11 +61,7 @@ def ratios(results: Sequence[BricksResult]) -> Chart | None:
         ("sum of streamed times", [one.streamed.ms / one.measured.ms for _, one in rows if one.measured]),
         (
             "calibrated by others",
-            [
-                one.calibrated.ms / one.measured.ms if one.calibrated else None
-                for _, one in rows
-                if one.measured
-            ],
+            [one.best.ms / one.measured.ms if one.calibrated else None for _, one in rows if one.measured],
         ),
     )
     data = [

@@ -75,7 +75,8 @@ def granularities(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     """A line for each batch size and granularity: errors over all models, and what was saved."""
     rows = []
     for row in of_granularity(results):
-        plain, calibrated = row["plain"] or {}, row["calibrated"] or {}
+        # What is predicted, whichever rule calibrates it; the one factor's in results of before that was kept.
+        plain, calibrated = row["plain"] or {}, row.get("predicted") or row["calibrated"] or {}
         rows.append(
             [
                 f"{row['batch_size']}{', ' if row['setting'] else ''}{row['setting']}",
