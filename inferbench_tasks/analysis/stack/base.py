@@ -17,12 +17,13 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Point:
-    """A valid run of the same model and stack at a batch size."""
+    """A valid run of the same model and stack at a batch size. ``latency_ms``: None of a load that is there at once:
+    a request waits for all before it."""
 
     run_id: str
     batch_size: int
     throughput_sps: float
-    latency_ms: float
+    latency_ms: float | None
 
 
 @dataclass(frozen=True)

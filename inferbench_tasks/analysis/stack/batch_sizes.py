@@ -19,7 +19,7 @@ class BatchSizes(Analysis):
     formula = (
         "samples/s and median latency of the valid saturated run (offline; in a closed loop without a think time, not "
         "of one user with one sample) with the highest throughput at a batch size; best: the smallest one from which "
-        "no larger one brings 5% more throughput"
+        "no larger one brings 5% more throughput; no latency of an offline load, which is that of its length"
     )
 
     def missing(self, subject: Subject) -> str | None:
@@ -53,12 +53,16 @@ class BatchSizes(Analysis):
         if best is points[-1]:
             return (
                 f"The largest batch that was measured, {best.batch_size}, has the highest throughput: "
-                f"{best.throughput_sps:.4g} samples/s, {best.latency_ms:.4g} ms; a larger one may bring more."
+                f"{_reached(best)}; a larger one may bring more."
             )
         return (
-            f"A batch of {best.batch_size} is the best: {best.throughput_sps:.4g} samples/s, {best.latency_ms:.4g} ms; "
-            "none that is larger brings 5% more."
+            f"A batch of {best.batch_size} is the best: {_reached(best)}; none that is larger brings 5% more."
         )
+
+
+def _reached(point: Point) -> str:
+    latency = "" if point.latency_ms is None else f", {point.latency_ms:.4g} ms"
+    return f"{point.throughput_sps:.4g} samples/s{latency}"
 
 
 def _highest(subject: Subject) -> list[Point]:

@@ -105,15 +105,17 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
     points = []
     for each in db.find_results(where, limit=_LOOKED_AT):
         rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
+        at_once = each.load.arrivals.get("kind") == "offline"
         if (
             each.verdict.valid
             and saturated({"load": each.load.model_dump()})
             and _same_model(each, result)
             and _served(each) == _served(result)
             and rate
-            and latency
+            and (latency or at_once)
             and each.load.batch_size
         ):
+            latency = None if at_once else latency
             points.append(Point(each.run_id, each.load.batch_size, rate, latency))
     return points
 
@@ -132,11 +134,16 @@ def _same_model(one: ResultDocument, other: ResultDocument) -> bool:
 
 
 def _served(result: ResultDocument) -> tuple[Any, ...]:
-    """What makes it another server at the same batch size."""
+    """What makes it another server, or other work for it, at the same batch size."""
     settings = result.backend.settings
+    job = (result.provenance.model_extra or {}).get("job") or {}
     return (
         result.format,
-        *(settings.get(name) for name in ("engine", "threads", "instances")),
+        *(settings.get(name) for name in ("engine", "threads", "instances", "engine_settings")),
+        # One that merges requests executes other batches than it is asked for.
+        (job.get("serve") or {}).get("batching"),
+        (job.get("requests") or {}).get("sizes"),
+        job.get("processors"),
         result.device.cores,
         result.load.network,
         result.load.protocol,

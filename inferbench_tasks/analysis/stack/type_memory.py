@@ -13,7 +13,7 @@ class TypeMemory(LayerMemory):
     number = 7
     name = "type_memory"
     title = "Memory by type of layer"
-    formula = "output_bytes: sum over the layers of a type that tell them (known of count); share_ratio: of all layers'"
+    formula = "output_bytes: sum over the layers of a type that tell them (known of count); share_ratio: of all known"
 
     def rows(self, subject: Subject) -> Rows:
         """The largest first."""
@@ -38,4 +38,10 @@ class TypeMemory(LayerMemory):
     def sentence(self, subject: Subject, rows: Rows) -> str:
         """The largest."""
         first = rows[0]
-        return f"{first['type']} has {first['share_ratio'] or 0:.0%} of the bytes of all layers' outputs."
+        known, count = (sum(row[name] for row in rows) for name in ("known", "count"))
+        of = (
+            "all layers' outputs"
+            if known == count
+            else f"the outputs of the {known} of {count} layers that tell them"
+        )
+        return f"{first['type']} has {first['share_ratio'] or 0:.0%} of the bytes of {of}."

@@ -70,6 +70,8 @@ def test_types_by_number_time_and_bytes() -> None:
     )
     rows = {str(row["type"]): row for row in table("type_memory")}
     assert (rows["Conv"]["output_bytes"], rows["Conv"]["share_ratio"]) == (3 * 2**20, 0.75)
+    words = sentence_of(ANALYSES.load("type_memory")(), SUBJECT)
+    assert words == "Conv has 75% of the bytes of the outputs of the 3 of 4 layers that tell them."
     assert (rows["Gather"]["known"], rows["Gather"]["output_bytes"], rows["Gather"]["share_ratio"]) == (
         0,
         None,
@@ -123,7 +125,8 @@ def test_batch_sizes_are_of_one_server() -> None:
     """Runs of another format, on more cores, with another number of instances or through a network are no points.
 
     Nor are those whose users think, or whose one user asks one sample: they do not ask for all that a server gives, and
-    would make every batch beside them look better. One user with a batch does.
+    would make every batch beside them look better. One user with a batch does. A server that merges requests executes
+    other batches than it is asked for, and longer texts are other work. Offline a request's latency is of the load.
     """
 
     class Stored:
@@ -152,5 +155,14 @@ def test_batch_sizes_are_of_one_server() -> None:
         stored("over-grpc", load={"protocol": "grpc"}),
         stored("beside-others", extensions={"sharing": {"method": "time"}}),
         stored("another-version", model={"name": "resnet50", "digest": "cd" * 32}),
+        stored("merging", provenance={"job": {"serve": {"batching": {"max_batch_size": 32}}}}),
+        stored("longer", provenance={"job": {"requests": {"sizes": [{"axes": ["ids.1"], "size": 512}]}}}),
+        stored("offline", load={"arrivals": {"kind": "offline", "requests": 1000}}),
     ]
-    assert [point.run_id for point in _points(cast(Any, Stored()), runs[0])] == ["one", "alone-with-a-batch"]
+    points = _points(cast(Any, Stored()), runs[0])
+    assert [(point.run_id, point.latency_ms) for point in points] == [
+        ("one", 4.5), ("alone-with-a-batch", 4.5), ("offline", None),
+    ]  # fmt: skip
+    rows = [Point("one", 1, 10.0, 4.5), Point("offline", 4, 50.0, None)]
+    sentence = sentence_of(ANALYSES.load("batch_sizes")(), Subject(SUBJECT.profile, rows))
+    assert "50 samples/s; a larger one may bring more" in sentence
