@@ -75,9 +75,16 @@ class Difference:
         """Whether difference and ratio call the same side the slower one, or neither."""
         return _one_way(self.difference_ms, self.ratio)
 
+    @property
+    def shown(self) -> bool:
+        """Whether the two are told apart: by single rounds they are, for nobody can know how sure that is."""
+        alike = self.ci95 is not None and self.ci95[0] <= 1 <= self.ci95[1]
+        return bool(self.difference_ms) and self.one_way and not alike
+
     def as_rows(self) -> list[dict[str, Any]]:
-        """As a table; ``share_ratio``: of the whole difference, which may be made of parts of both signs."""
-        whole = self.difference_ms
+        """As a table; ``share_ratio``: of the whole difference, which may be made of parts of both signs; None where
+        no difference is shown, of which nothing is a part."""
+        whole = self.difference_ms if self.shown else 0.0
         return [
             {
                 "what": row.what,

@@ -64,9 +64,10 @@ def test_what_fusion_removed_is_named_first() -> None:
 
 
 def test_a_difference_within_the_interval_is_none() -> None:
-    """Rounds that differ as much as the sides do: nothing is named as its maker."""
+    """Rounds that differ as much as the sides do: nothing is named as its maker, and no row is a share of it."""
     left = profile([[layer("c", "Conv", 100)]], [[layer("c", "Conv", 140)]])
     right = profile([[layer("c", "Conv", 150)]], [[layer("c", "Conv", 110)]], label="b")
+    assert [row["share_ratio"] for row in difference(left, right).as_rows()] == [None, None]
     words = sentences(difference(left, right))
     assert words[1].startswith("No difference is shown") and not any("Most of it" in each for each in words)
 
