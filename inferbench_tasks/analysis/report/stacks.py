@@ -10,7 +10,7 @@ from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, 
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row, difference
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
-from inferbench_tasks.analysis.stack.words import sentences
+from inferbench_tasks.analysis.stack.words import not_valid, sentences
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.tracing.profiled import without_deeper
 from inferbench_tasks.tracing.spans import spans_of
@@ -34,8 +34,9 @@ def differences(views: Sequence[RunView]) -> list[Difference]:
 
 
 def words(found: Sequence[Difference]) -> str:
-    """What each says."""
-    return " ".join(sentence for each in found for sentence in sentences(each))
+    """What each says, and which of the runs don't count, once."""
+    said = [sentence for each in found for sentence in sentences(each)]
+    return " ".join([*said, *dict.fromkeys(text for each in found for text in not_valid(each))])
 
 
 def charts(found: Sequence[Difference]) -> list[Chart]:
@@ -48,7 +49,8 @@ def _profile(view: RunView) -> Profile | None:
     if view.spans is None:
         return None
     try:
-        profile = profile_of(without_deeper(spans_of(view.spans())), view.label, view.run_id)
+        spans, verdict = without_deeper(spans_of(view.spans())), view.verdict and str(view.verdict)
+        profile = profile_of(spans, view.label, view.run_id, verdict=verdict)
     except (InputError, PerfDBError):
         return None
     return None if profile is None else replace(profile, label=view.label)

@@ -14,8 +14,7 @@ import orjson
 from inferbench_tasks.analysis.report.page import render
 from inferbench_tasks.analysis.stack.base import Subject, analyses
 from inferbench_tasks.analysis.stack.difference import Difference, difference
-from inferbench_tasks.analysis.stack.words import sentences
-from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.analysis.stack.words import not_valid, sentences
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.spreadsheet import harmless
 
@@ -60,7 +59,7 @@ def compared(left: Subject, right: Subject) -> Document:
         "difference_ms": found.difference_ms,
         "ratio": found.ratio,
         "ci95": list(found.ci95) if found.ci95 else None,
-        "sentences": [*sentences(found), *_unlike(found), *_not_valid(found)],
+        "sentences": [*sentences(found), *_unlike(found), *not_valid(found)],
         "rows": found.as_rows(),
     }
 
@@ -169,12 +168,6 @@ def _unlike(found: Difference) -> list[str]:
     if None not in sources and sources[0] != sources[1] and left.get("model") == right.get("model"):
         texts.append(f"Not the same in both: content of the model, {sources[0]:.12} and {sources[1]:.12}.")
     return texts
-
-
-def _not_valid(found: Difference) -> list[str]:
-    """Runs whose own figures don't count: what spoilt these may have met the requests that were traced."""
-    verdicts = {side.run_id: str(side.about.get("verdict") or VALID) for side in (found.left, found.right)}
-    return [f"{run} is {verdict}." for run, verdict in verdicts.items() if verdict != str(VALID)]
 
 
 def _differs(subjects: Sequence[Subject], name: str) -> bool:

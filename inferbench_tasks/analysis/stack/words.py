@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row
+from inferbench_tasks.contracts.verdict import VALID
 
 
 def sentences(found: Difference) -> list[str]:
@@ -22,6 +23,12 @@ def sentences(found: Difference) -> list[str]:
     elif found.ci95[0] <= 1 <= found.ci95[1]:
         return [first, "No difference is shown: the interval of the ratio has 1 in it.", *_fused(found)]
     return [first, *_makers(found), *_fused(found)]
+
+
+def not_valid(found: Difference) -> list[str]:
+    """Runs whose own figures don't count: what spoilt these may have met the requests that were traced."""
+    verdicts = {side.run_id: str(side.about.get("verdict") or VALID) for side in (found.left, found.right)}
+    return [f"{run} is {verdict}." for run, verdict in verdicts.items() if verdict != str(VALID)]
 
 
 def _makers(found: Difference) -> list[str]:

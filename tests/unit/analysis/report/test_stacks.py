@@ -13,9 +13,9 @@ from tests.unit.analysis.stack.spans import layer
 from tests.unit.analysis.stack.spans import run as spans_of_run
 
 
-def traced(label: str, us: float) -> RunView:
+def traced(label: str, us: float, verdict: str = "valid") -> RunView:
     """A run of two layers, the second of which takes so long."""
-    made = view(None, label)
+    made = view(None, label, verdict)
     layers = [layer("c", "Conv", 100, (1, 8)), layer("s", "Softmax", us, (1, 8))]
     made.spans = lambda: table_of(spans_of_run(0, 0, layers))
     made.label = label
@@ -30,6 +30,13 @@ def test_the_slower_one_is_set_beside_the_faster() -> None:
     assert sum(chart["data"][0]["x"]) == pytest.approx(0.04)
     assert chart["data"][0]["y"][0] == "1. s"
     assert "0.14 ms by fast, 0.18 ms by slow: 1.29 times as long" in stacks.words(found)
+
+
+def test_a_run_that_does_not_count_is_said_to_once() -> None:
+    """What stalled its client may have met the requests that were traced, too."""
+    views = [traced("slow", 70), traced("fast", 30, "invalid: the client stalled"), traced("other", 50)]
+    text = stacks.words(stacks.differences(views))
+    assert text.count("fast is invalid: the client stalled.") == 1 and "slow is" not in text
 
 
 def test_a_smaller_batch_is_no_faster_stack() -> None:
