@@ -29,6 +29,8 @@ _TELLING = (
     "cores",
     "protocol",
     "prompts",
+    "inputs",
+    "price_date",
     "settings",
 )
 

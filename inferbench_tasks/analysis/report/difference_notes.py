@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO
 from inferbench_tasks.analysis.energy_ground import got_by
+from inferbench_tasks.analysis.price_ground import dates_note, priced_at
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import (
     judged_on_others,
@@ -14,7 +15,6 @@ from inferbench_tasks.analysis.report.alike import (
     not_alike,
     rates_of_their_own,
 )
-from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.metrics.interference import decides
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -47,11 +47,8 @@ def notes_of(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
             f"Their CO₂ is of different electricity ({'; '.join(electricity)}): it is shown and not compared; the "
             "energies are."
         )
-    if len(dates := sorted({date for result in results if (date := _priced_at(result))})) > 1:
-        notes.append(
-            f"Their costs are by hourly rates of different dates ({'; '.join(dates)}): a difference may be the price "
-            "list's, and not the servers'."
-        )
+    if note := dates_note([priced_at(result.summary.model_dump(include={"cost"})) for result in results]):
+        notes.append(note)
     for result in results:
         notes += [*_disturbances(result), *_unsteadiness(result)]
     if any(map(searched, results)):
@@ -73,12 +70,6 @@ def notes_of(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
 
 def _emits(result: ResultDocument) -> bool:
     return FIGURES["co2_g_per_1k"].stored(result.summary.model_dump(include={"co2_g_per_1k"})) is not None
-
-
-def _priced_at(result: ResultDocument) -> str | None:
-    """The date of the rate that its cost is of, None without a cost."""
-    instances = value_at(result.summary.model_dump(include={"cost"}), "cost.instances")
-    return str(instances[0]["date"]) if instances and instances[0].get("date") else None
 
 
 def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:

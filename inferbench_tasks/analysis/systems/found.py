@@ -34,6 +34,8 @@ ROW = {
     "protocol": "load.protocol",
     "prompts": "load.arrivals.prompts",
 }
+#: What each request carries, and what is done with it beside the model.
+_SIZES, _PROCESSORS = "provenance.job.requests.sizes", "provenance.job.processors"
 #: Settings of a backend that ``ROW`` or the rest of a row says already, or that say nothing of how it serves.
 _SAID = ("threads", "instances", "device", "engine", "env", "label")
 #: Loads that ask for as much as a server gives.
@@ -44,7 +46,7 @@ _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_s
             "cost_usd_per_1k_samples")  # fmt: skip
 _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
-    "model.batch_size", "model.task", "load", "summary.energy",
+    "model.batch_size", "model.task", "load", "summary.energy", "summary.cost.instances", _SIZES, _PROCESSORS,
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
     *no_model.PATHS, *model_names.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
@@ -100,6 +102,7 @@ def sorted_in(documents: Iterable[Document]) -> list[Found]:
             value_at(document, "model.task"), no_model.of_document(document)
         )
         about |= {"model_digest": _content(document), "settings": _other_settings(document)}
+        about["inputs"] = _inputs(document)
         key = (*about.values(), _all_settings(document))
         row = rows.setdefault(key, Found(about | {"named": model_names.of_document(document)}))
         if value_at(document, "load.arrivals.kind") != NO_LOAD:  # else nobody watched what disturbed it
@@ -133,6 +136,17 @@ def _other_settings(document: Document) -> str:
     return ", ".join(
         f"{name}={_text(value)}" for name, value in sorted(settings.items()) if value and name not in _SAID
     )
+
+
+def _inputs(document: Document) -> str | None:
+    """Sizes of the model's free inputs and what processors do, where they are given: text of 512 tokens is other work
+    than of 16, and so is a picture that the server has to decode."""
+    parts = [
+        f"{name} {_text(value).replace(chr(34), '')}"
+        for name, path in (("sizes", _SIZES), ("processors", _PROCESSORS))
+        if (value := value_at(document, path))
+    ]
+    return ", ".join(parts) or None
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.analysis import model_names, steadiness
 from inferbench_tasks.analysis.certainty import Estimate, of_answers, of_one_run
+from inferbench_tasks.analysis.price_ground import priced_at
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.analysis.systems.found import ROW, Document, Found, find, throughput
@@ -42,7 +43,8 @@ MEANINGS = {
     "rss_bytes": "memory of the server in that run; of the online run where nothing was saturated",
     "cold_start_ms": "from the start of the server to its first answer, newest run with a load",
     "joule_per_sample": "energy of a sample in that run, by energy_method",
-    "cost_usd_per_1k_samples": "cost of 1,000 samples in that run",
+    "cost_usd_per_1k_samples": "cost of 1,000 samples in that run, by the price of price_date",
+    "inputs": "sizes of free inputs, and processors, where they are given: rows are ranked among those of the same",
     "model_apart": "framework, or content, where models of one name are here",
     "not_steady": "why the throughput of that run is of a rate that moved, with what is made of it",
 }
@@ -133,7 +135,7 @@ def _row(found: Found, trimmed: Trimmed) -> dict[str, Any]:
     name, measure = _measure(found.judged)
     memory = best or online
     return {
-        **{column: found.about[column] for column in (*ROW, "model_digest", "settings")},
+        **{column: found.about[column] for column in (*ROW, "model_digest", "settings", "inputs")},
         "task": found.about["task"] or None,
         "measure": name,
         "quality": measure.get("value"),
@@ -150,6 +152,7 @@ def _row(found: Found, trimmed: Trimmed) -> dict[str, Any]:
         "joule_per_sample": _figure(best, "joule_per_sample"),
         "energy_method": value_at(best, "summary.energy.method") if best else None,
         "cost_usd_per_1k_samples": _figure(best, "cost_usd_per_1k_samples"),
+        "price_date": priced_at(best.get("summary") or {}) if best else None,
         "online_run": online and online["run_id"],
         "best_run": best and best["run_id"],
         "judged_run": found.judged and found.judged["run_id"],
@@ -202,20 +205,30 @@ def _estimate(found: Found, row: dict[str, Any], column: str) -> Estimate | None
 
 
 def _same_model(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Asked the same, where it is asked prompts."""
-    return row["model"], row["task"], row["prompts"]
+    """Asked the same: prompts, sizes of inputs, what processors do."""
+    return row["model"], row["task"], row["prompts"], row["inputs"]
 
 
 def _same_energy(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*_same_model(row), row["energy_method"])
 
 
+def _same_price(row: dict[str, Any]) -> tuple[Any, ...]:
+    """By one price list: what lies between two is no server's."""
+    return (*_same_model(row), row["price_date"])
+
+
 def _same_kind_of_run(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*_same_model(row), row["best_run"] is None)
 
 
-_GROUPS = {"joule_per_sample": _same_energy, "rss_bytes": _same_kind_of_run}
+_GROUPS = {
+    "joule_per_sample": _same_energy,
+    "rss_bytes": _same_kind_of_run,
+    "cost_usd_per_1k_samples": _same_price,
+}
 
 
 def _same_samples(row: dict[str, Any]) -> tuple[Any, ...]:
-    return (*_same_model(row), row["judged_on"])
+    """Whatever its load asked beside."""
+    return row["model"], row["task"], row["prompts"], row["judged_on"]

@@ -189,3 +189,46 @@ def test_a_label_and_a_file_for_each_batch_size_make_no_row() -> None:
         documents.append(one | {"model": model, "backend": backend})
     (row,) = rows(sorted_in(documents), lambda _: None)
     assert (row["batch_sizes"], row["best_run"]) == (2, "of-8")
+
+
+def test_work_of_another_size_is_no_slower_server() -> None:
+    """Texts of 512 tokens against 16: two rows of one stack, and the other stack's 16 are ranked beside its 16 alone.
+    So are pictures that a server has to decode."""
+
+    def asked(run_id: str, backend: str, **job: Any) -> dict[str, Any]:
+        made = run(run_id, backend)
+        return made | {"provenance": {"job": job}}
+
+    def tokens(size: int) -> dict[str, Any]:
+        return {"requests": {"kind": "random", "sizes": [{"axes": ["ids.1"], "size": size}]}}
+
+    documents = [
+        asked("long", "onnxruntime", **tokens(512)),
+        asked("short", "onnxruntime", **tokens(16)),
+        asked("other", "openvino", **tokens(16)),
+        asked("decoding", "openvino", **tokens(16), processors={"input": {"kind": "image"}}),
+        asked("plain", "openvino"),
+    ]
+    means = {"long": 90.0, "short": 5.0, "other": 10.0, "decoding": 30.0, "plain": 1.0}
+    made = {row["online_run"]: row for row in rows(sorted_in(documents), means.get)}
+    assert {name: row["rank_trimmed_mean_ms"] for name, row in made.items()} == {
+        "long": None, "short": 1, "other": 2, "decoding": None, "plain": None,
+    }  # fmt: skip
+    assert made["long"]["inputs"] == "sizes [{axes: [ids.1], size: 512}]" and made["plain"]["inputs"] is None
+
+
+def test_costs_are_ranked_within_one_price_list() -> None:
+    """3 and 1 USD by the list of January, 0.5 by that of June: which server costs less nobody knows between these."""
+
+    def priced(run_id: str, backend: str, usd: float, date: str) -> dict[str, Any]:
+        instances = [{"provider": "p", "instance": "i", "region": "r", "usd_per_hour": usd, "date": date}]
+        cost: dict[str, Any] = {"cost": {"instances": instances}, "cost_usd_per_1k_samples": usd}
+        return run(run_id, backend, MANY, throughput_samples_per_s=100.0, **cost)
+
+    documents = [
+        priced("a", "onnxruntime", 3.0, "2026-01-05"), priced("b", "openvino", 1.0, "2026-01-05"),
+        priced("c", "torchscript", 0.5, "2026-06-01"),
+    ]  # fmt: skip
+    made = {row["best_run"]: row for row in rows(sorted_in(documents), lambda _: None)}
+    assert [made[name]["rank_cost_usd_per_1k_samples"] for name in "abc"] == [2, 1, None]
+    assert [made[name]["price_date"] for name in "abc"] == ["2026-01-05", "2026-01-05", "2026-06-01"]
