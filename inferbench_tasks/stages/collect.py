@@ -294,7 +294,7 @@ def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any
 
     ``client_host``: the other host that it came from, where it did; None before it is known.
     """
-    from inferbench_tasks.submission.prompt_words import prompt_words
+    from inferbench_tasks.submission.prompt_words import prompt_words, size_words
 
     if job.load is None:
         return unloaded.document_of(job)
@@ -310,6 +310,8 @@ def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any
         document["arrivals"] |= {"prompts": words}
         if digest := job.files.get(job.requests.path or ""):
             document["arrivals"] |= {"prompts_digest": digest}
+    if (words := size_words(job.requests)) is not None:
+        document["arrivals"] |= {"sizes": words}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:
         from inferbench_tasks.loadgen.rate_probe import objective_text
 

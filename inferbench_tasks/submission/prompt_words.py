@@ -1,4 +1,5 @@
-"""What a language model is asked, in words that are equal for equal prompts: it is part of the load."""
+"""What a language model is asked, and how large free inputs are, in words that are equal for equal ones: both are part
+of the load."""
 
 from __future__ import annotations
 
@@ -23,6 +24,14 @@ def prompt_words(requests: RequestsSpec) -> str | None:
     usual = {name: text for name, text in _USUAL.items() if name in fields}
     kind = [] if requests.kind == "prompts" else [f"{requests.kind} {requests.path}"]
     return ", ".join([*kind, *(f"{name} {text}".strip() for name, text in {**usual, **told}.items())])
+
+
+def size_words(requests: RequestsSpec) -> str | None:
+    """``ids.1 mask.1 512``; None where no sizes are given. A text of 16 tokens is answered before one of 512 is."""
+    each = [one.model_dump(mode="json", exclude_none=True) for one in requests.sizes or ()]
+    return (
+        " and ".join(sorted(f"{' '.join(sorted(one['axes']))} {_word(one['size'])}" for one in each)) or None
+    )
 
 
 def _word(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,8 +39,9 @@ class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, what a language model
-    is asked, and by an energy how it was got, within which one is better than another; ``front``: no other of its group
-    is at least as good in both figures and better in one. Intervals are of 95%, None where there is none.
+    is asked or how large inputs are, and by an energy how it was got, within which one is better than another;
+    ``front``: no other of its group is at least as good in both figures and better in one. Intervals are of 95%, None
+    where there is none.
     ``not_steady``: why one of the figures is of a rate that moved, None where nothing says so.
     """
 
@@ -96,7 +97,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
         _group(
             no_model.task_in_words(task(row), no_model_of(row)),
             data(row),
-            (arrivals(row) or {}).get("prompts"),
+            arrivals(row) or {},
             "; ".join(dict.fromkeys(way(row) for way in got_by)),
         )
         for row in shown
@@ -143,10 +144,12 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
     return kept
 
 
-def _group(task: Any, dataset: Any, prompts: Any, energy: str) -> str:
-    """``energy``: how it was got: a board's counter, a processor's and an estimate are of unlike things."""
+def _group(task: Any, dataset: Any, arrivals: Mapping[str, Any], energy: str) -> str:
+    """``arrivals``: with what is asked, where a load says that; ``energy``: how it was got: a board's counter, a
+    processor's and an estimate are of unlike things."""
     named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
-    return ", ".join(str(part) for part in (named, prompts, energy) if part)
+    asked = [arrivals.get(name) for name in ("prompts", "sizes")]
+    return ", ".join(str(part) for part in (named, *asked, energy) if part)
 
 
 def _beside(db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure) -> dict[tuple[str, int], _Beside]:

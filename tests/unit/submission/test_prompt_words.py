@@ -53,6 +53,29 @@ def test_short_prompts_are_no_better_server() -> None:
     assert load(16) != load(4000)
 
 
+def test_short_texts_are_no_better_server() -> None:
+    """Free inputs of 16 and of 512 tokens are two loads, equal ones one, in whatever order their axes are given;
+    without sizes nothing is said."""
+
+    def load(*sizes: dict[str, Any]) -> str:
+        job: dict[str, Any] = {
+            "name": "text", "model": {"kind": "zoo", "name": "digits"}, "requests": {"kind": "random"},
+            "load": {"arrivals": {"kind": "closed_loop", "concurrency": 2}},
+        }  # fmt: skip
+        if sizes:
+            job["requests"]["sizes"] = sizes
+        return offered(load_document(JobSpec.model_validate(job)))
+
+    short = load({"axes": ["ids.1", "mask.1"], "size": 16})
+    assert short == "closed_loop, 2 samples in flight, sizes ids.1 mask.1 16"
+    assert short == load({"axes": ["mask.1", "ids.1"], "size": 16})
+    assert short != load({"axes": ["ids.1", "mask.1"], "size": 512})
+    assert load() == "closed_loop, 2 samples in flight"
+    drawn = {"kind": "uniform", "min": 8, "max": 16}
+    two = load({"axes": ["ids.1"], "size": drawn}, {"axes": ["a.2"], "size": 4})
+    assert two.startswith("closed_loop, 2 samples in flight, sizes a.2 4 and ids.1 uniform min 8 max 16")
+
+
 def test_what_a_load_is_drawn_from_is_told_by_its_content() -> None:
     """The reader writes down each file's SHA-256: other moments, or other prompts, under the same name are another
     load; so is a trace that ends after so many requests.
