@@ -8,7 +8,7 @@ requests/s of one sample are the same load as 100 requests/s of eight.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Any
@@ -24,6 +24,9 @@ UNKNOWN = "load not known"
 _ONE_OF_BEFORE = re.compile(r"(?<![\d,.])1 samples in flight")
 #: What says how long a load is, which the words of before did not.
 _LENGTH = re.compile(r", (?:for \S+ s|(?:ended after )?[\d,]+ samples)(?=, |$)")
+#: Figures that a run's load does not change, and those that how long it is does not.
+OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
+OF_ANY_LENGTH = ("throughput_samples_per_s",)
 #: The arrivals of a run without a load, which only evaluated or traced.
 NO_LOAD, WITHOUT_LOAD = "none", "no load"
 
@@ -128,11 +131,17 @@ def spoken(load: Mapping[str, Any]) -> str | None:
     return f"{protocol}, inputs in {str(load['transport']).replace('_', ' ')}"
 
 
+@lru_cache(maxsize=4096)
 def but_for_length(text: str) -> str:
     """The same for a figure that no length changes: of a load whose samples are all there from the start how many are
     answered per second, once that is as many as the server can.
     """
     return _LENGTH.sub("", text) if text.startswith("offline") else text
+
+
+def of_figures(text: str, names: Iterable[str]) -> str:
+    """The same for all of these figures: without its length where that changes none of them."""
+    return but_for_length(text) if {*names} <= {*OF_ANY_LOAD, *OF_ANY_LENGTH} else text
 
 
 def of_requests(text: str, size: int | None) -> str:

@@ -22,7 +22,13 @@ from inferbench_tasks.analysis.report.distinguish import (
 )
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.kept import failures, keeping_text, listing, overshoot, unknown_text
-from inferbench_tasks.analysis.report.loads import by_load, configuration, load_of
+from inferbench_tasks.analysis.report.loads import (
+    by_load,
+    configuration,
+    lengths_of,
+    load_of,
+    same_but_for_length,
+)
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.figures import FIGURES
@@ -160,6 +166,13 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     """
     if len(views) == 1:
         return Advice(views[0], (f"Use {views[0].label}: {_figures(views[0])}.",))
+    if len(lengths := lengths_of(views)) > 1 and same_but_for_length(views):
+        told = "; ".join(
+            [*lengths[:_NAMED], *([f"and {len(lengths) - _NAMED} more"] if lengths[_NAMED:] else [])]
+        )
+        return Advice(
+            None, (f"They differ in how many samples there are alone ({told}): there is none to choose.",)
+        )
     by = MAX_RATE if all(view.value(FIGURES[MAX_RATE]) is not None for view in views) else THROUGHPUT
     order = sorted(views, key=_samples, reverse=True)
     best = order[0]
@@ -183,6 +196,12 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
         f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
     ]
+    if len(lengths_of(tied)) > 1:
+        sentences.append(
+            "How long a request waits follows from how many there are at once, which differs here: nothing else is "
+            "compared."
+        )
+        return Advice(None, tuple(sentences), None, tuple(tied))
     cpus = sorted(
         ((cpu, index) for index, view in enumerate(tied) if (cpu := view.value(FIGURES[CPU])) is not None)
     )

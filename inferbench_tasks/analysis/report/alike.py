@@ -12,17 +12,14 @@ from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.offered import (
     NO_LOAD,
+    OF_ANY_LENGTH,
+    OF_ANY_LOAD,
     UNKNOWN,
     WITHOUT_LOAD,
     but_for_length,
     offered,
     sets_rate,
 )
-
-#: What a run's load does not change.
-_OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
-#: What how long a load is does not change.
-_OF_ANY_LENGTH = ("throughput_samples_per_s",)
 
 
 def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
@@ -47,9 +44,12 @@ def loads_differ(first: ResultDocument, other: ResultDocument) -> str | None:
     one, two = _load(first), _load(other)
     if one == two:
         return None
+    judged = "its accuracy and its cold start"
+    if but_for_length(one) == but_for_length(two):
+        judged = "its accuracy, its cold start and its samples/s"
     return (
         f"{other.run_id} was offered another load ({two}, not {one}): what it reaches follows from that, so that only "
-        "its accuracy and its cold start are judged."
+        f"{judged} are judged."
     )
 
 
@@ -71,9 +71,9 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     if NO_LOAD in (_arrivals(first), _arrivals(other)):  # nobody watched what disturbed it
         return True
     loads = [_load(run) for run in (first, other)]
-    if figure.name in _OF_ANY_LENGTH:
+    if figure.name in OF_ANY_LENGTH:
         loads = [*map(but_for_length, loads)]
-    if figure.name not in _OF_ANY_LOAD and loads[0] != loads[1]:
+    if figure.name not in OF_ANY_LOAD and loads[0] != loads[1]:
         return True
     # A server that answers a quarter needs fewer cores for it: the figure of a sample compares them.
     if figure.follows_rate and not sets_rate(_load(first)):

@@ -12,10 +12,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.report import cpu_checks
-from inferbench_tasks.analysis.report.loads import load_of
+from inferbench_tasks.analysis.report.loads import lengths_of, load_of, same_but_for_length
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.paired import Blocks, PairedRatio, configuration_label
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.offered import OF_ANY_LENGTH, but_for_length
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
@@ -30,13 +31,18 @@ def sentences_of(blocks: Blocks) -> tuple[str | None, list[str]]:
     groups: dict[str, list[str]] = {}
     for key in blocks.configurations:
         if runs := blocks.runs(key):
-            groups.setdefault(load_of(runs[0]), []).append(key)
+            groups.setdefault(but_for_length(load_of(runs[0])), []).append(key)
     several = {load: keys for load, keys in groups.items() if len(keys) > 1}
     sentences = [*blocks.left_out, *_disturbed(blocks)]
     if not several:
         return None, [*sentences, "No two configurations were measured in turns under the same load."]
     choices: list[str | None] = []
     for load, keys in several.items():
+        firsts = [blocks.runs(key)[0] for key in keys]
+        if same_but_for_length(firsts):
+            sentences.append(f"Under {load} they differ in how many samples there are alone: none to choose.")
+            choices.append(None)
+            continue
         keeping, judged = _keeping(blocks, keys)
         best, texts = choose(blocks, keeping or keys) if len(keeping) != 1 else (keeping[0], [])
         lead = [f"Under {load}:"] if len(several) > 1 else []
@@ -151,6 +157,8 @@ def _criteria(blocks: Blocks, keys: Sequence[str]) -> list[str]:
         return all(ratio is not None and not ratio.lacking for ratio in ratios)
 
     names = [name for name in CRITERIA if known(name)]
+    if len(lengths_of(blocks.runs(key)[0] for key in keys)) > 1:
+        return [name for name in names if name in OF_ANY_LENGTH]
     if CRITERIA[0] in names:  # where each searched for its own rate, what follows from the rate tells nothing
         return [CRITERIA[0]]
     return [*names, *[name for name in PERCENTILES if known(name)][:1]]

@@ -228,3 +228,34 @@ def test_a_highest_rate_that_is_a_lower_bound_is_beaten_by_nobody() -> None:
     assert advice.best is None and "nobody knows which is higher" in advice.text
     decided = named(searched("r.000", 900, bracketed=False), searched("r.001", 300, bracketed=True))
     assert advise(decided).best is decided[0]
+
+
+def offline(run_id: str, rate_rps: float, requests: int, batch_size: int, **changes: Any) -> RunView:
+    """All requests at once, of which so many are answered per second."""
+    job = {
+        "slo": None, "load__batch_size": batch_size, "load__arrivals": {"kind": "offline", "requests": requests},
+    }  # fmt: skip
+    return view(records(5.0, rate_rps=rate_rps, batch_size=batch_size), run_id, job=job, **changes)
+
+
+def test_batch_sizes_are_compared_where_all_requests_are_there_at_once() -> None:
+    """1,000 requests of one sample at 200 samples/s, and of four at 400: as many requests are another number of
+    samples, which changes no throughput."""
+    one, four = offline("r.000", 200, 1000, 1), offline("r.001", 100, 1000, 4)
+    advice = advise(named(one, four))
+    assert advice.best is four and "2.00 times the throughput" in advice.text
+
+
+def test_a_longer_load_is_no_configuration() -> None:
+    """1,000 and 4,000 requests to one server: whichever answers more per second is no better choice."""
+    advice = advise(named(offline("r.000", 200, 1000, 1), offline("r.001", 300, 4000, 1)))
+    assert advice.best is None
+    assert "alone (offline, 1,000 samples; offline, 4,000 samples): there is none to choose" in advice.text
+
+
+def test_of_loads_of_two_lengths_no_latency_is_compared() -> None:
+    """200 samples/s both, of 1,000 samples and of 2,000: the last one of these waits twice as long."""
+    one, two = offline("r.000", 200, 1000, 1, cpu_cores=0.5), offline("r.001", 100, 1000, 2, cpu_cores=0.1)
+    advice = advise(named(one, two))
+    assert advice.best is None and "the same within noise" in advice.text
+    assert "nothing else is compared" in advice.text and "p99" not in advice.text and "Use" not in advice.text

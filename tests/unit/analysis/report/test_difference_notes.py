@@ -26,3 +26,19 @@ def test_costs_of_two_dates_are_said_to_be() -> None:
         "list's, and not the servers'."
     ]
     assert told("2025-10-01", "2025-10-01") == told("2025-10-01", None) == []
+
+
+def test_of_two_lengths_of_one_load_it_is_said_that_samples_per_second_are_judged() -> None:
+    """They are compared (a batch of 1,000 and of 4,000 samples is answered at one rate); of two rates nothing but what
+    no load changes."""
+
+    def told(*arrivals: dict[str, object]) -> str:
+        runs = [
+            result(f"run-{at}", load={"arrivals": each, "batch_size": 1}) for at, each in enumerate(arrivals)
+        ]
+        return next(note for note in notes_of(runs, {}) if "offered another load" in note)
+
+    offline = told({"kind": "offline", "requests": 1000}, {"kind": "offline", "requests": 4000})
+    assert offline.endswith("that only its accuracy, its cold start and its samples/s are judged.")
+    poisson = told({"kind": "poisson", "rate_rps": 10.0}, {"kind": "poisson", "rate_rps": 20.0})
+    assert poisson.endswith("that only its accuracy and its cold start are judged.")

@@ -105,6 +105,42 @@ def test_the_advice_of_a_disturbed_interleaved_sweep_is_of_its_pairs() -> None:
     assert "8 blocks" in advice.text and "(0" not in advice.text
 
 
+def at_once(threads: tuple[int, int], rates_rps: tuple[float, float]) -> list[RunView]:
+    """Two jobs in turns, of 1,000 requests that are there at once and of 2,000."""
+    views = []
+    places = [(block, side) for block in range(8) for side in ((0, 1) if block % 2 == 0 else (1, 0))]
+    for at, (block, side) in enumerate(places):
+        window = {"start_ns": 2 * SECOND, "end_ns": 10 * SECOND, "epoch_offset_ns": at * 20 * SECOND}
+        arrivals = {"kind": "offline", "requests": 1000 * (side + 1)}
+        views.append(
+            view(
+                records(3.0 * (1 + side), rate_rps=rates_rps[side], seed=at),
+                f"inv.{at:03d}",
+                cpu_cores=0.2,
+                job={
+                    "serve__threads": threads[side],
+                    "block": block + 1,
+                    "slo": None,
+                    "load__arrivals": arrivals,
+                },
+                extensions={"measured_window": window},
+            )
+        )
+    return named(*views)
+
+
+def test_of_loads_of_two_lengths_pairs_compare_samples_per_second_alone() -> None:
+    """100 and 200 samples/s: the second, whatever its latency; equal rates: none, though the first has half of the
+    latency; and of one server a longer load is no choice."""
+    advice = advise(at_once((1, 2), (100, 200)))
+    assert advice.best is not None and advice.best.job["serve"]["threads"] == 2
+    assert "has 0.5 times the throughput" in advice.text
+    equal = advise(at_once((1, 2), (200, 200)))
+    assert equal.best is None and "by none of throughput" in equal.text
+    longer = advise(at_once((1, 1), (100, 200)))
+    assert longer.best is None and "they differ in how many samples there are alone" in longer.text
+
+
 def test_equal_configurations_are_told_apart_by_nothing() -> None:
     """The same thing twice, in turns: nobody is chosen, and the interval is shown."""
     advice = advise(sweep(1.0))
