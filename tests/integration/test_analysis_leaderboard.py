@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -381,52 +380,6 @@ def test_the_recommender_optimises_the_highest_rate_where_all_searched_for_it(pe
     add(perfdb, "offered", 5.0)
     assert usual_objective(perfdb) == "throughput_samples_per_s"
     assert usual_objective(perfdb, "arrivals=max_rate") == "max_rate_samples_per_s"
-
-
-def test_runs_of_other_versions_of_the_server_are_not_pooled(perfdb: PerfDB) -> None:
-    """A configuration is what its newest version was measured to be; how many runs of others there are is said."""
-    for at, (version, rate) in enumerate([("1.22", 100.0), ("1.22", 101.0), ("1.23", 50.0), ("1.23", 51.0)]):
-        summary = {"throughput_rps": rate, "throughput_samples_per_s": rate, "e2e_latency_ms": {"p99": 5.0}}
-        perfdb.save_result(
-            result(
-                f"run-{at}",
-                submission={"name": "x", "digest": "one"},
-                backend={"kind": "onnxruntime", "version": version},
-                load=loaded(80),
-                summary=summary,
-                created_at=datetime(2026, 1, 1 + at, tzinfo=UTC),
-            )
-        )
-    answer = recommend(perfdb, "throughput_samples_per_s", [])
-    assert answer.candidates == 1 and answer.top[0]["throughput_samples_per_s"] == pytest.approx(50.5)
-    assert answer.top[0]["runs"] == 2
-    assert any("2 result(s) of other versions of a server" in note for note in answer.notes)
-
-
-def test_energies_of_two_methods_are_not_pooled(perfdb: PerfDB) -> None:
-    """An estimate of 1 J and a counter's 2 J and 2.2 J of one configuration: 2.1 J, as its newest run was measured."""
-    for at, (method, joule) in enumerate([("tdp_estimate", 1.0), ("rapl", 2.0), ("rapl", 2.2)]):
-        energy = {"joule_per_sample": joule, "method": method, "uncertainty_ratio": 0.03}
-        rate = {"throughput_rps": 10.0, "throughput_samples_per_s": 10.0, "e2e_latency_ms": {"p99": 5.0}}
-        perfdb.save_result(
-            result(
-                f"run-{at}",
-                submission={"name": "x", "digest": "one"},
-                load=loaded(80),
-                summary={**rate, "energy": energy},
-                created_at=datetime(2026, 1, 1 + at, tzinfo=UTC),
-            )
-        )
-    for answer in (
-        recommend(perfdb, "joule_per_sample", []),
-        recommend(perfdb, "throughput_samples_per_s", [Bound("joule_per_sample", False, 1.5)]),
-    ):
-        assert answer.top[0]["runs"] == 2
-        assert any("1 result(s) whose energy was got in another way" in note for note in answer.notes)
-        assert not any("measure different" in note for note in answer.notes)
-    (row,) = recommend(perfdb, "joule_per_sample", []).top
-    assert row["joule_per_sample"] == pytest.approx(2.1)
-    assert recommend(perfdb, "throughput_samples_per_s", []).top[0]["runs"] == 3
 
 
 def test_shorter_prompts_are_not_on_the_front_of_longer_ones(perfdb: PerfDB) -> None:

@@ -8,7 +8,7 @@ their models or by how these were converted: then there is no best, only a trade
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -21,7 +21,17 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, configuration
 from inferbench_tasks.perfdb.held_columns import Matching, Row
-from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, sets_rate
+from inferbench_tasks.perfdb.offered import (
+    OF_ANY_LENGTH,
+    OF_ANY_LOAD,
+    WITHOUT_LOAD,
+    but_for_length,
+    is_search,
+    named,
+    of_figures,
+    of_requests,
+    sets_rate,
+)
 
 ACCURACY = "accuracy_ratio"
 #: Accuracies that are no further apart are one quality.
@@ -98,6 +108,23 @@ def stands(figure: Figure, load: str) -> bool:
     return load != WITHOUT_LOAD and (figure.rate_free or not is_search(load))
 
 
+def load_for(figures: Iterable[Figure], load: str) -> str:
+    """What of a load, in ``offered``'s words, has to be the same for these figures of two runs to be compared."""
+    return of_figures(load, (figure.name for figure in figures if not figure.evaluated))
+
+
+def load_of_ranked(figure: Figure) -> Callable[[str, int | None], str]:
+    """The same of the figure that a leaderboard ranks by, of a load and of how many samples a request has.
+
+    There may be a hundred thousand results: what is the same for all of them is decided once.
+    """
+    if figure.per_sample:
+        return of_requests
+    if figure.evaluated or figure.name in (*OF_ANY_LOAD, *OF_ANY_LENGTH):
+        return lambda load, _: but_for_length(load)
+    return lambda load, _: load
+
+
 def newest_of(index: Held, rows: Matching, figures: Sequence[Figure]) -> dict[str, Row]:
     """Configuration on a device -> the newest of its runs that has all ``figures`` and ``stands`` by each of them.
 
@@ -109,8 +136,10 @@ def newest_of(index: Held, rows: Matching, figures: Sequence[Figure]) -> dict[st
     return {configuration(row): row for row in rows.newest_of_each()}
 
 
-def rows_of_one_ground(index: Held, rows: Matching, bounds: Sequence[Bound], load: str | None) -> Matching:
-    """Those under ``load``, if one is picked.
+def rows_of_one_ground(
+    index: Held, rows: Matching, figures: Sequence[Figure], bounds: Sequence[Bound], load: str | None
+) -> Matching:
+    """Those under ``load``, if one is picked. ``figures``: all by which configurations are judged.
 
     InputError lists the grounds if there are several, or the loads if there is none of that load.
     """
@@ -118,7 +147,8 @@ def rows_of_one_ground(index: Held, rows: Matching, bounds: Sequence[Bound], loa
     if rows and not rows_left:
         loads = sorted(rows.offered())
         raise InputError(f"No result that matches was offered the load {load!r}; there is {_some(loads)}")
-    grounds = _grounds(index, rows_left, accuracy_bounded=any(bound.figure == ACCURACY for bound in bounds))
+    bounded = any(bound.figure == ACCURACY for bound in bounds)
+    grounds = _grounds(index, rows_left, figures, accuracy_bounded=bounded)
     if len(grounds) > 1:
         raise SeveralGrounds(grounds)
     return rows_left
@@ -142,13 +172,18 @@ def require_one_data(index: Held, rows: Matching, figures: Sequence[Figure]) -> 
         )
 
 
-def _grounds(index: Held, rows: Matching, *, accuracy_bounded: bool) -> dict[Ground, int]:
+def _grounds(
+    index: Held, rows: Matching, figures: Sequence[Figure], *, accuracy_bounded: bool
+) -> dict[Ground, int]:
     """Each ground with its number of configurations."""
     known, of_row = rows.offered_with("model.task", "model.dataset", "model.name", *no_model.PATHS)
     # There may be a hundred thousand rows, and few that differ in this.
     models: dict[tuple[str, str, str, str, str], int] = {}
     of_known = [
-        models.setdefault((task or "", dataset or "", load, no_model.words(*of), model or ""), len(models))
+        models.setdefault(
+            (task or "", dataset or "", load_for(figures, load), no_model.words(*of), model or ""),
+            len(models),
+        )
         for load, task, dataset, model, *of in known
     ]
     model_of_row = np.array(of_known, dtype=np.int64)[of_row]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
-from inferbench_tasks.analysis import energy_ground, model_names, steadiness
+from inferbench_tasks.analysis import energy_ground, model_names, price_ground, steadiness
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
-from inferbench_tasks.analysis.recommend.comparable import newest_of
+from inferbench_tasks.analysis.recommend.comparable import load_of_ranked, newest_of
 from inferbench_tasks.analysis.recommend.lines import SHOWN, Line, line_of, placed
 from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.stated import needed
@@ -25,7 +25,6 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, held, identity, load_of
-from inferbench_tasks.perfdb.offered import of_requests
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -99,7 +98,8 @@ def board_of(
     its rate is no level of the server. A
     configuration that was run several times stands there once, with its newest result that has the figure. Of equal
     figures the newest is first.
-    Figures of good answers are ranked within one objective as well, energies by one method (``energy_ground``).
+    Figures of good answers are ranked within one objective as well, energies by one method (``energy_ground``), costs
+    by prices of one date (``price_ground``).
     Runs without a load stand only by measures of answers.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     ``selection``: of these configurations only those that it leaves in.
@@ -107,8 +107,8 @@ def board_of(
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
-    # Of a load those of several objectives, which documents alone tell.
-    mixed = figure.name in OF_GOOD_ANSWERS
+    # Of a load those of several objectives, or price lists, which documents alone tell.
+    mixed = figure.name in OF_GOOD_ANSWERS or figure.price_based
     index = held(db)
     groups = _groups(index, figure, parse(query).filter, selection)
     if in_all is not None and groups:
@@ -135,9 +135,9 @@ def _groups(index: Held, figure: Figure, filter: Any, selection: Selection) -> l
     size = index.values("load.batch_size")
     task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
     no_model_of = no_model.of_rows(index.values)
-    got_by = energy_ground.of_rows(figure, index.values)
+    got_by, within = energy_ground.of_rows(figure, index.values), load_of_ranked(figure)
     for row in rows:
-        load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
+        load = within(load_of(row), size(row))
         ways = (got_by(row),) if figure.energy_based else ()
         key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *ways)
         groups.setdefault(key, []).append(row)
@@ -182,6 +182,7 @@ def _documents(
     paths += [*no_model.PATHS, *(judged_on.PATHS if figure.evaluated else ())]
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
     paths += [f"summary.{path}" for path in energy_ground.paths(figure)]
+    paths += [f"summary.{price_ground.DATE_PATH}"] if figure.price_based else []
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [documents[identity(row)] for row in rows if identity(row) in documents]

@@ -18,12 +18,14 @@ from inferbench_tasks.analysis.certainty import (
 )
 from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
+from inferbench_tasks.analysis.price_ground import priced_at
+from inferbench_tasks.analysis.recommend.comparable import load_of_ranked
 from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
-from inferbench_tasks.perfdb.offered import of_requests, offered
+from inferbench_tasks.perfdb.offered import offered
 
 #: What is told of each run beside its figures.
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
@@ -67,12 +69,14 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
     """Of a result as plain nested mappings, with further figures ``beside``."""
     shown = [figure, *map(FIGURES.named, beside)]
     model, load = document.get("model") or {}, document.get("load") or {}
-    text = of_requests(offered(load), load.get("batch_size")) if figure.per_sample else offered(load)
+    text = load_of_ranked(figure)(offered(load), load.get("batch_size"))
     summary = document.get("summary") or {}
     if figure.name in OF_GOOD_ANSWERS:
         text = f"{text}, {good_within(summary)}"
     elif figure.energy_based:
         text = f"{text}, {got_by(figure, summary)}"
+    elif figure.price_based and (date := priced_at(summary)):
+        text = f"{text}, prices of {date}"
     data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
     task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
     value, interval = figure.stored(summary), figure.interval_in(summary)

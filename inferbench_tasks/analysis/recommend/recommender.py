@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from inferbench_tasks.analysis import energy_ground, lacking
+from inferbench_tasks.analysis import energy_ground, lacking, price_ground
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.lacking import lack_of
@@ -25,6 +25,7 @@ from inferbench_tasks.analysis.recommend.candidates import (
 )
 from inferbench_tasks.analysis.recommend.comparable import (
     ACCURACY,
+    load_for,
     require_one_data,
     rows_of_one_ground,
     stands,
@@ -107,18 +108,22 @@ def recommend(
     of_answers = all(each.evaluated for each in asked)
     watched = matching if of_answers else matching.offered_any(lambda each: each != WITHOUT_LOAD)
     rows = watched.offered_any(lambda each: stands(figure, each))
-    kept = rows_of_one_ground(index, rows, bounds, load)
+    kept = rows_of_one_ground(index, rows, asked, bounds, load)
     require_one_data(index, kept, asked)
     for row in kept:
         runs.setdefault(configuration(row), []).append(row)
     runs, earlier = of_newest_version(runs, index.values(_VERSION))
-    otherwise_got = 0
+    otherwise_got = otherwise_priced = 0
     ways = [*dict.fromkeys(path for each in asked for path in energy_ground.paths(each))]
-    if ways and any(len(rows) > 1 for rows in runs.values()):
+    repeated = any(len(rows) > 1 for rows in runs.values())
+    if ways and repeated:
         way = [index.values(f"summary.{path}") for path in ways]
         runs, otherwise_got = of_newest_version(
             runs, lambda row: energy_ground.known(get(row) for get in way)
         )
+    if repeated and any(each.price_based for each in asked):
+        rates = _rates(db, [row for rows in runs.values() if len(rows) > 1 for row in rows])
+        runs, otherwise_priced = of_newest_version(runs, lambda row: rates.get(identity(row)))
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
         for key, rows in runs.items()
@@ -137,6 +142,11 @@ def recommend(
     if otherwise_got:
         notes.append(
             f"{otherwise_got} result(s) whose energy was got in another way than in the newest run of their "
+            "configuration are left out: a mean over both would be of none."
+        )
+    if otherwise_priced:
+        notes.append(
+            f"{otherwise_priced} result(s) whose cost is by another price than that of the newest run of their "
             "configuration are left out: a mean over both would be of none."
         )
     if unwatched := len(matching) - len(watched):
@@ -181,7 +191,7 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     recommendation = _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
     if unwatched := given - len(documents):
         recommendation.notes.append(_UNWATCHED.format(unwatched))
-    loads = sorted({offered(document.get("load") or {}) for document in documents})
+    loads = sorted({load_for(asked, offered(document.get("load") or {})) for document in documents})
     if len(loads) > 1:
         recommendation.notes.append(
             f"They were offered {len(loads)} different loads, such as {loads[0]} and {loads[-1]}: what a run reaches "
@@ -193,6 +203,14 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
             "one, however fast."
         )
     return recommendation
+
+
+def _rates(db: PerfDB, rows: Sequence[Row]) -> dict[tuple[str, int], tuple[Any, ...] | None]:
+    """At which price the costs of these results are."""
+    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
+    paths = ("run_id", "attempt", *(f"summary.{path}" for path in price_ground.RATE_PATHS))
+    found = map(to_plain, db.find_raw(where, BY_RUN, fields=paths))
+    return {(d["run_id"], d["attempt"]): price_ground.rate(d.get("summary") or {}) for d in found}
 
 
 def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
@@ -271,6 +289,9 @@ def _decide(
             "answers are good, and no server is better. Compare runs of one objective."
         )
     notes += _ways_notes(objective, bounds, fitting[: TOP + 1])
+    if figure.price_based or any(FIGURES.named(bound.figure).price_based for bound in bounds):
+        dates = [price_ground.priced_at(c.documents[0].get("summary") or {}) for c in fitting[: TOP + 1]]
+        notes += [note] if (note := price_ground.dates_note(dates)) else []
     notes += [f"{note}." for note in versions_notes({names[c.key]: c for c in fitting[:TOP]})]
     notes += moved_notes(fitting[:TOP], names, (objective, *(bound.figure for bound in bounds)))
     notes += trade_offs
