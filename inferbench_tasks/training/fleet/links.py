@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, LEAST_EXCESS, Outlier
+from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS, Outlier, bound_of
 
 #: Groups without a device that make its baseline: those of three others.
 LEAST_GROUPS = 3
@@ -48,7 +48,7 @@ def slow_members(
             device: _fastest(left, device) - float(np.mean(beside)) for device, beside in candidates.items()
         }
         slow = max(excess, key=lambda device: excess[device])
-        bound = _bound(candidates[slow], alpha)
+        bound = bound_of(candidates[slow], alpha)
         tried.append(Outlier(slow, math.exp(excess[slow]), math.exp(bound)))
         if excess[slow] > bound:
             named = len(tried)
@@ -62,7 +62,7 @@ def _beside_the_healthy(
     """Those that are named, each by the groups that none of them is in."""
     points = {group: float(np.mean(np.log(values))) for group, values in times.items() if len(values)}
     healthy = [value for group, value in points.items() if not set(named) & set(group)]
-    bound = math.exp(_bound(healthy, alpha)) if named else 1.0
+    bound = math.exp(bound_of(healthy, alpha)) if named else 1.0
     ratios = {device: math.exp(_fastest(points, device) - float(np.mean(healthy))) for device in named}
     return [
         Outlier(device, ratio, bound) for device, ratio in sorted(ratios.items(), key=lambda one: -one[1])
@@ -71,11 +71,3 @@ def _beside_the_healthy(
 
 def _fastest(points: Mapping[tuple[str, ...], float], device: str) -> float:
     return min(value for group, value in points.items() if device in group)
-
-
-def _bound(beside: Sequence[float], alpha: float) -> float:
-    """The least excess over their mean, on the logarithm, that chance does not explain."""
-    from scipy.special import stdtrit
-
-    spread = float(np.std(beside, ddof=1)) * math.sqrt(1 + 1 / len(beside))
-    return max(math.log1p(LEAST_EXCESS), float(stdtrit(len(beside) - 1, 1 - alpha)) * spread)
