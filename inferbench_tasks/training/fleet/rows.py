@@ -115,7 +115,8 @@ def alone(fleets: Iterable[Fleet]) -> dict[str, bool]:
 
 
 def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, Any]]:
-    """The runs on one device, alone or in a group, the newest first: the step of each, by the first of its job there.
+    """The runs on one device, alone or in a group, the newest first: the step of each, by the first of its job there by
+    the same version of torch, which another one makes faster or slower.
 
     Only valid ones have a ratio: 1.2 is a step that takes a fifth longer than the first valid run did.
     """
@@ -124,7 +125,7 @@ def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, An
     rows = []
     for result in reversed(runs):
         step_s = step_s_of(result) if result.verdict.valid else None
-        key = result.submission.digest, devices_of(result)
+        key = result.submission.digest, devices_of(result), version_of(result)
         if step_s is not None:
             first.setdefault(key, step_s)
         rows.append(

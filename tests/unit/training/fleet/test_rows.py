@@ -86,6 +86,16 @@ def test_a_devices_history_is_by_its_own_first_run() -> None:
     assert [row["by_the_first"] for row in rows] == [pytest.approx(2), None, 1.0]
 
 
+def test_a_devices_history_begins_again_with_another_torch() -> None:
+    """10 ms by the old one, 20 and 40 by the new: 40 is twice what the device did by it, not four times."""
+
+    def by(version: str, made: TrainingResult) -> TrainingResult:
+        return made.model_copy(update={"engine": ENGINE.model_copy(update={"version": version})})
+
+    runs = [by("2", result("c", "d1", 4)), by("2", result("b", "d1", 2)), by("1", result("a", "d1"))]
+    assert [row["by_the_first"] for row in history(runs, "d1")] == [pytest.approx(2), 1.0, 1.0]
+
+
 def test_the_step_is_that_of_a_batch_on_all_ranks() -> None:
     """800 samples/s in batches of 8 are 10 ms; 1,600 of two ranks, too. Of a job of another version nothing is told."""
     rows = lines(fleets([result(f"r{at}", f"d{at}") for at in range(2)])[0])
