@@ -61,8 +61,9 @@ def scaling(
         if curve["forecast"]:
             typer.echo(PREDICTION)
             emit(curve["forecast"], output)
-        elif curve["no_forecast"]:
-            typer.echo(safe(f"No prediction: {curve['no_forecast']}."))
+        if curve["no_forecast"]:
+            more = " of more" if curve["forecast"] else ""
+            typer.echo(safe(f"No prediction{more}: {curve['no_forecast']}."))
 
 
 def _lost(point: dict[str, float | None]) -> dict[str, float | None]:

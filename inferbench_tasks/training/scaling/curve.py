@@ -1,16 +1,18 @@
 """Speed-up and efficiency over ranks, and what the difference to the ideal went to.
 
-Strong scaling: the ranks share one batch; weak scaling: each has a batch of the same size. Speed-up is by samples/s of
-the epochs without instruments; its interval is that of a ratio of two means (``comparison``).
+Strong scaling: the ranks share one batch; weak scaling: each has a batch of the same size. A curve is over devices,
+with as many ranks on each, or over the ranks on as many devices: two ranks that share a device are no two devices.
+Speed-up is by samples/s of the epochs without instruments; its interval is that of a ratio of two means
+(``comparison``).
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from inferbench_tasks.training.comparison import Mean, ratio_interval
 from inferbench_tasks.training.diagnosis.observation import Steps
@@ -19,6 +21,9 @@ from inferbench_tasks.training.scaling.parts import Parts, parts_of
 from inferbench_tasks.training.stored_job import fields_of
 
 Kind = Literal["strong", "weak"]
+#: What of ``devices`` differs along a curve: the devices, or the ranks on each of them.
+Way = Literal["count", "processes"]
+_WAYS: tuple[Way, ...] = get_args(Way)
 #: What does not change the work of a step, or is what scaling is over.
 _APART = {
     "train": ("batch_size", "max_steps", "warmup_steps", "rounds"),
@@ -53,13 +58,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """``work``: what all points have in common, for people; ``points`` by their number of ranks."""
+    """``work``: what all points have in common, for people; ``points`` by their number of ranks. ``shares_gpus``: its
+    further ranks came on the same GPUs.
+    """
 
     kind: Kind
     work: str
     points: tuple[Point, ...]
-    base_ci95_ratio: float
-    """Half of the 95% interval of the first point's samples/s by its mean."""
+    shares_gpus: bool = False
 
 
 def curves(
@@ -69,18 +75,31 @@ def curves(
 
     ``results``: the newest first; ``ranks_of`` gives the raw steps of one (``diagnosis.raw``).
     """
-    series: dict[tuple[Kind, str], dict[int, TrainingResult]] = defaultdict(dict)
+    series: dict[tuple[Kind, str, Way], dict[str | None, dict[int, TrainingResult]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for result in results:
         if not counts(result):
             continue
         ranks, size = _ranks(result), _batch_size(result)
-        series["weak", _key(result, size)].setdefault(ranks, result)
-        series["strong", _key(result, size * ranks)].setdefault(ranks, result)
+        for way in _WAYS:
+            weak, strong = (_key(result, batch, way) for batch in (size, size * ranks))
+            series["weak", weak, way][_exchange(result)].setdefault(ranks, result)
+            series["strong", strong, way][_exchange(result)].setdefault(ranks, result)
     return [
-        _curve(kind, [of[ranks] for ranks in sorted(of)], ranks_of)
-        for (kind, _), of in series.items()
+        _curve(kind, way, [of[ranks] for ranks in sorted(of)], ranks_of)
+        for (kind, _, way), by in series.items()
+        for of in _of_each_exchange(by)
         if len(of) > 1
     ]
+
+
+def _of_each_exchange(
+    by: Mapping[str | None, Mapping[int, TrainingResult]],
+) -> Iterator[Mapping[int, TrainingResult]]:
+    """One rank exchanges nothing, and stands before those of every backend."""
+    alone = by.get(None, {})
+    yield from ({**alone, **of} for backend, of in by.items() if backend is not None)
 
 
 def counts(result: TrainingResult) -> bool:
@@ -96,7 +115,10 @@ def counts(result: TrainingResult) -> bool:
 
 
 def _curve(
-    kind: Kind, results: Sequence[TrainingResult], ranks_of: Callable[[TrainingResult], Sequence[Steps]]
+    kind: Kind,
+    way: Way,
+    results: Sequence[TrainingResult],
+    ranks_of: Callable[[TrainingResult], Sequence[Steps]],
 ) -> Curve:
     base = results[0]
     rate = _rate(base)
@@ -124,8 +146,8 @@ def _curve(
                 lost_ms=_lost(base_parts, parts, share) if parts and base_parts else None,
             )
         )
-    half = (rate.interval[1] - rate.interval[0]) / 2 / rate.value if rate.interval else float("nan")
-    return Curve(kind, _work(base, kind), tuple(points), half)
+    on_gpus = str(_job(base)["devices"].get("kind", "cpu")).startswith("gpu")
+    return Curve(kind, _work(base, kind, way), tuple(points), on_gpus and way == "processes")
 
 
 def _lost(base: Parts, parts: Parts, share: float) -> dict[str, float]:
@@ -154,26 +176,51 @@ def _batch_size(result: TrainingResult) -> int:
     return int(_job(result)["train"]["batch_size"])
 
 
+def _count(result: TrainingResult) -> int:
+    return int(_job(result)["devices"].get("count", 1))
+
+
+def _processes(result: TrainingResult) -> int:
+    return int(_job(result)["devices"]["processes"])
+
+
 def _ranks(result: TrainingResult) -> int:
-    devices = _job(result)["devices"]
-    return int(devices.get("count", 1)) * int(devices["processes"])
+    return _count(result) * _processes(result)
 
 
-def _key(result: TrainingResult, batch: int) -> str:
+def _exchange(result: TrainingResult) -> str | None:
+    """Who exchanges its gradients; None of one rank."""
+    if _ranks(result) == 1:
+        return None
+    return (result.engine.backend if result.engine else None) or "unknown"
+
+
+def _key(result: TrainingResult, batch: int, way: Way) -> str:
     """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster by the
-    same torch."""
+    same torch, and differ along one way only. A module of the user's by one name is one network if it has as many
+    parameters.
+    """
     job = {name: value for name, value in _job(result).items() if name not in _HEAD}
     for block, names in _APART.items():
         job[block] = {name: value for name, value in job[block].items() if name not in names}
-    device, engine = result.device, result.engine
+    device, engine, model = result.device, result.engine, result.model
+    fixed = _processes(result) if way == "count" else _count(result)
     return json.dumps(
-        [job, batch, device and device.name, result.cluster, engine and engine.version],
+        [
+            job,
+            batch,
+            fixed,
+            device and device.name,
+            result.cluster,
+            engine and engine.version,
+            model and model.parameters,
+        ],
         sort_keys=True,
         default=str,
     )
 
 
-def _work(result: TrainingResult, kind: Kind) -> str:
+def _work(result: TrainingResult, kind: Kind, way: Way) -> str:
     job, size = _job(result), _batch_size(result)
     batch = (
         f"batches of {size} for each rank"
@@ -184,6 +231,9 @@ def _work(result: TrainingResult, kind: Kind) -> str:
     device = result.device.name if result.device else None
     on = f" on {device}" if device else ""
     on += f", cluster {result.cluster}" if result.cluster else ""
-    return (
-        f"{job['train']['benchmark']} of {model}, {job['data']['kind']} ({job['data']['where']}), {batch}{on}"
+    of_each = _processes(result)
+    over = (
+        f"{of_each} rank(s) on each device" if way == "count" else f"all ranks on {_count(result)} device(s)"
     )
+    work = f"{job['train']['benchmark']} of {model}, {job['data']['kind']} ({job['data']['where']})"
+    return f"{work}, {batch}{on}, {over}"

@@ -29,7 +29,7 @@ class Forecast:
 
 
 def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast], str | None]:
-    """For numbers of ranks beyond those measured, or why there is none."""
+    """For numbers of ranks beyond those measured; why there is none, or none of the largest numbers."""
     base, *others = curve.points
     if base.parts is None or any(point.parts is None for point in others):
         return [], "the raw steps of a run are missing"
@@ -41,13 +41,20 @@ def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast]
             [],
             f"{names} ranks had fewer cores than threads: they say nothing of ranks with cores of their own",
         )
+    if curve.shares_gpus:
+        return [], "its ranks share their GPUs: they say nothing of ranks with GPUs of their own"
     several = [point for point in curve.points if point.ranks > 1]
     last = several[-1]
+    if last.speedup_ci95 is None:
+        return [], f"the speed-up of {last.ranks} ranks has no interval"
+    # Of the last point's rate, which all that follows hangs on, and of the first one's.
+    least, most = (bound / last.speedup for bound in last.speedup_ci95)
+    batch = base.batch_size * base.ranks
     # Efficiency is by epochs without instruments, parts are of those with them.
     anchor = last.efficiency * last.step_ms / last.ideal_step_ms
     found = []
     for count in ranks:
-        if count <= last.ranks:
+        if count <= last.ranks or (curve.kind == "strong" and count > batch):
             continue
         share = base.ranks / count if curve.kind == "strong" else 1.0
         alone_ms = _alone_ms(curve, share)
@@ -65,10 +72,11 @@ def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast]
         imbalance_ms = min(_parts(point).imbalance_ms for point in several), max(grown)
         ideal_ms = base.step_ms * share * anchor
         steps_ms = [alone_ms + exchange_ms[at] + imbalance_ms[at] for at in (0, 1)]
-        high = ideal_ms / steps_ms[0] * (1 + curve.base_ci95_ratio)
-        low = ideal_ms / steps_ms[1] * (1 - curve.base_ci95_ratio)
+        high, low = ideal_ms / steps_ms[0] * most, ideal_ms / steps_ms[1] * least
         speedup = low * count / base.ranks, high * count / base.ranks
         found.append(Forecast(count, speedup, (low, high)))
+    if curve.kind == "strong" and max(ranks, default=0) > batch:
+        return found, f"a batch of {batch} has no sample for each of more than {batch} ranks"
     return found, None
 
 

@@ -17,16 +17,31 @@ STEPS = 40
 
 
 def result(
-    run: str, ranks: int, batch_size: int, rate: float, *, cores: float = 64, name: str = "x"
+    run: str,
+    ranks: int,
+    batch_size: int,
+    rate: float,
+    *,
+    cores: float = 64,
+    name: str = "x",
+    count: int = 1,
+    kind: str = "cpu",
 ) -> TrainingResult:
-    """Its step takes what its samples/s make of it; the interval is 1% to both sides."""
+    """Its step takes what its samples/s make of it; the interval is 1% to both sides. ``count``: devices that the
+    ranks are on.
+    """
     job = TrainingJob.model_validate(
         {
             "kind": "training",
             "name": name,
             "data": {"kind": "digits"},
             "train": {"batch_size": batch_size},
-            "devices": {"processes": ranks, "strategy": "ddp" if ranks > 1 else "single"},
+            "devices": {
+                "count": count,
+                "kind": kind,
+                "processes": ranks // count,
+                "strategy": "ddp" if ranks > 1 else "single",
+            },
         }
     )
     made = view(run, ranks=ranks).result

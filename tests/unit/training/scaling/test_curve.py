@@ -7,6 +7,7 @@ import math
 import pytest
 
 from inferbench_tasks.perfdb.documents import Provenance
+from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.curve import Curve, curves
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
 from tests.unit.training.scaling.made import invalid, raw, result
@@ -76,6 +77,44 @@ def test_runs_of_other_work_and_runs_that_do_not_count_are_no_points() -> None:
     newer = result("weak", 2, 64, 3000)
     (curve,) = curves([newer, one, two], lambda _: [])
     assert curve.points[1].samples_per_s == 3000 and curve.points[1].lost_ms is None
+
+
+def test_two_ranks_on_one_device_are_no_two_devices() -> None:
+    """On one GPU two ranks make 1.1 times its samples/s, two GPUs 1.9 times and four 3.6 times: a curve over devices,
+    and one over the ranks of one device, whichever of the runs is the newest.
+    """
+    one = result("one", 1, 64, 1000, kind="gpu")
+    shared = result("shared", 2, 64, 1100, kind="gpu")
+    two, four = (result(f"of-{n}", n, 64, rate, kind="gpu", count=n) for n, rate in ((2, 1900), (4, 3600)))
+    for results in ([shared, two, four, one], [four, two, shared, one]):
+        of = {curve.shares_gpus: curve for curve in curves(results, lambda _: [])}
+        assert [point.speedup for point in of[False].points] == pytest.approx([1, 1.9, 3.6])
+        assert [point.speedup for point in of[True].points] == pytest.approx([1, 1.1])
+        assert of[False].work.endswith("1 rank(s) on each device")
+        assert of[True].work.endswith("all ranks on 1 device(s)")
+    # Four devices with a rank each, and one with two, differ in both.
+    assert curves([shared, four], lambda _: []) == []
+
+
+def test_two_backends_have_curves_of_their_own() -> None:
+    """gloo 1.2 times, nccl 1.8 times one rank, which exchanges nothing and is of both."""
+
+    def by(backend: str, made: TrainingResult) -> TrainingResult:
+        assert made.engine is not None
+        return made.model_copy(update={"engine": made.engine.model_copy(update={"backend": backend})})
+
+    one = result("one", 1, 64, 1000)
+    results = [by("nccl", result("n", 2, 64, 1800)), by("gloo", result("g", 2, 64, 1200)), one]
+    told = sorted(curve.points[1].speedup for curve in curves(results, lambda _: []))
+    assert told == pytest.approx([1.2, 1.8])
+
+
+def test_a_module_of_ones_own_that_has_grown_is_another_network() -> None:
+    """Its name is what its user calls it; 5 parameters and 9 are no work of the same size."""
+    one, two = result("one", 1, 64, 2000), result("two", 2, 64, 3200)
+    assert two.model is not None
+    grown = two.model_copy(update={"model": two.model.model_copy(update={"parameters": 9})})
+    assert len(curves([two, one], lambda _: [])) == 1 and curves([grown, one], lambda _: []) == []
 
 
 def test_runs_of_devices_by_name_and_of_the_version_before_are_of_one_curve() -> None:
