@@ -141,6 +141,8 @@ def _work(first: TrainingResult, second: TrainingResult) -> dict[str, tuple[Any,
         return {
             "benchmark": result.benchmark,
             "the network": result.model.name if result.model else None,
+            # Of a module of the user's the name is what they call it.
+            "the number of its parameters": result.model.parameters if result.model else None,
             "the images' side": result.model.image_size if result.model else None,
             "the data": result.data.get("kind"),
             "the batch of a process": train.get("batch_size"),
@@ -156,13 +158,19 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
         engine, device, data, loader = result.engine, result.device, result.data, result.loader
         return {
             "data": data.get("where") or "disk",
+            "data's folder": data.get("path"),
+            "samples": data.get("samples"),
             "reads": data.get("read") or "warm",
             "augmented": bool(data.get("augment")),
             "shuffled": bool(loader.get("shuffle")),
             "batches ahead": loader.get("prefetch"),
+            "pinned batches": bool(loader.get("pin_memory")),
+            "loader processes stay": bool(loader.get("persistent")),
+            "loader processes started by": loader.get("context") or "fork",
             "processes": engine.processes if engine else None,
             "threads": engine.threads if engine else None,
             "trainer": engine.kind if engine else None,
+            "exchange": engine.backend if engine else None,
             "torch": engine.version if engine else None,
             "loader processes": result.loader.get("workers"),
             "device": device.name if device else None,

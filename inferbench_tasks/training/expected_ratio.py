@@ -105,6 +105,12 @@ def _incomparable(first: TrainingResult, second: TrainingResult) -> str | None:
     counts = device_count(first), device_count(second)
     if counts[0] != counts[1]:
         return f"the runs are of {counts[0]} and {counts[1]} devices, and factors of as many of both"
+    # Those of a device share it, and threads make a processor faster.
+    on_cpus = first.device is not None and first.device.kind == "cpu"
+    for name, what in (("processes", "processes on each device"), ("threads", "threads in each process")):
+        each = tuple(int(fields_of(of).get("devices", {}).get(name, 1)) for of in (first, second))
+        if each[0] != each[1] and (on_cpus or name == "processes"):
+            return f"the runs have {each[0]} and {each[1]} {what}"
     return None
 
 

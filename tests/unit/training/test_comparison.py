@@ -121,3 +121,28 @@ def test_where_the_data_lay_is_named_beside_the_figures() -> None:
     one, other = result(steps), result(steps)
     one.data["where"], other.data["read"] = "device", "cold"
     assert {"data: device and disk", "reads: warm and cold"} <= set(compare(one, other).notes)
+
+
+def test_modules_of_one_name_and_another_size_are_two_networks() -> None:
+    """What a user calls ``my-net`` had 5 parameters and has 9 now: a step of it is other work."""
+    one, other = result([10.0] * 100), result([10.0] * 100)
+    assert other.model is not None
+    other = other.model_copy(update={"model": other.model.model_copy(update={"parameters": 9})})
+    with pytest.raises(InputError, match="the number of its parameters is 5 and 9"):
+        compare(one, other)
+
+
+def test_what_changes_loading_and_the_exchange_is_named_beside_the_figures() -> None:
+    """Other images, fewer of them, pinned batches, processes that stay, and another backend; nothing of the same."""
+    steps = np.random.default_rng(1).normal(10, 0.1, 200)
+    one, other = result(steps), result(steps)
+    assert other.engine is not None
+    other = other.model_copy(update={"engine": other.engine.model_copy(update={"backend": "gloo"})})
+    other.data.update(path="small", samples=500)
+    other.loader.update(pin_memory=True, persistent=True, context="spawn")
+    assert set(compare(one, other).notes) == {
+        "data's folder: None and small", "samples: None and 500", "pinned batches: False and True",
+        "loader processes stay: False and True", "loader processes started by: fork and spawn",
+        "exchange: None and gloo",
+    }  # fmt: skip
+    assert compare(one, one).notes == ()

@@ -78,6 +78,25 @@ def test_runs_of_different_numbers_of_devices_have_no_expectation() -> None:
     assert "1 and 8 devices" in reason(run(A40), run(V100, 8))
 
 
+def test_runs_that_share_a_device_among_more_have_no_expectation() -> None:
+    """Two ranks on one V100 take twice as long each, which is no slow V100; torch's threads count on a processor."""
+
+    def having(of: TrainingResult, kind: str = "gpu", **devices: int) -> TrainingResult:
+        assert of.device is not None
+        job = of.provenance.model_dump()["job"]
+        return of.model_copy(
+            update={
+                "device": of.device.model_copy(update={"kind": kind}),
+                "provenance": Provenance(**{"job": {**job, "devices": {**job["devices"], **devices}}}),
+            }
+        )
+
+    assert "1 and 2 processes on each device" in reason(run(A40), having(run(V100), processes=2))
+    cpus = having(run(A40), "cpu", threads=1), having(run(V100), "cpu", threads=8)
+    assert "1 and 8 threads in each process" in reason(*cpus)
+    assert expected(having(run(A40), threads=1), having(run(V100), threads=8))
+
+
 def test_runs_that_compute_differently_have_no_expectation() -> None:
     """Precision, optimiser, compiler and layout change a device's time by themselves."""
     assert "precision: fp32 and bf16" in reason(run(A40), run(V100, precision="bf16"))
