@@ -37,8 +37,9 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     """The epochs with instruments.
 
     A step's figure is the mean of its ranks, so that a step counts once however many ranks there are; ``ranks`` has
-    each rank's own means. CPU time and waits are sums over the threads of a rank's process. ``clocks_ms``: of
-    ``unexplained_ms``, what no phase has of a step, that which reading the clocks took.
+    each rank's own means. CPU time and waits are sums over the threads of a rank's process, those that exchange among
+    them; ``own_cpu_ms`` and ``own_wait_ms`` are of the thread that runs the step. ``clocks_ms``: of ``unexplained_ms``,
+    what no phase has of a step, that which reading the clocks took.
     """
     phases = phases_of(benchmark, strategy)
     ranks = [steps_of(answer, MEASURED) for answer in answers]
@@ -230,11 +231,16 @@ def _mean_of(ranks: Sequence[Steps], column: str, count: int) -> NDArray[np.floa
 
 
 def _phase(ranks: Sequence[Steps], phase: str, count: int, rounds: int) -> dict[str, Any]:
-    wall, cpu, wait = (_mean_of(ranks, f"{phase}_{of}_ns", count) for of in ("wall", "cpu", "wait"))
+    wall, cpu, *others = (
+        _mean_of(ranks, f"{phase}_{of}_ns", count) for of in ("wall", "cpu", "wait", "own_cpu", "own_wait")
+    )
+    wait, own_cpu, own_wait = (None if np.isnan(of).any() else float(of.mean()) for of in others)
     return {
         "wall_ms": of_steps(np.array_split(wall, rounds)),
         "cpu_ms": float(cpu.mean()),
-        "wait_ms": None if np.isnan(wait).any() else float(wait.mean()),
+        "wait_ms": wait,
+        "own_cpu_ms": own_cpu,
+        "own_wait_ms": own_wait,
     }
 
 

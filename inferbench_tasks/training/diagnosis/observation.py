@@ -21,7 +21,11 @@ Steps = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class PhaseTimes:
-    """Means of a phase, ms: wall clock, CPU time and wait for a core of all its threads (0 where none is told)."""
+    """Means of a phase, ms: wall clock, CPU time of all its threads, and wait for a core (0 where none is told).
+
+    The wait is that of the thread that runs the step, beside which those wait that exchange gradients; of all threads
+    together where torch has several, and of older results.
+    """
 
     wall_ms: float
     cpu_ms: float
@@ -133,8 +137,9 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
     job = job_of(result)
     if job is None:
         return None
+    wait_of = "own_wait_ms" if job.devices.threads == 1 else "wait_ms"
     phases = {
-        name: PhaseTimes(of["wall_ms"]["mean"], of["cpu_ms"], of["wait_ms"] or 0.0)
+        name: PhaseTimes(of["wall_ms"]["mean"], of["cpu_ms"], of.get(wait_of, of["wait_ms"]) or 0.0)
         for name, of in timing["phases"].items()
     }
     rate = summary.bare["samples_per_s"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.charts.style import (
@@ -16,7 +16,7 @@ from inferbench_tasks.analysis.charts.style import (
     text,
 )
 from inferbench_tasks.training.report.course import PHASE_COLOURS
-from inferbench_tasks.training.report.views import PHASES, TrainingView
+from inferbench_tasks.training.report.views import PHASES, TrainingView, own_wait_ms
 
 _REST, _CLOCKS = "#CCCCCC", "#999999"
 _KINDS = (("CPU", "#0072B2"), ("waiting for a core", "#D55E00"), ("waiting for something else", "#CCCCCC"))
@@ -46,18 +46,20 @@ def phases(views: Sequence[TrainingView]) -> Chart | None:
 
 
 def cores(view: TrainingView) -> Chart | None:
-    """Each phase's wall time as CPU time, wait for a core, and what is left.
+    """Each phase's wall time as CPU time, wait for a core, and what is left, of the thread that runs the step: what
+    others exchange beside it is no part of its time.
 
-    None with several threads in a process: their times are sums, and may exceed the wall time.
+    None with several threads in a process: of older results their times are sums, and may exceed the wall time.
     """
     timing = view.timing
     if timing is None or view.threads != 1:
         return None
     names = [name for name in PHASES if name in timing["phases"]]
     of = [timing["phases"][name] for name in names]
-    if any(phase["wait_ms"] is None for phase in of):
+    wait = [own for phase in of if (own := own_wait_ms(phase)) is not None]
+    if len(wait) < len(of):
         return None
-    cpu, wait = [phase["cpu_ms"] for phase in of], [phase["wait_ms"] for phase in of]
+    cpu = [_own_cpu_ms(phase) for phase in of]
     rest = [max(0.0, phase["wall_ms"]["mean"] - a - b) for phase, a, b in zip(of, cpu, wait, strict=True)]
     labels = [name.replace("_", " ") for name in names]
     data = [
@@ -119,6 +121,12 @@ def course(series: Sequence[tuple[TrainingView, Sequence[float]]]) -> Chart | No
 
 def _label(view: TrainingView) -> str:
     return view.label if view.valid else f"{view.label} — {view.state}"
+
+
+def _own_cpu_ms(phase: Mapping[str, Any]) -> float:
+    """Of older results that of all threads."""
+    own: float | None = phase.get("own_cpu_ms")
+    return float(phase["cpu_ms"]) if own is None else own
 
 
 def _wall_ms(view: TrainingView, phase: str) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.tables import marked
 from inferbench_tasks.training.diagnosis.observation import of_result
 from inferbench_tasks.training.diagnosis.runs import impossible
 from inferbench_tasks.training.jade import COLUMNS
@@ -85,7 +86,7 @@ def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
             for name, phase in timing["phases"].items()
         ]
         note = f"{timing['steps']:,} measured steps. All-reduce: {_exchange(timing['all_reduce'])}."
-        if (view.threads or 1) > 1:
+        if (view.threads or 1) > 1 or len(timing["ranks"]) > 1:  # of several ranks some threads exchange
             note += " CPU time and waits are sums over the threads of a process and may exceed the wall time."
         tables.append(
             {"title": view.label, "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note}
@@ -192,9 +193,10 @@ def spending(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
             continue
         energy = block["energy"]
         method = f"{energy['method']} (±{energy['uncertainty_ratio']:.0%})" if energy["method"] else "–"
-        cells = [number(block[name][per], 4) for per in _PER for name in ("energy", "co2", "cost")]
+        cells = [_spent(block, name, per) for per in _PER for name in ("energy", "co2", "cost")]
         rows.append([view.label, *cells, method])
         said += [f"{name}: {of['reason']}" for name, of in block.items() if of["reason"]]
+        said += _by_which(block)
     if not rows:
         return []
     head = [
@@ -211,6 +213,29 @@ def spending(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
 
 
 _PER = ("per_epoch", "per_million_samples")
+
+
+def _spent(block: Mapping[str, Any], name: str, per: str) -> str:
+    """A cost with the word that its rate earned."""
+    text = number(block[name][per], 4)
+    return marked(text, block[name].get("cheapest") or {}) if name == "cost" else text
+
+
+def _by_which(block: Mapping[str, Any]) -> list[str]:
+    """The electricity that emitted, and the instance whose rate it is."""
+    co2, rate = block["co2"], block["cost"].get("cheapest")
+    said = []
+    if co2["per_epoch"] is not None and co2.get("region"):
+        said.append(f"CO2e by the electricity of {co2['region']}, {co2['g_per_kwh']:g} g/kWh ({co2['date']})")
+    if rate:
+        hidden = (
+            ", an instance of its family, for the product's name is hidden" if rate.get("approximate") else ""
+        )
+        said.append(
+            f"USD by {rate['provider']} {rate['instance']} in {rate['region']}{hidden} ({rate['source']}, "
+            f"{rate['date']})"
+        )
+    return said
 
 
 def _exchange(of: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,18 @@ from inferbench_tasks.training.stored_job import fields_of
 
 #: The phases of a step in their order; a benchmark has some of them.
 PHASES = ("loading", "to_device", "processing", "forward", "loss", "backward", "gather", "optimiser")
+
+
+def own_wait_ms(phase: Mapping[str, Any]) -> float | None:
+    """What the thread that runs the step waited for a core in a phase, ms; None where the kernel tells none.
+
+    Those that exchange gradients wait beside it. Of older results, which have the sum of all threads, as much of it as
+    the phase has room for.
+    """
+    wait: float | None = phase.get("own_wait_ms", phase["wait_ms"])
+    if wait is None or "own_wait_ms" in phase:
+        return wait
+    return min(wait, max(0.0, float(phase["wall_ms"]["mean"]) - float(phase["cpu_ms"])))
 
 
 @dataclass

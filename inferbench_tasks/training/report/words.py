@@ -14,7 +14,7 @@ from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.diagnosis.observation import of_result
 from inferbench_tasks.training.diagnosis.runs import wrong_column
 from inferbench_tasks.training.report import expectation
-from inferbench_tasks.training.report.views import TrainingView
+from inferbench_tasks.training.report.views import TrainingView, own_wait_ms
 
 #: So much of a step spent waiting for a core is said.
 WAITED_RATIO = 0.05
@@ -130,8 +130,10 @@ def _where(view: TrainingView) -> str | None:
     largest = sorted(walls_ms, key=lambda name: walls_ms[name], reverse=True)[:2]
     parts = " and ".join(f"{walls_ms[name] / step_ms:.0%} {name.replace('_', ' ')}" for name in largest)
     text = f"{view.label}: of a step of {step_ms:.3g} ms {parts}"
-    waited_ms = [phase["wait_ms"] for phase in timing["phases"].values()]
-    if view.threads == 1 and None not in waited_ms and sum(waited_ms) >= WAITED_RATIO * step_ms:
+    phases = timing["phases"].values()
+    waited_ms = [own for phase in phases if (own := own_wait_ms(phase)) is not None]
+    told = view.threads == 1 and len(waited_ms) == len(phases)
+    if told and sum(waited_ms) >= WAITED_RATIO * step_ms:
         waited = sum(waited_ms) / step_ms
         text += f"; {waited:.0%} of it its processes were ready to run and waited for a core"
         text += _more_than_cores(view)

@@ -22,7 +22,7 @@ from inferbench_tasks.training.phases import (
     part_of,
 )
 from inferbench_tasks.training.statistics import interval, interval_of_rate, of_steps
-from tests.unit.training.epochs import answer
+from tests.unit.training.epochs import MS, answer
 
 
 def test_phases_are_set_beside_the_step() -> None:
@@ -42,6 +42,23 @@ def test_phases_are_set_beside_the_step() -> None:
     )
     assert timing["warmup"] == {"steps": 6, "mean_step_ms": pytest.approx(24)}
     assert timing["last"] == {"steps": 3, "mean_step_ms": pytest.approx(24)}
+
+
+def test_what_other_threads_do_is_no_time_of_the_thread_that_runs_the_step() -> None:
+    """Of a forward pass of 5 ms threads that exchange computed 6 ms and waited 20: 2 and 3 ms are its own."""
+    one = answer()
+    for epoch in one.epochs:
+        for row in epoch.rows:
+            row[epoch.columns.index("forward_cpu_ns")] = 8 * MS
+            row[epoch.columns.index("forward_wait_ns")] = 23 * MS
+    forward = figures.of_timing([one], "inference", "single")["phases"]["forward"]
+    assert [forward[f"{of}_ms"] for of in ("cpu", "wait", "own_cpu", "own_wait")] == pytest.approx(
+        [8, 23, 2, 3]
+    )
+    for epoch in one.epochs:
+        for row in epoch.rows:
+            row[epoch.columns.index("forward_own_wait_ns")] = None
+    assert figures.of_timing([one], "inference", "single")["phases"]["forward"]["own_wait_ms"] is None
 
 
 def test_an_exchange_that_was_not_told_is_null_with_its_reason() -> None:

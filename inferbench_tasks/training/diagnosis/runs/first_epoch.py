@@ -65,15 +65,19 @@ def later(run: Observation) -> Observation:
     def mean_ms(column: str) -> float:
         return float(np.mean([np.nan_to_num(steps[column]).mean() for steps in ranks])) / 1e6
 
+    def wait_ms(phase: str) -> float:
+        own = run.threads == 1 and all(f"{phase}_own_wait_ns" in steps for steps in ranks)
+        return mean_ms(f"{phase}_own_wait_ns" if own else f"{phase}_wait_ns")
+
     phases = {
-        name: PhaseTimes(*(mean_ms(f"{name}_{of}_ns") for of in ("wall", "cpu", "wait")))
+        name: PhaseTimes(mean_ms(f"{name}_wall_ns"), mean_ms(f"{name}_cpu_ns"), wait_ms(name))
         for name in run.phases
     }
     batch = run.batch
     if batch is not None and all(f"{part}_ns" in ranks[0] for part in PARTS):
         parts = {part: mean_ms(f"{part}_ns") for part in PARTS if part != "queued"}
-        wait_ms = batch.wait_ms if run.workers else phases["loading"].wait_ms
-        making_ms = max(sum(parts.values()) - wait_ms, 0.0)
+        waited_ms = batch.wait_ms if run.workers else phases["loading"].wait_ms
+        making_ms = max(sum(parts.values()) - waited_ms, 0.0)
         read_ms = min(parts["read"], making_ms)
         batch = replace(batch, making_ms=making_ms, read_ms=read_ms, collate_ms=parts["collate"])
     step_ms, memory = mean_ms("step_ns"), run.memory

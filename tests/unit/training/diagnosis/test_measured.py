@@ -18,6 +18,7 @@ from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis, changed_job, diagnose
 from inferbench_tasks.training.diagnosis.observation import of_result
 from inferbench_tasks.training.diagnosis.verification import beside, require_here
+from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.result import EngineInfo, TrainingResult
 from tests.unit.training.report.results import view
@@ -75,6 +76,37 @@ def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> No
     submission = changed_job(of, cause)
     assert submission["loader"] == {"workers": 1} and submission["data"] == {"kind": "jpeg"}
     submission_of(TrainingJob).model_validate(submission)
+
+
+def test_waits_of_threads_that_exchange_hold_no_step_up() -> None:
+    """20 ms of theirs in forward leave 8 - 3 = 5 ms of the rest of the step, not 1e-6; of several threads of torch the
+    sum of all is what is known.
+    """
+    of = result()
+    assert of.summary is not None
+    of.summary.synchronised["phases"]["forward"]["wait_ms"] = 20.0
+    run = of_result(of)
+    assert run is not None and run.rest_wait_ms == pytest.approx(3) and run.phases["loading"].wait_ms == 2
+    assert run.pipeline is not None and run.pipeline.rest_ms == pytest.approx(5)
+    job = {**JOB, "devices": {"threads": 2}}
+    several = of_result(of.model_copy(update={"provenance": Provenance.model_validate({"job": job})}))
+    assert several is not None and several.phases["forward"].wait_ms == 20
+
+
+def test_a_remedy_without_loader_processes_is_a_submission_that_can_be_run() -> None:
+    """What only processes have (batches ahead, that they stay, how they start) goes with them; the rest stays."""
+    loader = {"workers": 4, "prefetch": 8, "persistent": True, "context": "spawn", "shuffle": True}
+    of = result().model_copy(
+        update={"provenance": Provenance.model_validate({"job": {**JOB, "loader": loader}})}
+    )
+    cause = Cause(
+        rule="transfer", kind="cause", sentence="s", evidence=[], changes={"loader.workers": 0}, cost_s=0.005
+    )
+    submission = changed_job(of, cause)
+    assert submission["loader"] == {"shuffle": True}
+    assert findings(TrainingJob.model_validate(submission)) == []
+    fewer = changed_job(of, cause.model_copy(update={"changes": {"loader.workers": 2}}))
+    assert fewer["loader"] == {**loader, "workers": 2}
 
 
 def test_a_disturbed_run_names_no_cause_but_what_disturbed_it() -> None:

@@ -77,6 +77,31 @@ def test_jades_columns_stand_beside_the_true_phases() -> None:
     assert tables.jade([view("b")]) == []
 
 
+def test_money_and_emission_say_what_they_are_by() -> None:
+    """The word that a rate has which nobody looked up, its instance and date, and whose electricity it was."""
+    run = view("a")
+    assert run.summary is not None
+    rate = {
+        "provider": "AWS", "instance": "c7a.large", "region": "us-east-1", "approximate": True, "unverified": True,
+        "source": "a page", "date": "2024",
+    }  # fmt: skip
+    known = {"per_epoch": 2.0, "per_million_samples": 3000.0, "reason": None}
+    run.summary.spending = {
+        "energy": {**known, "method": "rapl", "uncertainty_ratio": 0.03},
+        "co2": {**known, "region": "world", "g_per_kwh": 473.0, "date": "2024"},
+        "cost": {**known, "cheapest": rate},
+    }
+    (table,) = tables.spending([run])
+    assert table["rows"] == [
+        ["a", "2", "2", "2 (unverified)", "3,000", "3,000", "3,000 (unverified)", "rapl (±3%)"]
+    ]
+    assert "CO2e by the electricity of world, 473 g/kWh (2024)." in table["note"]
+    assert "USD by AWS c7a.large in us-east-1, an instance of its family" in table["note"]
+    run.summary.spending["cost"] = {"per_epoch": None, "per_million_samples": None, "reason": "no rate"}
+    (table,) = tables.spending([run])
+    assert table["rows"][0][3] == "–" and "USD by" not in table["note"]
+
+
 def test_a_page_says_what_holds_each_run_up() -> None:
     """A cause with its cost and its remedy; a run without one has the sentence that says so."""
     cause = Cause(

@@ -9,6 +9,7 @@ import pytest
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.report import charts
 from inferbench_tasks.training.report.views import TrainingView
 from inferbench_tasks.training.report.words import sentences
 from tests.unit.training.report.results import view
@@ -63,6 +64,27 @@ def test_a_step_is_told_by_its_largest_phases_and_what_it_waited() -> None:
         "a core."
     )
     assert "waited" not in sentences([view("a", threads=2)])[0]
+
+
+def test_waits_of_threads_that_exchange_are_no_waits_of_the_step() -> None:
+    """They waited 20 ms beside the 3 ms of the thread that runs the step: of 12 ms that is 42%, and not 183%.
+
+    Of an older result, which has their sum alone, no more than the 3 ms that forward neither computed nor had left.
+    """
+    for older in (False, True):
+        run = view("a")
+        assert run.timing is not None
+        phases = run.timing["phases"]
+        phases["forward"]["wait_ms"] = 20.0
+        if older:
+            for phase in phases.values():
+                del phase["own_wait_ms"], phase["own_cpu_ms"]
+        assert "; 42% of it its processes were ready to run" in sentences([run])[0]
+        chart = charts.cores(run)
+        assert chart is not None
+        assert [bar["x"] for bar in chart["data"]] == [
+            pytest.approx([1, 1, 2]), pytest.approx([2, 0, 3]), pytest.approx([1, 0, 0]),
+        ]  # fmt: skip
 
 
 def test_more_processes_than_cores_are_named_beside_the_waits() -> None:
