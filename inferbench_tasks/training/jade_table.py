@@ -25,7 +25,7 @@ _BLOCKS: Final[Mapping[str, tuple[type[Spec], set[str]]]] = {
             "seed",
         },
     ),
-    "devices": (DevicesSpec, {"count", "hosts", "processes", "kind", "strategy"}),
+    "devices": (DevicesSpec, {"count", "processes", "kind", "strategy"}),
 }  # fmt: skip
 
 
@@ -64,13 +64,16 @@ def _headed(result: TrainingResult) -> str:
         train.get("precision", "fp32"),
         train["batch_size"],
         result.model.image_size if result.model else None,
-        _settings(job, result.engine.processes if result.engine else 1),
+        _settings(job, result),
     )
 
 
-def _settings(job: Mapping[str, Any], ranks: int) -> list[str]:
+def _settings(job: Mapping[str, Any], result: TrainingResult) -> list[str]:
     """``threads 2``: those that are not the usual ones, by their names. Several ranks have to exchange."""
-    settings = ["strategy ddp"] if ranks == 1 and (job.get("devices") or {}).get("strategy") == "ddp" else []
+    devices = job.get("devices") or {}
+    settings = ["strategy ddp"] if _ranks(result) == 1 and devices.get("strategy") == "ddp" else []
+    if _on_gpus(result) and devices.get("processes", 1) > 1:
+        settings.append(f"processes {devices['processes']}")
     for name, (block, known) in _BLOCKS.items():
         for field, about in block.model_fields.items():
             usual = about.get_default()
@@ -80,14 +83,28 @@ def _settings(job: Mapping[str, Any], ranks: int) -> list[str]:
     return sorted(settings)
 
 
+def _ranks(result: TrainingResult) -> int:
+    return result.engine.processes if result.engine else 1
+
+
+def _on_gpus(result: TrainingResult) -> bool:
+    return result.device is not None and result.device.kind == "gpu"
+
+
+def _devices(result: TrainingResult) -> int:
+    """GPUs that it was on, which several ranks may share; of a processor, whose cores they share, its ranks."""
+    devices = fields_of(result).get("devices") or {}
+    return int(devices.get("count", 1)) if _on_gpus(result) else _ranks(result)
+
+
 def _row(result: TrainingResult, columns: Mapping[str, float]) -> str:
-    device, engine = result.device, result.engine
+    device = result.device
     cells = [
         result.cluster or "this host",
         str(result.data.get("kind")),
         _WORDS[str(result.benchmark)],
         (device.name if device else None) or "cpu",
-        str(engine.processes if engine else 1),
+        str(_devices(result)),
         str(result.loader.get("workers") or 0),
         *(f"{columns[name]:.6f}" if name in columns else "-" for name in PHASES),
     ]

@@ -10,6 +10,8 @@ from inferbench_tasks.training.imported.rows import PHASES, Import, Log, TableRo
 
 #: Times of table and log are the same run's if they agree to the table's last digit.
 DIGITS = 4
+#: So many of them at least, s: of shorter ones the digits that are told are alike by chance.
+_LEAST_S = 10.0 ** (1 - DIGITS)
 
 
 def find(content: Import) -> Iterator[Cause]:
@@ -41,9 +43,10 @@ def find(content: Import) -> Iterator[Cause]:
 
 
 def same_run(row: TableRow, log: Log) -> bool:
-    """Whether they are of one run: benchmark, data, and every time that the row has."""
+    """Whether they are of one run: benchmark, data, and every time that the row has, two of a millisecond at least."""
     if row.benchmark != log.benchmark or row.data.lower() != log.data.lower():
         return False
     times = [(row.time_s(phase), getattr(log, f"{phase}_s")) for phase in PHASES]
     known = [(said, logged) for said, logged in times if said is not None]
-    return len(known) >= 2 and all(round(said, DIGITS) == round(logged, DIGITS) for said, logged in known)
+    telling = [logged for _, logged in known if logged >= _LEAST_S]
+    return len(telling) >= 2 and all(round(said, DIGITS) == round(logged, DIGITS) for said, logged in known)

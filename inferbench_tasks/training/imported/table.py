@@ -43,10 +43,15 @@ def read(text: str, name: str) -> list[TableRow]:
     """
     rows: list[TableRow] = []
     of: dict[str, Any] = {}
+    depth = 0
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
-        if (said := _heading(line)) is not None:
-            of, inside = said, False
+        if level := _level(line):
+            said = _heading(line)
+            # What is no network ends what the heading before said, unless it stands below it.
+            if said is not None or level <= depth:
+                of, depth = said or {}, level
+            inside = False
             continue
         cells = _cells(line)
         if not cells:
@@ -69,12 +74,15 @@ def heading(
     return f"{model} ({', '.join([precision, f'batch {batch_size}', *side, *settings])})"
 
 
-def _heading(line: str) -> dict[str, Any] | None:
-    """What a Markdown heading says of the rows below it; None for any other line."""
+def _level(line: str) -> int:
+    """How deep a Markdown heading stands, from 1 on; 0 of any other line."""
     text = line.strip()
-    if not text.startswith("#"):
-        return None
-    text = text.lstrip("#").strip()
+    return len(text) - len(text.lstrip("#"))
+
+
+def _heading(line: str) -> dict[str, Any] | None:
+    """What a Markdown heading says of the rows below it; None where it names no network."""
+    text = line.strip().lstrip("#").strip()
     name, _, last = text.rpartition("(")
     precision, *more = last.removesuffix(")").split(", ") if last.endswith(")") else [""]
     if precision not in _PRECISIONS:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import Provenance
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.training.diagnosis.imports import diagnose
 from inferbench_tasks.training.imported import table
 from inferbench_tasks.training.imported.rows import Import
@@ -83,6 +83,33 @@ def test_two_batches_are_no_rows_of_one_table() -> None:
         "### fashion-cnn (fp32, batch 64, 28 px)",
     ]
     assert [row.batch_size for row in table.read(text, "t.md")] == [32, 32, 64]
+
+
+def test_ranks_that_share_a_gpu_and_hosts_are_told() -> None:
+    """Two ranks on one A40 are one device, of which they have a half each; a run on two hosts stands under a heading of
+    its own; two ranks on a processor are two as BenchmarkJade has them.
+    """
+
+    def of(label: str, kind: str, **devices: int) -> TrainingResult:
+        made = result(label, devices={"strategy": "ddp", **devices})
+        engine = made.engine
+        assert engine is not None
+        ranks = devices.get("count", 1) * devices.get("processes", 1)
+        return made.model_copy(
+            update={
+                "device": DeviceInfo(kind=kind, name="A40" if kind == "gpu" else "EPYC"),
+                "engine": engine.model_copy(update={"processes": ranks}),
+            }
+        )
+
+    runs = [
+        of("a", "gpu", count=2), of("b", "gpu", processes=2), of("c", "cpu", processes=2),
+        of("d", "cpu", count=2, hosts=2),
+    ]  # fmt: skip
+    rows = table.read(jade_table(runs), "t.md")
+    assert {(row.device, row.devices, row.settings) for row in rows} == {
+        ("A40", 2, ()), ("A40", 1, ("processes 2",)), ("EPYC", 2, ()), ("EPYC", 2, ("hosts 2",)),
+    }  # fmt: skip
 
 
 def test_a_run_whose_batch_nobody_knows_has_no_place_in_a_table() -> None:

@@ -144,6 +144,23 @@ def test_a_log_with_other_devices_than_its_row_is_a_contradiction() -> None:
     assert causes(Import(rows=ROWS, logs=[other]), "contradiction") == []
 
 
+def test_times_of_a_tenth_of_a_millisecond_are_alike_by_chance() -> None:
+    """0.000081 and 0.000052 s of a small network, and 0.0001 and 0.0001 of its log: of one digit each nobody knows
+    whether they are of one run, nor so of 0.0000; of 0.0012 and 0.0305 it is told.
+    """
+
+    def found(loading: str, forward: str, logged: tuple[float, float]) -> list[Cause]:
+        rows = table.read(
+            f"{HEADER}| x | ImageNet | Inference | cpu | 1 | 4 | {loading} | - | {forward} | - |\n", "t"
+        )
+        logs = [log.read(log_text(loading_s=logged[0], forward_s=logged[1]), "l")]
+        return causes(Import(rows=rows, logs=logs), "contradiction")
+
+    assert not found("0.000081", "0.000052", (0.0001, 0.0001))
+    assert not found("0.000011", "0.000012", (0.0, 0.0))
+    assert found("0.001213", "0.030512", (0.0012, 0.0305))
+
+
 def test_a_sound_import_has_no_cause() -> None:
     """One cluster, enough cores, no cell out of place."""
     rows = [

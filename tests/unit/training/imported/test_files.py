@@ -29,6 +29,21 @@ def test_a_table_is_read_with_its_heading_and_its_lines() -> None:
     )
 
 
+def test_a_heading_that_is_not_understood_ends_the_one_before() -> None:
+    """The rows below "ViT-B/16" are not ResNet's, nor in fp32, of which a V100 would be impossibly fast; those below a
+    note on the table that they stand under are.
+    """
+    row = "| TN | a | Inference | V100 | 1 | 4 | 0.1 | - | 0.1 | - |\n"
+    text = "".join(
+        f"{heading}\n{HEADER}{row}"
+        for heading in ("### Resnet 50 (fp32)", "#### Real data: ImageNet", "### ViT-B/16 (bf16)", "### BERT")
+    )
+    rows = table.read(text, "t.md")
+    assert [(of.model, of.precision) for of in rows] == [
+        ("Resnet 50", "fp32"), ("Resnet 50", "fp32"), (None, None), ("BERT", None),
+    ]  # fmt: skip
+
+
 def test_a_log_tells_the_job_its_machine_and_the_loaders_warning() -> None:
     """Which benchmark it was follows from its times."""
     job = log.read(log_text(), "596562.out")
