@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from inferbench_tasks.monitors.schedstat import parse
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 #: How often new processes are looked for; a process that lives shorter may be missed.
 _RESCAN_NS = 1_000_000_000
-#: Fields of /proc/PID/stat after the command's name.
-_PPID, _SESSION, _THREADS, _RSS = 1, 3, 17, 21
+#: Fields of /proc/PID/stat after the command's name; the children's are of those that were waited for, with theirs.
+_PPID, _SESSION, _CHILDREN, _THREADS, _RSS = 1, 3, slice(13, 15), 17, 21
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 #: What a group's ``sample`` gives.
 GROUP_METRICS = {
@@ -29,9 +30,10 @@ class ProcessGroup:
     """A leader, its descendants, and its session where ``session`` is set; without those ``excluded()`` names.
 
     CPU time comes from each process's CPU clock (ns resolution, all its threads, ended ones too), so a
-    difference between two samples is exact however close they are. Resident memory is the sum of
-    RSS: pages that processes share count once in each. PSS would not, but reading it walks a process's page
-    tables under a lock that the process needs.
+    difference between two samples is exact however close they are. Of a session's processes that ended, what nobody saw
+    of them (a loader's process of an epoch that is shorter than two looks) is told by who waited for them, to 20 ms.
+    Resident memory is the sum of RSS: pages that processes share count once in each. PSS would not, but reading it
+    walks a process's page tables under a lock that the process needs.
     """
 
     def __init__(self, leader: int, *, session: bool, excluded: Callable[[], set[int]] = set) -> None:
@@ -40,6 +42,11 @@ class ProcessGroup:
         self._excluded = excluded
         self.pids: set[int] = set()
         self._cpu_ns: dict[int, int] = {}
+        #: Of each process its parent and what its children had used that it waited for; of a parent what was counted of
+        #: children that are gone, until it tells of them.
+        self._parents: dict[int, int] = {}
+        self._waited_for_ns: dict[int, int] = {}
+        self._counted_ns: dict[int, int] = {}
         self._scanned_ns = 0
         self._used_ns = 0
         self._waited_ns: dict[int, int] = {}
@@ -55,18 +62,27 @@ class ProcessGroup:
             self._scanned_ns = now_ns
             waited_s = self._wait_s()
         rss_pages = threads = processes = 0
+        if self._session:
+            for pid in self._cpu_ns.keys() - self.pids:
+                self._ended(pid)
+        # First what is told of children: of one that is gone at its turn below it is told then, or later.
+        stats = {pid: fields for pid in self.pids if (fields := _stat_of(pid)) is not None}
         for pid in self.pids:
             try:
                 cpu_ns = time.clock_gettime_ns(_cpu_clock(pid))
-                fields = _stat(pid)
-            except OSError:
-                continue  # it ended; what it used until the last sample stays in the total
+                fields = stats[pid]
+            except (OSError, KeyError):
+                self._ended(pid)  # what it used until the last sample stays in the total
+                stats.pop(pid, None)
+                continue
             # A process found later has its whole life counted: it is a child of the group.
             self._used_ns += max(0, cpu_ns - self._cpu_ns.get(pid, cpu_ns if self._last is None else 0))
             self._cpu_ns[pid] = cpu_ns
             rss_pages += int(fields[_RSS])
             threads += int(fields[_THREADS])
             processes += 1
+        if self._session:
+            self._used_ns += self._unseen_ns(stats)
         read_ns = time.monotonic_ns()
         if not processes:
             return {}
@@ -82,6 +98,30 @@ class ProcessGroup:
             figures["cpu_cores"] = (self._used_ns - self._last[1]) / (read_ns - self._last[0])
         self._last = (read_ns, self._used_ns)
         return figures
+
+    def _ended(self, pid: int) -> None:
+        """Its parent will tell of all that it used in its life, or has."""
+        used_ns = self._cpu_ns.pop(pid, None) if self._session else None
+        if used_ns is not None:
+            parent = self._parents.pop(pid, 0)
+            used_ns += self._waited_for_ns.pop(pid, 0)
+            self._counted_ns[parent] = self._counted_ns.get(parent, 0) + used_ns
+
+    def _unseen_ns(self, stats: Mapping[int, list[bytes]]) -> int:
+        """What children used that are gone, beyond what was counted of them while they were there."""
+        unseen_ns = 0
+        for pid, fields in stats.items():
+            self._parents[pid] = int(fields[_PPID])
+            told_ns = sum(map(int, fields[_CHILDREN])) * _TICK_NS
+            # Of a process that is found later its whole life counts, as its own CPU time does.
+            new_ns = told_ns - self._waited_for_ns.get(pid, told_ns if self._last is None else 0)
+            self._waited_for_ns[pid] = told_ns
+            if new_ns > 0:
+                counted_ns = self._counted_ns.pop(pid, 0)
+                unseen_ns += max(0, new_ns - counted_ns)
+                if counted_ns > new_ns:
+                    self._counted_ns[pid] = counted_ns - new_ns
+        return unseen_ns
 
     def _wait_s(self) -> float | None:
         """From each thread's schedstat; what a thread waited stays counted when it ends. None without one."""
@@ -129,6 +169,14 @@ class ProcessGroup:
 def _cpu_clock(pid: int) -> int:
     """The clock id of a process's CPU time, as ``clock_getcpuclockid`` makes it (Linux)."""
     return (~pid << 3) | 2
+
+
+def _stat_of(pid: int) -> list[bytes] | None:
+    """None of a process that has ended."""
+    try:
+        return _stat(pid)
+    except OSError:
+        return None
 
 
 def _stat(pid: int) -> list[bytes]:
