@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, NEWEST_FIRST, PerfDB
 from inferbench_tasks.training.jade import COLUMNS as JADE
 from inferbench_tasks.training.report.views import PHASES
 from inferbench_tasks.training.result import TrainingResult
@@ -47,8 +47,8 @@ def listed(
 ) -> list[TrainingResult]:
     """Results that have all of these values, the newest first, or by ``sort`` (``-`` before it: the largest first).
 
-    Sorted by a figure the valid ones that have it: others' figures are no place in an order. InputError for a name
-    that is none.
+    Sorted by a figure the valid ones that have it: others' figures are no place in an order. Equal ones are in one
+    order on all pages, the newest first. InputError for a name that is none.
     """
     where: dict[str, Any] = {}
     for name, value in filters.items():
@@ -66,7 +66,9 @@ def listed(
         )
     if name != "created":
         where |= {"verdict": "valid", SORTS[name]: {"$ne": None}}
-    order = ((SORTS[name], -1 if sort.startswith("-") else 1), *NEWEST_FIRST)
+    own = SORTS[name], -1 if sort.startswith("-") else 1
+    # By time its index has an order of equal ones; and of a path that stands there twice the last direction counts.
+    order: Sequence[tuple[str, int]] = (own,) if name == "created" else (own, *NEWEST_FIRST, *BY_RUN)
     return db.results_of(TrainingResult, where, order, limit, skip)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow
@@ -17,11 +18,14 @@ from inferbench_tasks import settings
 from inferbench_tasks.cli.trace import app as trace_app
 from inferbench_tasks.cli.training import app
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.ui.home import last_verdicts
 from inferbench_tasks.training import step_spans, steps
 from inferbench_tasks.training.diagnosis import verified
 from inferbench_tasks.training.diagnosis.verified import Verified
+from inferbench_tasks.training.result import without_figures
 from tests.schedulers import device
 from tests.unit.training.epochs import JOB, MS, STEP_MS, answer
 from tests.unit.training.fleet.test_rows import result as on_device
@@ -60,6 +64,52 @@ def test_lists_have_all_and_orders_the_valid_ones(http: TestClient, trainings: d
     assert len(page["items"]) == 2 and page["next_offset"] == 2
     refused = http.get(API, params={"sort": "speed"})
     assert refused.status_code == 422 and "loading_ms" in refused.text
+
+
+def test_a_list_by_time_begins_with_the_oldest(http: TestClient, perfdb: PerfDB, tmp_path: Path) -> None:
+    """1, 2 and 3 o'clock in that order by ``created``, the other way round by ``-created`` and unasked."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    for hour in (2, 1, 3):
+        made = view(str(hour)).result
+        perfdb.save_result(
+            made.model_copy(update={"created_at": datetime(2026, 5, 1, hour, tzinfo=UTC)}), path
+        )
+
+    def listed(**how: str) -> list[str]:
+        return [row["run"] for row in http.get(API, params=how).json()["items"]]
+
+    assert listed(sort="created") == ["x-1.1", "x-1.2", "x-1.3"]
+    assert listed(sort="-created") == listed() == ["x-1.3", "x-1.2", "x-1.1"]
+
+
+def test_pages_of_equal_trainings_have_each_once(http: TestClient, perfdb: PerfDB, tmp_path: Path) -> None:
+    """Seven of the same step at the same moment, two a page: by their names, which are in no order as they came."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    for label in "dgbface":
+        perfdb.save_result(view(label).result.model_copy(update={"created_at": at}), path)
+    pages = [
+        http.get(API, params={"sort": "step_ms", "limit": 2, "offset": of}).json() for of in (0, 2, 4, 6)
+    ]
+    rows = [row["run"] for page in pages for row in page["items"]]
+    assert rows == [f"x-1.{label}" for label in "abcdefg"]
+
+
+def test_a_failed_training_is_one_of_the_last_verdicts_once(perfdb: PerfDB) -> None:
+    """It is in the list of runs as well as in that of trainings; eleven runs that go on hide no verdict."""
+    killed = Verdict.failed("train", "rank 1 was killed")
+    for run in ("s-1.000", "t-1.000"):
+        perfdb.start_run(run, run[:3], "x", JOB.model_dump(mode="json"))
+        perfdb.end_run(run, killed)
+    record = perfdb.get_run("t-1.000")
+    perfdb.save_result(without_figures(record, killed))
+    for at in range(11):
+        perfdb.start_run(f"u-1.{at:03d}", "u-1", "x", JOB.model_dump(mode="json"))
+    last = last_verdicts(perfdb)
+    assert sorted(row["run"] for row in last) == ["s-1.000", "t-1.000"]
+    assert {row["verdict"] for row in last} == {"failed: train, rank 1 was killed"}
 
 
 def test_clusters_are_names_of_workers_and_of_trainings(

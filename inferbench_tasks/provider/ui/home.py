@@ -66,8 +66,12 @@ def home_part(db: PerfDB) -> dict[str, Any]:
 
 
 def last_verdicts(db: PerfDB) -> list[dict[str, Any]]:
-    """The newest results of every kind: ``run``, ``created``, ``what``, ``user``, ``figures`` in words, ``verdict``."""
-    serving, _ = page_of(db, "", "", LAST, 0)
+    """The newest verdicts on servings and trainings: ``run``, ``created``, ``what``, ``user``, ``figures`` in words,
+    ``verdict``. A training that failed is told once, by its own result: the list of runs has it, too.
+    """
+    trained = listed(db, {}, limit=LAST)
+    once = {result.run_id for result in trained}
+    serving, _ = page_of(db, "verdict!=running", "", LAST, 0)
     found = [
         {
             "run": of["run"],
@@ -79,9 +83,9 @@ def last_verdicts(db: PerfDB) -> list[dict[str, Any]]:
             "verdict": of["verdict"],
         }
         for of in serving
-        if of["verdict"] != "running"
+        if of["run"] not in once
     ]
-    for result in listed(db, {}, limit=LAST):
+    for result in trained:
         of = row(result)
         words = [text.format(shown_figure(of, name)) for name, text in _TRAINING.items() if of.get(name)]
         found.append(
