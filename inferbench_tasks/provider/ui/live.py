@@ -136,7 +136,10 @@ class Course:
         """The next event."""
         stage = str(event.get("stage"))
         if event.get("event") == "start":
+            # What was told before is of a stage that is over, or of an attempt that nobody ended.
             self._ended.discard(stage)
+            self._newest = None
+            self._seconds.clear()
         elif event.get("event") == "end":
             self._ended.add(stage)
         elif _is_progress(event):

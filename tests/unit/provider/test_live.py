@@ -72,6 +72,22 @@ def test_a_stage_that_ended_is_not_what_runs() -> None:
     assert unknown is not None and unknown.percent is None
 
 
+def test_figures_of_an_attempt_that_was_lost_are_not_those_of_the_next() -> None:
+    """400 requests/s of a load whose worker was killed, which nobody ended: while the job is made again nothing is said
+    until its own stages say it, and then their own 100/s alone.
+    """
+    now = time.time()
+    lost = [progress(now - 60, 10, line(400, 9)), progress(now - 59, 11, line(400, 9))]
+    again = [*lost, {"t": now - 9, "event": "start", "stage": "generate", "job": 0}]
+    assert of_events(again) is None
+    end = {"t": now - 8, "event": "end", "stage": "generate", "job": 0}
+    start = {"t": now - 7, "event": "start", "stage": "load", "job": 0}
+    assert of_events([*again, end, start]) is None
+    live = of_events([*again, end, start, progress(now, 1, line(100, 4))])
+    assert live is not None and [curve.greatest for curve in live.curves] == [100, 2, 4]
+    assert live.curves[0].seconds == 0
+
+
 def test_of_a_long_file_the_end_is_read_and_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
     """The first of the lines that are read is cut off, and so may the last one be."""
     path = tmp_path / "events.jsonl"
