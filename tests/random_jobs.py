@@ -114,7 +114,7 @@ class Site:
 
     def check(self) -> None:
         """No device twice (its document has one lease); each lease whole: of so many devices of one host as were asked
-        for, or of one and one of another host where that was asked for.
+        for, or of one and one of each of so many other hosts.
         """
         leases: dict[str, list[str]] = {}
         jobs: dict[str, str] = {}
@@ -127,5 +127,5 @@ class Site:
                 assert found.device_id in found.lease.members
         for name, nonce in jobs.items():
             spec, members = self.jobs[name], leases[nonce]
-            assert len(members) == (2 if spec.elsewhere else spec.n_devices)
-            assert len({member[0] for member in members}) == (2 if spec.elsewhere else 1)
+            assert len(members) == spec.n_in_all
+            assert len({member[0] for member in members}) == (spec.n_in_all if spec.elsewhere else 1)

@@ -86,6 +86,7 @@ def _chain(nodes: tuple[Node, ...]) -> str:
         several = f" x {node.devices}" if node.devices > 1 else ""
         opening = f"{'[' if node.first else ''}{node.resource}{several}: " if node.opens else ""
         where = " (on another host)" if node.elsewhere else ""
+        where = f" (on other host {node.elsewhere})" if node.elsewhere > 1 else where
         text += f"{arrow}{opening}{node.stage}{where}{' ]' if node.closes else ''}"
     return text
 

@@ -1,12 +1,12 @@
-"""Jobs that hold a device of another host beside their own: which two, and why there are none.
+"""Jobs that hold devices of other hosts beside their own, one of each: which, and why there are none.
 
 A host is a data directory with workers (ADR 39), and no machine is two. The policy knows of a job's own device alone;
-the other one is chosen here, and is unfit for anything else while it is held.
+the others are chosen here, and are unfit for anything else while they are held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from inferbench_tasks.cluster.device import Device, Lease
 from inferbench_tasks.cluster.store import TTL_S
@@ -21,7 +21,7 @@ def own_part(lease: Lease) -> tuple[str, ...]:
 
 
 def elsewhere_part(lease: Lease) -> tuple[str, ...]:
-    """Those of the other host."""
+    """Those of other hosts, in the order of their numbers."""
     return lease.members[len(own_part(lease)) :]
 
 
@@ -39,9 +39,17 @@ def one_host(first: Device, second: Device) -> bool:
     return same_boot or (first.home or first.host) == (second.home or second.host)
 
 
-def pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
-    """A free device for the job and a free one of another host, the ``preferred`` one as its own if that goes."""
-    return _pair(spec, [d for d in devices if d.lease is None and fits(spec, d)], preferred)
+def place_of(lease: Lease, device_id: str) -> int:
+    """On which host of the job a device of its lease is: 0, its own; else the number of the other one, from 1."""
+    elsewhere = elsewhere_part(lease)
+    return elsewhere.index(device_id) + 1 if device_id in elsewhere else 0
+
+
+def together(
+    spec: QueuedJob, devices: Iterable[Device], preferred: Collection[str] = ()
+) -> tuple[str, ...] | None:
+    """A free device for the job, and behind it one of each of as many other hosts; the ``preferred`` first."""
+    return _together(spec, [d for d in devices if d.lease is None and fits(spec, d)], preferred)
 
 
 def fits(spec: QueuedJob, device: Device) -> bool:
@@ -59,32 +67,37 @@ def is_of(device: Device, name: str) -> bool:
     return not name or name in (device.host, device.cluster)
 
 
-def _pair(spec: QueuedJob, devices: Iterable[Device], preferred: str = "") -> tuple[str, str] | None:
-    devices = sorted(devices, key=lambda d: (d.device_id != preferred, d.device_id))
+def _together(
+    spec: QueuedJob, devices: Iterable[Device], preferred: Collection[str] = ()
+) -> tuple[str, ...] | None:
+    devices = sorted(devices, key=lambda d: (d.device_id not in preferred, d.device_id))
     others = [d for d in devices if d.device_type in spec.elsewhere and is_of(d, spec.elsewhere_on)]
     for own in devices:
         if own.device_type not in spec.device_types or own.device_id in spec.not_its_own:
             continue
-        other = next((d for d in others if not one_host(d, own)), None)
-        if other is not None:
-            return own.device_id, other.device_id
+        chosen = [own]
+        for other in others:
+            if not any(one_host(other, device) for device in chosen):
+                chosen.append(other)
+                if len(chosen) > spec.n_elsewhere:
+                    return tuple(device.device_id for device in chosen)
     return None
 
 
 def why_none(spec: QueuedJob, devices: Iterable[Device], now: float) -> str:
-    """Why there is no such pair now."""
+    """Why there are no such devices now."""
     present = [d for d in devices if d.present(TTL_S)]
     if reason := too_few_hosts(
-        spec.device_types, spec.elsewhere, present, spec.not_its_own, spec.elsewhere_on
+        spec.device_types, spec.elsewhere, present, spec.not_its_own, spec.elsewhere_on, spec.n_elsewhere
     ):
         return reason
-    needs = f"it needs a device, and one of {_other(spec.elsewhere_on)}"
+    needs = f"it needs a device, and one of {_other(spec.elsewhere_on, spec.n_elsewhere)}"
     fit = [d for d in present if d.health == "ok"]
-    if _pair(spec, fit) is None:
+    if _together(spec, fit) is None:
         unfit = "; ".join(f"{d.device_id}: {d.reason}" for d in present if d.health != "ok")
         return f"{needs}; quarantined: {unfit}"
     allowed = [d for d in fit if _allowed(spec, d)]
-    if _pair(spec, allowed) is None:
+    if _together(spec, allowed) is None:
         names = ", ".join(d.device_id for d in fit if not _allowed(spec, d))
         return f"{needs}; it may not run on {names}"
     busy = [d for d in allowed if d.lease is not None]
@@ -98,11 +111,12 @@ def too_few_hosts(
     devices: Iterable[Device],
     not_its_own: frozenset[str] = frozenset(),
     elsewhere_on: str = "",
+    n_elsewhere: int = 1,
 ) -> str | None:
-    """That no two hosts have such devices, with the hosts that there are; None where they have.
+    """That not so many hosts have such devices, with the hosts that there are; None where they have.
 
-    ``not_its_own``: the ids of those that may be the one elsewhere alone; ``elsewhere_on``: of which host or cluster
-    that one has to be.
+    ``not_its_own``: the ids of those that may be one elsewhere alone; ``elsewhere_on``: of which host or cluster
+    those have to be; ``n_elsewhere``: of how many other hosts it takes one.
     """
     devices = list(devices)
     probe = QueuedJob(
@@ -116,8 +130,9 @@ def too_few_hosts(
         elsewhere=other_types,
         not_its_own=not_its_own,
         elsewhere_on=elsewhere_on,
+        n_elsewhere=n_elsewhere,
     )
-    if _pair(probe, devices) is not None:
+    if _together(probe, devices) is not None:
         return None
     there = f"hosts with a worker: {', '.join(sorted({d.host for d in devices})) or 'none'}"
     if clusters := sorted({d.cluster for d in devices if d.cluster}):
@@ -128,10 +143,13 @@ def too_few_hosts(
     chosen = [d.device_id for d in devices if d.device_type in own_types and d.device_id not in not_its_own]
     which = f" ({' or '.join(sorted(chosen)) or 'which is not there'})" if not_its_own else ""
     return (
-        f"it needs a device of type {types[0]}{which}, and one of type {types[1]} of {_other(elsewhere_on)}; {there}. "
+        f"it needs a device of type {types[0]}{which}, and one of type {types[1]} of "
+        f"{_other(elsewhere_on, n_elsewhere)}; {there}. "
         "Have one join: inferbench worker --join"
     )
 
 
-def _other(name: str) -> str:
+def _other(name: str, count: int) -> str:
+    if count > 1:
+        return f"each of {count} other hosts" + (f" of {name!r}" if name else "")
     return f"{name!r}, which is to be another host" if name else "another host"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferbench_tasks.cluster.apart import elsewhere_part, own_part, pair, why_none
+from inferbench_tasks.cluster.apart import elsewhere_part, own_part, together, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
 from inferbench_tasks.cluster.keeping import Kept, kept_for
@@ -84,7 +84,7 @@ class Dispatcher:
         self.withheld: dict[str, str] = {}
         self._aside: dict[str, QueuedJob] = {}
         self._apart: set[str] = set()
-        """Jobs that hold a device of another host beside their own."""
+        """Jobs that hold devices of other hosts beside their own."""
         self._kept: Kept | None = None
 
     # -- told by the executor -----------------------------------------------------------------------
@@ -112,27 +112,29 @@ class Dispatcher:
         """The jobs that are no candidates for a device for now, with the reasons."""
         reasons = {spec: self._why_aside(spec) or "next decision" for spec in self._aside.values()}
         if (kept := self._kept) is not None and (spec := self._aside.get(kept.job)) is not None:
-            reasons[spec] += f"; {kept.device_id} is kept for it"
+            verb = "is" if len(kept.device_ids) == 1 else "are"
+            reasons[spec] += f"; {', '.join(kept.device_ids)} {verb} kept for it"
         return reasons
 
     @property
     def devices_for_others(self) -> dict[str, Device]:
         """The devices as jobs of one host have them: what is kept for another job is none of theirs, and says so."""
-        if (kept := self._kept) is None or (device := self.devices.get(kept.device_id)) is None:
+        if (kept := self._kept) is None:
             return self.devices
-        unfit = device.model_copy(update={"health": "quarantined", "reason": kept.reason})
-        return {**self.devices, kept.device_id: unfit}
+        unfit = {"health": "quarantined", "reason": kept.reason}
+        there = {name: self.devices[name] for name in kept.device_ids if name in self.devices}
+        return {**self.devices, **{name: one.model_copy(update=unfit) for name, one in there.items()}}
 
     def _why_aside(self, job: QueuedJob) -> str | None:
-        n_devices = job.n_devices + bool(job.elsewhere)
+        n_devices = job.n_in_all
         if n_devices > 1 and self.policy.params.binding != "late":
             return f"the policy {self.policy.name} gives each job one device; it needs {n_devices}"
         if n_devices > 1 and not self.cluster.grants_gangs:
             return STANDALONE
         if (reason := self.withheld.get(job.tenant)) is not None:
             return reason
-        # The policy places its own device alone: it is no candidate until there is another host's as well.
-        if job.elsewhere and pair(job, self.devices.values()) is None:
+        # The policy places its own device alone: it is no candidate until there are other hosts' as well.
+        if job.elsewhere and together(job, self.devices.values()) is None:
             return why_none(job, self.devices.values(), self.clock())
         return None
 
@@ -163,12 +165,12 @@ class Dispatcher:
         held = self.held.get(job)
         return held.device_id if held and held.lease.state == "confirmed" else None
 
-    def device_elsewhere(self, job: str) -> str | None:
-        """The device of another host on which stages of the job may run now, where it holds one."""
+    def device_elsewhere(self, job: str, number: int = 1) -> str | None:
+        """The device of that other host on which stages of the job may run now, where it holds one."""
         held = self.held.get(job)
         if held is None or held.lease.state != "confirmed":
             return None
-        return next(iter(elsewhere_part(held.lease)), None)
+        return next(iter(elsewhere_part(held.lease)[number - 1 :]), None)
 
     def knows_leases(self) -> bool:
         """Whether the leases were looked at just now: not at its beginning, and not while PerfDB is away."""
@@ -256,14 +258,14 @@ class Dispatcher:
         return actions
 
     def _to_keep(self, now: float) -> Kept | None:
-        """Which free device is kept for a job on two hosts: for one at a time, none before a higher priority."""
+        """Which free devices are kept for a job on several hosts: for one at a time, none before a higher priority."""
         waiting = [self._aside[job] for job in self._apart & self._aside.keys()]
         waiting = [spec for spec in waiting if spec.tenant not in self.withheld]
         params = self.policy.params
         if not waiting or self.held_back is not None or not params.reserve or params.binding != "late":
             return None
         kept = kept_for(waiting, self.devices.values(), now) if self.cluster.grants_gangs else None
-        if kept is None or self._overtakes(self._aside[kept.job], (kept.device_id, kept.beside)):
+        if kept is None or self._overtakes(self._aside[kept.job], (*kept.device_ids, *kept.beside)):
             return None
         return kept
 
@@ -281,14 +283,14 @@ class Dispatcher:
         )
 
     def _place_kept(self, kept: Kept, now: float) -> None:
-        """Once there are two the job has them, before the policy gives either to somebody else."""
+        """Once there are enough the job has them, before the policy gives either to somebody else."""
         entry = self.index.jobs.get(kept.job)
         if entry is None or entry.run is not None or kept.job in self.held or self.held_back is not None:
             return
         spec = self._nodes.outward(entry.spec)
-        two = pair(spec, self.devices.values(), kept.device_id)
-        if two is not None and not self._overtakes(spec, two):
-            self._take(spec, two[0], [two[1]], now + spec.est_s, now)
+        chosen = together(spec, self.devices.values(), kept.device_ids)
+        if chosen is not None and not self._overtakes(spec, chosen):
+            self._take(spec, chosen[0], [*chosen[1:]], now + spec.est_s, now)
 
     def _see_ends(self, leases: Mapping[str, SeenLease], now: float) -> None:
         """Leases that another scheduler ended."""
@@ -399,11 +401,11 @@ class Dispatcher:
         lead, *others = self._nodes.devices(place.node_id, place.devices)
         if spec.elsewhere:
             # Of its own devices the policy may have chosen one whose host has the only other.
-            if (two := pair(spec, self.devices.values(), lead)) is None:
+            if (chosen := together(spec, self.devices.values(), (lead,))) is None:
                 reason = why_none(spec, self.devices.values(), now)
                 self._apply(ev.InfraFailed(now, place.job_id, reason, charged=False))
                 return
-            lead, others = two[0], [two[1]]
+            lead, others = chosen[0], [*chosen[1:]]
         self._take(spec, lead, others, place.est_end_s, now)
 
     def _take(self, spec: QueuedJob, lead: str, others: list[str], est_end_s: float, now: float) -> None:

@@ -108,13 +108,13 @@ class HostNodes:
 def _state(device: Device | None, kept: Kept | None) -> State:
     if device is None or not device.present(TTL_S):
         return "down"
-    is_kept = kept is not None and kept.device_id == device.device_id
+    is_kept = kept is not None and device.device_id in kept.device_ids
     return "quarantined" if is_kept or is_elsewhere(device) else device.health
 
 
 def _reason(device: Device, kept: Kept | None) -> str:
     """Why no job of its host is placed on it."""
-    if kept is not None and kept.device_id == device.device_id:
+    if kept is not None and device.device_id in kept.device_ids:
         return kept.reason
     if device.lease is not None and is_elsewhere(device):
         return f"held beside {device.lease.members[0]}, for a job of that host"

@@ -61,7 +61,7 @@ def waiting_jobs(
             "expected_s": round(spec.est_s, 3),
             "waited_s": round(max(0.0, now - spec.submit_s), 3),
             "device_types": sorted(spec.device_types),
-            "devices": spec.n_devices + bool(spec.elsewhere),
+            "devices": spec.n_in_all,
             "attempt": spec.attempt,
             "why": said(spec, place),
         }

@@ -94,23 +94,33 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
             first=at == 0,
             last=at == len(names) - 1,
             apart=bool(elsewhere),
-            elsewhere=entry.name in elsewhere,
+            elsewhere=elsewhere.get(entry.name, 0),
         )
         for at, entry in enumerate(entries)
     ]
 
 
-def _elsewhere(kind: str, spec: JobBase, leased: Sequence[str]) -> tuple[str, ...]:
-    """The stages of a job that run on another host; InputError for those that open or close its lease."""
+def _elsewhere(kind: str, spec: JobBase, leased: Sequence[str]) -> dict[str, int]:
+    """The stages of a job that run on other hosts, with the host's number; InputError for those that open or close its
+    lease, and for hosts on which none runs.
+    """
     elsewhere = spec.stages_elsewhere()
     if wrong := [name for name in elsewhere if name not in leased[1:-1]]:
         raise InputError(
             f"The pipeline {kind!r}: {', '.join(wrong)} can't run on another host; only stages between the first and "
             f"the last on the device can: {', '.join(leased[1:-1]) or 'none'}"
         )
-    if elsewhere and spec.needed_devices() > 1:
+    if not elsewhere:
+        return {}
+    if spec.needed_devices() > 1:
         raise InputError(f"The pipeline {kind!r}: with a device of another host a job holds one of its own")
-    return elsewhere
+    numbers = {name: spec.hosts_elsewhere().get(name, 1) for name in elsewhere}
+    if set(numbers.values()) != set(range(1, spec.n_elsewhere() + 1)):
+        raise InputError(
+            f"The pipeline {kind!r}: hosts_elsewhere() has to number other hosts from 1 on and have a stage on each; "
+            f"with it stages run on {sorted(set(numbers.values()))}"
+        )
+    return numbers
 
 
 def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Sequence[Node]) -> list[Node]:

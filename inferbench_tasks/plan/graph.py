@@ -20,8 +20,8 @@ class Node:
     to the one that ``closes`` it. ``first`` and ``last`` of its job; a node of the submission is neither.
     ``expected_s``: what its job is expected to take on its device. ``devices``: how many of one host it holds.
     ``input`` is the static part of the stage's Input. ``follows``: the ids of other jobs' nodes that it waits for,
-    whatever became of them. ``apart``: its job holds a device of another host beside its own; ``elsewhere``: it runs
-    there.
+    whatever became of them. ``apart``: its job holds devices of other hosts beside its own; ``elsewhere``: the number
+    of the one that it runs on, from 1; 0: its job's own host.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Node:
     last: bool = False
     follows: tuple[str, ...] = ()
     apart: bool = False
-    elsewhere: bool = False
+    elsewhere: int = 0
 
     @property
     def cleans_up(self) -> bool:

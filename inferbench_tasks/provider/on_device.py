@@ -51,7 +51,8 @@ class LeasedTask:
     """A task that runs on its job's device.
 
     ``position``: its place among those of the job. ``cleans_up``: it follows whatever became of the others. ``request``
-    makes it the one that opens the lease. ``elsewhere``: it runs on the device of another host that the job holds.
+    makes it the one that opens the lease. ``elsewhere``: it runs on the device of that other
+    host, counted from 1, that the job holds; 0: on its own.
     """
 
     job_index: int
@@ -59,7 +60,7 @@ class LeasedTask:
     position: int
     cleans_up: bool = False
     request: LeaseRequest | None = None
-    elsewhere: bool = False
+    elsewhere: int = 0
 
     def config(self) -> dict[str, Any]:
         """The task's ``executor_config``; other executors ignore it."""

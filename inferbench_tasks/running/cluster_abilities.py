@@ -74,7 +74,9 @@ class ClusterAbilities(StoredAbilities):
             # Which devices were chosen binds the server's alone.
             chosen = spec.only_on()
             others = frozenset(d.device_id for d in devices if chosen and d.device_id not in chosen)
-            if message := too_few_hosts(own, other, devices, others, spec.named_elsewhere()):
+            if message := too_few_hosts(
+                own, other, devices, others, spec.named_elsewhere(), spec.n_elsewhere()
+            ):
                 findings.append(Finding((spec.elsewhere_field,), message))
         return findings
 

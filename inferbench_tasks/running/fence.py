@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks import settings
-from inferbench_tasks.cluster.apart import own_part
+from inferbench_tasks.cluster.apart import own_part, place_of
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.held_device import HeldDevice
@@ -21,18 +21,22 @@ from inferbench_tasks.perfdb.store import PerfDB
 class Holding:
     """What a job holds: the lease's token, and its devices on this host, that of this worker first.
 
-    ``members``: the ids of all, also of one on another host. ``elsewhere``: this is the other host.
+    ``members``: the ids of all, also of those on other hosts. ``elsewhere``: which of these this is, from 1; 0: the
+    job's own host.
     """
 
     token: int
     devices: tuple[HeldDevice, ...]
     members: tuple[str, ...] = ()
-    elsewhere: bool = False
+    elsewhere: int = 0
 
-    def require(self, *, elsewhere: bool) -> None:
+    def require(self, *, elsewhere: int) -> None:
         """LeaseLostError where a stage came to the wrong one of the job's hosts: its result would tell of that one."""
         if self.elsewhere != elsewhere:
-            where = "another host than its job's own" if elsewhere else "its job's own host"
+            where = (
+                f"other host {elsewhere} of its job" if elsewhere > 1 else "another host than its job's own"
+            )
+            where = where if elsewhere else "its job's own host"
             raise LeaseLostError(
                 f"This stage belongs on {where}, and came to {self.devices[0].device_id}. Submit the job again."
             )
@@ -85,14 +89,12 @@ class Fence:
             if member.lease.state == "lost":
                 raise LeaseLostError(f"What this job had on device {name} is gone: {member.lease.reason}")
         own = own_part(lease) or device.held_with
-        here = [
-            member for member in devices if member and (member.device_id in own) == (self.device_id in own)
-        ]
+        here = [m for m in devices if m and m.device_id in own] if self.device_id in own else [device]
         return Holding(
             lease.token,
             tuple(_held(member) for member in here),
             device.held_with,
-            elsewhere=self.device_id not in own,
+            elsewhere=place_of(lease, self.device_id),
         )
 
     def check(self, db: PerfDB, holding: Holding) -> None:

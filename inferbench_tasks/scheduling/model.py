@@ -25,10 +25,10 @@ class QueuedJob:
     ``est_s`` is the expected run time on a device, ``limit_s`` the time after which it is stopped (``math.inf``:
     never), ``submit_s`` the ORIGINAL time of submission, whatever happened to the job since. ``spec_hash`` is equal
     for jobs that do the same work. ``avoid`` holds node ids or names of single devices (``device_name``).
-    ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none. The policy
-    places its own alone. ``not_its_own``: those that it avoids, by id, only because its own device was chosen; the one
-    elsewhere may be one of them. ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of;
-    "": any.
+    ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none.
+    ``n_elsewhere``: of so many other hosts it holds one each. The policy places its own alone. ``not_its_own``: those
+    that it avoids, by id, only because its own device was chosen; the one elsewhere may be one of them.
+    ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of; "": any.
     """
 
     job_id: str
@@ -47,6 +47,7 @@ class QueuedJob:
     elsewhere: frozenset[str] = frozenset()
     not_its_own: frozenset[str] = frozenset()
     elsewhere_on: str = ""
+    n_elsewhere: int = 1
 
     def __post_init__(self) -> None:
         if not (0 <= self.est_s < math.inf and -math.inf < self.submit_s < math.inf and self.limit_s > 0):
@@ -58,6 +59,15 @@ class QueuedJob:
             raise InputError(f"Job {self.job_id!r}: it needs at least one device of at least one type")
         if self.elsewhere and self.n_devices > 1:
             raise InputError(f"Job {self.job_id!r}: with a device of another host it holds one of its own")
+        if self.n_elsewhere < 1:
+            raise InputError(
+                f"Job {self.job_id!r}: n_elsewhere counts from 1; elsewhere says whether there is one"
+            )
+
+    @property
+    def n_in_all(self) -> int:
+        """How many devices it holds, those of other hosts too."""
+        return self.n_devices + (self.n_elsewhere if self.elsewhere else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,14 @@ class JobBase(Spec):
         """The names of its stages that run on a device of another host, which it then holds beside its own."""
         return ()
 
+    def hosts_elsewhere(self) -> dict[str, int]:
+        """Which of several other hosts such a stage runs on, from 1; those that are not named run on the first."""
+        return {}
+
+    def n_elsewhere(self) -> int:
+        """Of how many other hosts it holds a device each."""
+        return max(self.hosts_elsewhere().values(), default=1) if self.stages_elsewhere() else 0
+
     def needed_elsewhere(self) -> DeviceSpec:
         """That device."""
         return CPU

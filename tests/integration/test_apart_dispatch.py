@@ -55,6 +55,32 @@ def test_a_device_of_each_of_two_hosts_is_held(cluster: Cluster, make: type) -> 
     assert set(holders(cluster).values()) == {None} and scheduler.tick() == []
 
 
+def test_of_two_other_hosts_it_holds_a_device_each(cluster: Cluster, make: type) -> None:
+    """With its own under one lease; each host's stages are let in there alone, and all are given back at once."""
+    register(cluster, "x1", "x2", "y1")
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(n_elsewhere=2), "run")
+    scheduler.tick()
+    assert set(holders(cluster).values()) == {None} and "of each of 2 other hosts" in why(scheduler)
+    register(cluster, "z1")
+    scheduler.tick()
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", APART)]
+    members = scheduler.held[APART].lease.members
+    assert len(members) == 3 and {name[0] for name in members} == {"x", "y", "z"}
+    assert scheduler.device_of(APART) == members[0]
+    assert [scheduler.device_elsewhere(APART, number) for number in (1, 2, 3)] == [*members[1:], None]
+    for place, name in enumerate(members):
+        holding = Fence(name, APART).enter(cluster.db)
+        assert [d.device_id for d in holding.devices] == [name] and holding.elsewhere == place
+        holding.require(elsewhere=place)
+        with pytest.raises(LeaseLostError, match="came to"):
+            holding.require(elsewhere=(place + 1) % 3)
+    scheduler.started(APART)
+    scheduler.ended(APART, ok=True)
+    assert set(holders(cluster).values()) == {None}
+
+
 def test_hosts_of_one_name_are_two(cluster: Cluster, make: type) -> None:
     """By their data directories, as everywhere; workers that told none are of one host by its name."""
     register(cluster, "x1", host="same", home="a" * 32)
@@ -325,7 +351,11 @@ def test_random_jobs_of_one_host_and_of_two_all_end(
     register(cluster, *names)
     jobs: dict[str, QueuedJob] = {}
     for number in range(14):
-        more = {"elsewhere": CPU} if rng.random() < 0.5 else {"n_devices": rng.choice([1, 1, 2])}
+        more = (
+            {"elsewhere": CPU, "n_elsewhere": rng.choice([1, 1, 2])}
+            if rng.random() < 0.5
+            else {"n_devices": rng.choice([1, 1, 2])}
+        )
         spec = job(f"j{number}", rng.uniform(2, 30), submit_s=1000.0 + number, limit_s=1e6, **more)
         jobs[spec.job_id] = spec
     # A user who sees his job wait for what it avoids starts it anew.

@@ -182,7 +182,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         job = str(job_of_task(workload.ti, task))
         device = self._dispatcher.device_of(job)
         if task.elsewhere:
-            device = self._dispatcher.device_elsewhere(job)
+            device = self._dispatcher.device_elsewhere(job, int(task.elsewhere))
         if task.request is not None:
             if device is not None:
                 self._waiting.pop(job, None)

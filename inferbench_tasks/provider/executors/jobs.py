@@ -21,6 +21,7 @@ from inferbench_tasks.provider.submit.standing import claim_s, may_hurry
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import QueuedJob
+from inferbench_tasks.submission.base import JobBase
 
 #: Three times a short estimate would stop a healthy job whose model loads slowly for once.
 LEAST_LIMIT_S = 180.0
@@ -65,7 +66,7 @@ def queued_job(
     if spec.stages_elsewhere():
         elsewhere = device_types(spec.needed_elsewhere(), cluster)
     attempt, lost = cluster.history(str(key))
-    if elsewhere and lost and not _two_hosts_but_for(lost, own, elsewhere, cluster):
+    if elsewhere and lost and not _hosts_but_for(lost, spec, own, elsewhere, cluster):
         # Of two hosts it needs both: it waits for that one's return, as often as any job is run again.
         lost = frozenset()
     avoid = frozenset(lost) | _left_out(request, conf, cluster)
@@ -89,15 +90,23 @@ def queued_job(
         elsewhere=elsewhere,
         not_its_own=others if elsewhere else frozenset(),
         elsewhere_on=spec.named_elsewhere() if elsewhere else "",
+        n_elsewhere=max(1, spec.n_elsewhere()),
     )
 
 
-def _two_hosts_but_for(
-    lost: Collection[str], own: frozenset[str], elsewhere: frozenset[str], cluster: Cluster | ClusterView
+def _hosts_but_for(
+    lost: Collection[str],
+    spec: JobBase,
+    own: frozenset[str],
+    elsewhere: frozenset[str],
+    cluster: Cluster | ClusterView,
 ) -> bool:
-    """Whether two hosts are there without the devices that a job was lost on."""
+    """Whether hosts enough for such a job are there without the devices that it was lost on."""
     left = [d for d in cluster.devices() if d.present(TTL_S) and d.device_id not in lost]
-    return too_few_hosts(own, elsewhere, left) is None
+    wanted = spec.only_on()
+    not_its_own = frozenset(d.device_id for d in left if wanted and d.device_id not in wanted)
+    named, others = spec.named_elsewhere(), max(1, spec.n_elsewhere())
+    return too_few_hosts(own, elsewhere, left, not_its_own, named, others) is None
 
 
 def _left_out(

@@ -27,7 +27,7 @@ def test_a_device_is_kept_no_longer_than_the_job_has_waited() -> None:
     """As far as the other one's end is expected; one that is late is waited for as long as the job had waited then."""
     for busy_s, kept in ((59.0, True), (60.0, True), (61.0, False), (-30.0, True), (-31.0, False)):
         found = kept_for([JOB], [device("x1"), device("y1", busy_s)], NOW)
-        assert (found == Kept("j", "x1", "y1")) == kept, busy_s
+        assert (found == Kept("j", ("x1",), ("y1",))) == kept, busy_s
         assert kept or found is None
 
 
@@ -47,8 +47,8 @@ def test_nothing_is_kept_that_would_not_do() -> None:
 def test_the_one_that_is_due_first_is_waited_for() -> None:
     """Of those that would do; a named host's, where one is named."""
     devices = [device("x1"), device("y1", 40.0), device("z1", 20.0)]
-    assert kept_for([JOB], devices, NOW) == Kept("j", "x1", "z1")
-    assert kept_for([replace(JOB, elsewhere_on="y")], devices, NOW) == Kept("j", "x1", "y1")
+    assert kept_for([JOB], devices, NOW) == Kept("j", ("x1",), ("z1",))
+    assert kept_for([replace(JOB, elsewhere_on="y")], devices, NOW) == Kept("j", ("x1",), ("y1",))
 
 
 def test_one_job_at_a_time_has_something_kept() -> None:
@@ -59,3 +59,14 @@ def test_one_job_at_a_time_has_something_kept() -> None:
     for specs, job in (([JOB, older], "older"), ([JOB, older, urgent], "urgent"), ([new, JOB], "j")):
         found = kept_for(specs, devices, NOW)
         assert found is not None and found.job == job
+
+
+def test_for_three_hosts_two_are_kept_or_one() -> None:
+    """Those that are free already, until the last of the others is due; never for longer than the job has waited."""
+    three = replace(JOB, n_elsewhere=2)
+    late, soon = device("y1", 50.0), device("z1", 10.0)
+    assert kept_for([three], [device("x1"), device("w1"), soon], NOW) == Kept("j", ("w1", "x1"), ("z1",))
+    assert kept_for([three], [device("x1"), late, soon], NOW) == Kept("j", ("x1",), ("y1", "z1"))
+    assert kept_for([three], [device("x1"), device("y1", 61.0), soon], NOW) is None
+    assert kept_for([three], [device("x1"), device("x2"), soon], NOW) is None
+    assert kept_for([three], [device("x1"), device("y1"), device("z1")], NOW) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,23 @@ def test_a_stage_that_opens_or_closes_the_lease_stays(
     monkeypatch.setattr(type(read_one).job, "stages_elsewhere", lambda self: stages)
     with pytest.raises(InputError, match=r"only stages between .* on the device can: look"):
         compile_plan(read_one)
+
+
+def test_a_stage_may_run_on_a_second_other_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan and the executor are told which; hosts are numbered without a gap, and each has a stage."""
+    read_one = read()
+    schema = type(read_one).job
+    monkeypatch.setattr(schema, "hosts_elsewhere", lambda self: {"look": 2})
+    with pytest.raises(InputError, match=r"number other hosts from 1 on .* run on \[2\]"):
+        compile_plan(read_one)
+    monkeypatch.setattr(schema, "hosts_elsewhere", lambda self: {"look": 1, "other": 2})
+    with pytest.raises(InputError, match=r"number other hosts from 1 on .* run on \[1\]"):
+        compile_plan(read_one)
+    monkeypatch.undo()
+    assert read_one.n_elsewhere() == 1 and read("here").n_elsewhere() == 0
+    node = next(node for node in compile_plan(read_one).nodes if node.stage == "look")
+    task = leased_task(replace(node, elsewhere=2), compile_plan(read_one))
+    assert task is not None and task.elsewhere == 2 and LeasedTask.of(task.config()) == task
 
 
 def test_several_devices_of_its_own_and_one_elsewhere_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
