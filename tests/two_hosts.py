@@ -36,16 +36,25 @@ class Hosts:
         self, far: HostNamespace, uri: str, port: int, folder: Path, db: PerfDB, there: str, here: str
     ) -> None:
         self.far, self.folder, self.db, self.there = far, folder, db, there
-        parts = urlsplit(uri)
-        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        through = f"mongodb://{login}{far.near}:{port}{parts.path}?{parts.query}&directConnection=true"
-        self.uris = {here: uri, there: through}
-        self.homes = {name: folder / name for name in (here, there)}
+        self.fars: dict[str, HostNamespace] = {}
+        self.uris: dict[str, str] = {}
+        self.homes: dict[str, Path] = {}
         self.outputs: dict[str, Any] = {}
-        for name, home in self.homes.items():
-            home.mkdir(exist_ok=True)
-            device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
-            Cluster(db).register(Device.model_validate({**device, "home": settings.home_id(home)}))
+        self.add(here, uri)
+        self.add(there, uri, far, port)
+
+    def add(self, name: str, uri: str, far: HostNamespace | None = None, port: int = 0) -> None:
+        """A host with a data directory and a device; in a namespace PerfDB is behind that port of this machine."""
+        if far is not None:
+            parts = urlsplit(uri)
+            login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+            uri = f"mongodb://{login}{far.near}:{port}{parts.path}?{parts.query}&directConnection=true"
+            self.fars[name] = far
+        self.uris[name], self.homes[name] = uri, self.folder / name
+        self.homes[name].mkdir(exist_ok=True)
+        device = {"device_id": f"{name}.cpu", "device_type": "cpu", "name": "c", "host": name}
+        home = settings.home_id(self.homes[name])
+        Cluster(self.db).register(Device.model_validate({**device, "home": home}))
 
     def job(self, name: str) -> str:
         return f"{name}|{RUN}|000"
@@ -76,9 +85,10 @@ class Begun:
 
     def __init__(self, hosts: Hosts, host: str, name: str, yaml: str, *stages: str) -> None:
         order = hosts.folder / f"{name}-{'-'.join(stages)}.json"
+        far = hosts.fars.get(host)
         environment = {
             settings.DATA_DIR: str(hosts.homes[host]), settings.PERFDB_URI: hosts.uris[host],
-            ADDRESS: hosts.far.address, settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""),
+            ADDRESS: (far or hosts.far).address, settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""),
             "PYTHONPATH": str(ROOT), settings.ONE_MACHINE_AS_HOSTS: "1",
         }  # fmt: skip
         order.write_text(
@@ -90,7 +100,7 @@ class Begun:
             )
         )  # fmt: skip
         words = ["-m", "tests.away_hosts", str(order)]
-        command = hosts.far.python(*words) if host == hosts.there else [sys.executable, *words]
+        command = far.python(*words) if far else [sys.executable, *words]
         self._answer = order.with_suffix(".answer")
         self._answer.unlink(missing_ok=True)
         self._log = order.with_suffix(".log")

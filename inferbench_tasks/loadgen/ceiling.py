@@ -91,10 +91,10 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
                 return outcome
 
             common = {
-                "duration_s": _DURATION_S, "warmup_s": _WARMUP_S, "client": plan.client, "shards": plan.shards,
+                "duration_s": _DURATION_S, "warmup_s": _WARMUP_S, "client": plan.client, "shards": plan.senders,
                 "timeout_ms": 5000.0,
             }  # fmt: skip
-            users = _USERS_PER_SHARD * plan.shards
+            users = _USERS_PER_SHARD * plan.senders
             closed = ClosedLoop(kind="closed_loop", concurrency=users)
             fast = send("fast", LoadSpec(arrivals=closed, **common))  # type: ignore[arg-type]
             done_ns = column(fast.table(), "done_ns")
@@ -112,7 +112,7 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
     return Ceiling(
         protocol=plan.endpoint.protocol,
         client=plan.client,
-        shards=plan.shards,
+        shards=plan.senders,
         request_bytes=request_bytes(plan),
         answer_bytes=answer_bytes,
         requests_per_s=rate,
@@ -136,7 +136,7 @@ def ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, fresh: bool = Fal
     Payloads of a similar size (within a quarter) share one.
     """
     sizes = [round(4 * np.log2(max(64, size))) for size in (request_bytes(plan), answer_bytes)]
-    key = json.dumps([machine(), plan.endpoint.protocol, plan.client, plan.shards, sizes])
+    key = json.dumps([machine(), plan.endpoint.protocol, plan.client, plan.senders, sizes])
     path = cache / f"{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
     if not fresh and path.exists():
         try:
@@ -152,7 +152,7 @@ def ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, fresh: bool = Fal
 
 
 def peak_rate_rps(plan: LoadPlan) -> float | None:
-    """The highest rate that the plan's schedule asks for over any second; None where no rate is planned."""
+    """The highest rate that the plan's schedule asks of this host over any second; None where no rate is planned."""
     rates = []
     for segment in plan.segments:
         if segment.kind != "open" or not segment.paced or segment.offsets_path is None:
@@ -161,7 +161,7 @@ def peak_rate_rps(plan: LoadPlan) -> float | None:
         span = min(_NS, segment.end_ns - segment.start_ns)
         ends = np.searchsorted(offsets, offsets + span, "left")
         rates.append(float((ends - np.arange(len(offsets))).max(initial=0)) * _NS / span)
-    return max(rates, default=None)
+    return max((rate * plan.senders / plan.shards for rate in rates), default=None)
 
 
 def check_ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, allow_unsafe: bool) -> Ceiling:
@@ -188,11 +188,11 @@ def check_processing(plan: LoadPlan, sample_ms: Mapping[str, float], *, allow_un
     weights = sum(share.weight for share in plan.batches)
     samples = sum(share.batch_size * share.weight for share in plan.batches) / weights
     request_ms = samples * sum(sample_ms.values())
-    if rate is None or allow_unsafe or rate * request_ms / 1e3 <= SAFE_SHARE * plan.shards:
+    if rate is None or allow_unsafe or rate * request_ms / 1e3 <= SAFE_SHARE * plan.senders:
         return
     raise InputError(
         f"{rate:,.0f} requests/s, of which each keeps the client busy for {request_ms:.2f} ms with "
-        f"{', '.join(sample_ms)}, need {rate * request_ms / 1e3:.2f} of {plan.shards} sender(s); above "
+        f"{', '.join(sample_ms)}, need {rate * request_ms / 1e3:.2f} of {plan.senders} sender(s); above "
         f"{SAFE_SHARE:.0%} the client itself is measured. Lower the rate, raise load.shards, "
         "set processors.side: server, or set load.allow_unsafe_load: true",
         field="load.arrivals",

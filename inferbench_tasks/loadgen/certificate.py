@@ -164,13 +164,13 @@ def _client_checks(shards: Sequence[ShardUsage], limits: Thresholds) -> list[Che
     return [
         Check.at_most(
             "client_stall", stall_ms, limits.stall_ms, "ms",
-            f"the sender of shard {worst.shard} was held up for {stall_ms:.1f} ms (at most {limits.stall_ms:g} ms): "
-            "it was stopped, or the machine was too busy",
+            f"the sender of shard {worst.shard} was held up{worst.where} for {stall_ms:.1f} ms (at most "
+            f"{limits.stall_ms:g} ms): it was stopped, or the machine was too busy",
         ),
         Check.at_most(
             "client_cpu", cpu, limits.client_cpu_ratio, "cores",
-            f"the sender of shard {busiest.shard} used {cpu:.0%} of a core (at most {limits.client_cpu_ratio:.0%}): "
-            "the client was the bottleneck; use more shards or a lower load",
+            f"the sender of shard {busiest.shard} used {cpu:.0%} of a core{busiest.where} (at most "
+            f"{limits.client_cpu_ratio:.0%}): the client was the bottleneck; use more shards or a lower load",
         ),
     ]  # fmt: skip
 
@@ -188,8 +188,8 @@ def _stalled_check(shards: Sequence[ShardUsage], limits: Thresholds, *, waited_f
     limit = limits.stalled_ratio if waited_for else limits.stalled_ratio_open
     return Check.at_most(
         "client_stalled", ratio, limit, "ratio",
-        f"the sender of shard {worst.shard} was held up for {ratio:.1%} of the window in all (at most {limit:.1%}): "
-        f"answers waited for it{', and so did the next requests' if waited_for else ''}",
+        f"the sender of shard {worst.shard} was held up{worst.where} for {ratio:.1%} of the window in all (at most "
+        f"{limit:.1%}): answers waited for it{', and so did the next requests' if waited_for else ''}",
     )  # fmt: skip
 
 

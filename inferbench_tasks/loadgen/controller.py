@@ -55,6 +55,11 @@ class Applied:
     quota_ns: int = -1
 
 
+def soon() -> int:
+    """A start that all senders of this host will have read of by then."""
+    return time.monotonic_ns() + _START_AFTER_NS
+
+
 class _Sender:
     """One shard's process, as the controller sees it."""
 
@@ -130,19 +135,23 @@ class Controller:
         self._cancelled = cancelled
         self._reports: queue.Queue[tuple[int, Report | None]] = queue.Queue()
         self._senders: list[_Sender] = []
-        self._live = Live([plan.spool_path(index) for index in range(plan.shards)])
+        self._live = Live([plan.spool_path(index) for index in plan.own])
 
-    def apply(self) -> Applied:
-        """From the start to the last record. LoadError if the load could not even begin."""
+    def apply(self, starts: Callable[[], int | None] = soon) -> Applied:
+        """From the start to the last record. LoadError if the load could not even begin.
+
+        ``starts`` is asked once all senders are ready: when they begin, on this host's CLOCK_MONOTONIC; None: not at
+        all, for it was cancelled.
+        """
         plan = self._plan
         Path(plan.folder).mkdir(parents=True, exist_ok=True)
         private.write(plan.path, plan.model_dump_json())  # a server's secret may be in it
         try:
-            for index in range(plan.shards):
+            for index in plan.own:
                 self._senders.append(_Sender(plan, index, self._reports))
-            if not self._wait_ready():
+            start_ns = starts() if self._wait_ready() else None
+            if start_ns is None:
                 return Applied(0, 0, (), (), cancelled=True)
-            start_ns = time.monotonic_ns() + _START_AFTER_NS
             for sender in self._senders:
                 sender.order(Order(start_ns=start_ns))
             return self._follow(start_ns)
@@ -212,7 +221,7 @@ class Controller:
         quotas = [report.quota_ns for report in finished if report.quota_ns >= 0]
         return replace(
             applied,
-            spools=tuple(p for p in map(plan.spool_path, range(plan.shards)) if p.exists()),
+            spools=tuple(p for p in map(plan.spool_path, plan.own) if p.exists()),
             usages=tuple(report.usage for report in finished if report.usage),
             explanations={k: v for report in reversed(finished) for k, v in report.explanations.items()},
             quota_ns=min(quotas, default=-1),
@@ -242,7 +251,7 @@ class Controller:
             except queue.Empty:
                 return
             wait_s = None
-            sender = self._senders[index]
+            sender = self._senders[index - self._plan.first_shard]
             if report is None:
                 continue
             if report.state == "ready":

@@ -63,7 +63,8 @@ class ShardUsage(BaseModel):
     ``stalls_ns``: when it was held up, (begin, end) each on CLOCK_MONOTONIC, in the order of time: the longest ones
     where there were very many. ``stalled_ns``: the sum of those of 5 ms and more, the unlisted too. Both are None where
     nobody looked; what the worst one may have done is then held against every answer. ``clock_step_ns``: by how much
-    the system's time was set against CLOCK_MONOTONIC since the sender began; None where it did not matter.
+    the system's time was set against CLOCK_MONOTONIC since the sender began; None where it did not matter. ``host``: on
+    which of several hosts it ran; "" where there was one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -75,6 +76,12 @@ class ShardUsage(BaseModel):
     stalls_ns: tuple[tuple[int, int], ...] | None = None
     stalled_ns: int | None = None
     clock_step_ns: int | None = None
+    host: str = ""
+
+    @property
+    def where(self) -> str:
+        """Where it ran, in a sentence."""
+        return f" on {self.host}" if self.host else ""
 
 
 class Check(BaseModel):

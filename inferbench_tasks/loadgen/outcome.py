@@ -152,14 +152,18 @@ def apply_load(
     *,
     progress: Callable[[float, float, Snapshot | None], None] = lambda elapsed_s, total_s, snapshot: None,
     cancelled: Callable[[], bool] = lambda: False,
+    applying: Callable[[Controller], Applied] = Controller.apply,
 ) -> Outcome:
-    """Apply a load and keep its records, whatever became of it (see ``Outcome.applied``)."""
+    """Apply a load and keep its records, whatever became of it (see ``Outcome.applied``).
+
+    ``applying``: who has the senders begin, and adds what those of other hosts recorded.
+    """
     give_freed_memory_back()
     for index in range(plan.shards):
         plan.spool_path(index).unlink(missing_ok=True)
     if plan.mlperf:
         forget(Path(plan.folder))
-    applied = Controller(plan, progress=progress, cancelled=cancelled).apply()
+    applied = applying(Controller(plan, progress=progress, cancelled=cancelled))
     streams = None
     if plan.stream is not None:
         streams = judge_streams(plan, applied.spools, samples_path)

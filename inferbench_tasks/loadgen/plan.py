@@ -100,6 +100,9 @@ class LoadPlan(_Data):
     measure_end_ns: int
     timeout_ns: int
     shards: int = 1
+    #: Of a load that several hosts share: which of them are this host's; None: all.
+    first_shard: int = 0
+    own_shards: int | None = None
     #: Of all shards together.
     connections: int
     initial_connections: int
@@ -161,6 +164,16 @@ class LoadPlan(_Data):
     def log_path(self, shard: int) -> Path:
         """Where a shard's own words go."""
         return Path(self.folder) / f"shard-{shard}.log"
+
+    @property
+    def own(self) -> range:
+        """The shards that send from this host."""
+        return range(self.first_shard, self.first_shard + self.senders)
+
+    @property
+    def senders(self) -> int:
+        """How many they are."""
+        return self.shards if self.own_shards is None else self.own_shards
 
     @property
     def spans(self) -> bool:

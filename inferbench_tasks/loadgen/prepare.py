@@ -269,6 +269,18 @@ def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
     return max(1, min(shards, usable_cores() // 2))
 
 
+def senders_here(spec: LoadSpec, base_dir: Path) -> int:
+    """How many senders this host would have of its part of a load that ``client_hosts`` share."""
+    if spec.shards != "auto":
+        return spec.shards // spec.client_hosts
+    arrivals = spec.arrivals.bind(base_dir)
+    users = arrivals.users if isinstance(arrivals, ClosedProcess) else 0
+    rate = arrivals.mean_rate_rps(spec.duration_s) if arrivals.paced else None
+    of_all = users / _USERS_PER_SHARD if users else (rate or 0) / _RATE_PER_SHARD_RPS
+    most = min(usable_cores() // 2, users // spec.client_hosts if users else usable_cores())
+    return max(1, min(math.ceil(of_all / spec.client_hosts), most))
+
+
 def _connections(spec: LoadSpec, protocol: str, users: int, shards: int) -> tuple[int, int]:
     """The most connections, and how many are there from the start; all shards together."""
     if protocol not in _HTTP:

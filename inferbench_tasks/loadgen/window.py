@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -105,6 +106,17 @@ class Window:
             measured=inside & labelled_measure,
             mislabelled=int(np.count_nonzero(inside != labelled_measure)),
         )
+
+    def sent_by(self, shards: Collection[int]) -> Window:
+        """The same of the records of these senders alone."""
+        mine = np.isin(self.shard, [*shards])
+        arrays: dict[str, Any] = {
+            name: value[mine] for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
+        spans, client_spans = (
+            {name: values[mine] for name, values in part.items()} for part in (self.spans, self.client_spans)
+        )
+        return replace(self, **arrays, spans=spans, client_spans=client_spans)
 
     @property
     def duration_s(self) -> float:

@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ClientHost:
     """The host that a load came from, where it was another than the server's. ``unwatched``: why the server's host was
-    not watched over the whole of the load; "" where it was.
+    not watched over the whole of the load; "" where it was. Where two hosts shared the load, ``shards`` are the senders
+    of this one, and ``second`` is the other one; its ``recording`` is on the first one's clock.
     """
 
     recording: Recording
     hardware: dict[str, Any]
     unwatched: str = ""
+    shards: tuple[int, ...] = ()
+    second: ClientHost | None = None
+
+    @property
+    def by_role(self) -> dict[str, ClientHost]:
+        """Those that sent, as results call them."""
+        return {"client": self, **({"second client": self.second} if self.second else {})}
 
 
 @dataclass(frozen=True)

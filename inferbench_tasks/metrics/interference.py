@@ -7,7 +7,7 @@ warning threshold is shown. Thresholds in shares of the machine's cores, counts,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -82,17 +82,18 @@ class Interference(Block):
         }  # fmt: skip
 
     def _of_two_hosts(self, measured: Measured, client: ClientHost) -> dict[str, Any]:
-        """One ledger for both, and each for itself (``hosts``): who disturbed either disturbed the run.
+        """One ledger for all, and each for itself (``hosts``): who disturbed one of them disturbed the run.
 
-        What requests waited on both hosts together is not told: their waits are known on two clocks.
+        What requests waited on both hosts together is not told: their waits are known on two clocks. A host that sent a
+        part of the load is held to the requests that it sent.
         """
         alone = replace(measured, client=None)
-        ledgers = {
-            "server": self.compute(alone),
-            "client": self.compute(
-                replace(alone, recording=client.recording, hardware=client.hardware, device=CPU)
-            ),
-        }
+        ledgers = {"server": self.compute(alone)}
+        for role, host in client.by_role.items():
+            window = measured.window.sent_by(host.shards) if host.shards else measured.window
+            ledgers[role] = self.compute(
+                replace(alone, window=window, recording=host.recording, hardware=host.hardware, device=CPU)
+            )
         if client.unwatched:
             ledgers["server"] |= {"watched": False, "not_watched": [client.unwatched]}
         findings = [
@@ -108,9 +109,17 @@ class Interference(Block):
             "watched": all(ledger["watched"] for ledger in ledgers.values()),
             "mode": os.environ.get(MODE) or None,
             "waits_ms": None,
-            "sender": ledgers["client"]["sender"],
+            "sender": _of_all([ledgers[role]["sender"] for role in client.by_role]),
             "hosts": ledgers,
         }
+
+
+def _of_all(waited: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    """What every sender's host was kept from its core for: of no more a late load is the machines' doing."""
+    known = [one for one in waited if one is not None]
+    if len(known) < len(waited):
+        return None
+    return {name: min(one[name] for one in known) for name in known[0]}
 
 
 def reasons(ledger: dict[str, Any]) -> list[Reason]:

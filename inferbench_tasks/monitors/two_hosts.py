@@ -38,6 +38,20 @@ def placed(exchanges: Sequence[Exchange], start_ns: int, end_ns: int) -> Placed 
     if middle is None:
         return None
     offset_ns = round(middle.middle_ns)
+    error_ns = _misplaced_ns(envelope, exchanges, offset_ns, start_ns, end_ns)
+    return None if error_ns is None else Placed(offset_ns, error_ns)
+
+
+def misplaced_ns(exchanges: Sequence[Exchange], offset_ns: int, start_ns: int, end_ns: int) -> int | None:
+    """By how much the far clock less the near one is another than ``offset_ns``, at most, within a window of the near
+    one; None as of ``placed``.
+    """
+    return _misplaced_ns(Envelope(exchanges), exchanges, offset_ns, start_ns, end_ns)
+
+
+def _misplaced_ns(
+    envelope: Envelope, exchanges: Sequence[Exchange], offset_ns: int, start_ns: int, end_ns: int
+) -> int | None:
     asked = sorted(
         [start_ns, end_ns, *(e.received_ns for e in exchanges if start_ns < e.received_ns < end_ns)]
     )
@@ -51,7 +65,7 @@ def placed(exchanges: Sequence[Exchange], start_ns: int, end_ns: int) -> Placed 
         low_ns = math.floor((before.low_ns + after.low_ns - drift_ns) / 2)
         high_ns = math.ceil((before.high_ns + after.high_ns + drift_ns) / 2)
         error_ns = max(error_ns, offset_ns - low_ns, high_ns - offset_ns)
-    return Placed(offset_ns, error_ns)
+    return error_ns
 
 
 def on_near_clock(recording: Recording, place: Placed) -> Recording:

@@ -7,16 +7,50 @@ from typing import Any
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.contracts.located import LocatedPath
+from inferbench_tasks.stages.far_watch import FarWatch
 
-#: The monitors of the load's host, on its clock.
-NEAR_FILE = "client-monitors.parquet"
+#: Between two exchanges with another host while a load lasts, and how many pass before it is asked how things are.
+EVERY_S, ASK_EVERY = 0.25, 4
+#: The monitors of the load's host, and of the second one that shares it, each on its own clock.
+NEAR_FILE, SECOND_FILE = "client-monitors.parquet", "second-client-monitors.parquet"
+
+
+class Standby(Handle):
+    """What waits on the second client host for the first one to connect (``far_senders``): how it is reached, how many
+    senders its host would have, and whether that was quiet (``monitors.quiet.Patience``).
+    """
+
+    reached: FarWatch
+    host: str
+    senders: int
+    quiet: dict[str, Any] | None = None
+
+
+class SecondHost(Handle):
+    """What is known of the second host that shares the load, and the way from it to the server's.
+
+    Its clock is ``ahead_ns`` ahead of the first one's, wrong by at most ``error_ns`` over the load. ``exchanges``: its
+    own with the server's host, by its own clock.
+    """
+
+    host: str
+    hardware: dict[str, Any]
+    system: dict[str, Any]
+    link: LinkAround
+    exchanges: tuple[tuple[int, int, int, int], ...]
+    monitors_path: LocatedPath
+    ahead_ns: int
+    error_ns: int
+    shards: tuple[int, ...]
+    quiet: dict[str, Any] | None = None
 
 
 class Away(Handle):
     """What is known of the load's host and the way to the server's.
 
     ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``. ``monitors_path``:
-    of this host. ``unwatched``: why the server's host was not watched to the end; "" where it was.
+    of this host. ``unwatched``: why the server's host was not watched to the end; "" where it was. ``shards``: the
+    senders of this host, and ``second`` the other one, where two share the load.
     """
 
     host: str
@@ -26,3 +60,10 @@ class Away(Handle):
     exchanges: tuple[tuple[int, int, int, int], ...]
     monitors_path: LocatedPath
     unwatched: str = ""
+    shards: tuple[int, ...] = ()
+    second: SecondHost | None = None
+
+    @property
+    def hosts(self) -> str:
+        """Who sent; two in the order of their names, for the load is one whoever led it."""
+        return " and ".join(sorted([self.host, *([self.second.host] if self.second else [])]))

@@ -208,8 +208,12 @@ def figures(
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
     if client is not None:
-        of_client = usage(client.recording, start_ns, end_ns)
-        summary["resources"] |= {"client": of_client.get("client"), "client_host": of_client.get("host")}
+        of = {role: usage(host.recording, start_ns, end_ns) for role, host in client.by_role.items()}
+        summary["resources"] |= {
+            f"{role.replace(' ', '_')}{suffix}": used.get(source)
+            for role, used in of.items()
+            for suffix, source in (("", "client"), ("_host", "host"))
+        }
     summary["accuracy_ratio"] = loaded.accuracy_ratio
     if loaded.accuracy:
         summary["accuracy"] = loaded.accuracy.summary()
@@ -274,7 +278,7 @@ def describe(
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
         device=_device(job.serve.device, surroundings["hardware"]),
-        load=LoadInfo(**load_document(job, inp.load.away.host if inp.load and inp.load.away else None)),
+        load=LoadInfo(**load_document(job, inp.load.away.hosts if inp.load and inp.load.away else None)),
         summary=summary,
         certificate=inp.load.certificate if inp.load else {},
         verdict=verdict,
@@ -292,7 +296,7 @@ def describe(
 def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``.
 
-    ``client_host``: the other host that it came from, where it did; None before it is known.
+    ``client_host``: the other host that it came from, or the two, where it did; None before it is known.
     """
     from inferbench_tasks.submission.prompt_words import prompt_words, size_words
 

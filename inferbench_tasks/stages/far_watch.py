@@ -68,12 +68,15 @@ class Order(Handle):
     #: Of the server's own metrics, on its host; None where it has none on a port of theirs.
     metrics_url: str | None = None
     patience_s: float = PATIENCE_S
+    #: Whether it watches its host, as one of several does; the others tell their host of the link alone.
+    watches: bool = True
 
 
 def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
     """Start it, registered as a process of the run; ServerError where it does not say where it listens."""
+    name = "far-watch" if order.watches else "far-link"
     invitation = listener.start(
-        __name__, "far-watch", run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
+        __name__, name, run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
     )
     return FarWatch.of(invitation, order.recording_path)
 
@@ -125,7 +128,7 @@ def serve(order: Order, far: FarSide) -> None:
     try:
         far.invitation.write(Path(order.told_path))
         orders = {wire.BEGIN: watching.begin, wire.STATE: watching.state, wire.END: watching.end}
-        peer = far.serve(order.patience_s, orders)
+        peer = far.serve(order.patience_s, orders if order.watches else {})
         log.info("done peer=%s", peer)
     finally:
         watching.close()

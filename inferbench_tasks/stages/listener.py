@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from inferbench_tasks import private
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
@@ -35,7 +36,7 @@ def start(
     record = ServerRecord(run_id=run_id, token=token, launcher="process")
     log_path, order_path = folder / f"{name}.log", folder / f"{name}.json"
     told.unlink(missing_ok=True)
-    order_path.write_text(order)
+    private.write(order_path, order)  # a secret of the run may be in it
     with deferred():
         records.write(servers_dir, record)
         with open(log_path, "ab") as output:

@@ -11,7 +11,7 @@ from inferbench_tasks.stages.one_load import Output as Output
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
 
-STAGE = Stage(needs=("generate", "serve"), leased=True, block="load", unread=("generate.model",))
+STAGE = Stage(needs=("generate", "serve", "standby"), leased=True, block="load", unread=("generate.model",))
 
 
 def run(inp: Input, ctx: Context) -> Output:

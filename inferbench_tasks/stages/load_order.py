@@ -14,6 +14,7 @@ from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShap
 from inferbench_tasks.loadgen.shared_inputs import SharedInputs, layout
 from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages import generate, prompted, serve
+from inferbench_tasks.stages.away import Standby
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.schema import SHARED_MEMORY
@@ -27,15 +28,21 @@ class Input(StageInput):
 
     generate: generate.Output
     serve: serve.Output
+    #: What sends a part of the load from a second host; None where one host sends all of it.
+    standby: Standby | None = None
 
 
-def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
-    """The senders' orders; InputError for what can't be done."""
+def plan_of(
+    inp: Input, ctx: Context, folder: Path, endpoint: Endpoint, shards: int | None = None
+) -> LoadPlan:
+    """The senders' orders; InputError for what can't be done. ``shards``: so many, whatever the job says."""
     from inferbench_tasks.loadgen.prepare import prepare
 
     for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
         raise finding.as_error()
     spec = inp.job.traffic
+    if shards is not None:
+        spec = spec.model_copy(update={"shards": shards})
     if inp.job.streamed:
         vocabulary = inp.generate.requests.vocabulary_path
         return prompted.plan_of(inp.job, spec, endpoint, folder, ctx.base_dir, vocabulary)

@@ -63,6 +63,8 @@ class Output(Handle):
     shared_memory: str | None = None
     #: What watches here while the load comes from another host; None where it does not.
     far: far_watch.FarWatch | None = None
+    #: What tells a second client host of its own link, where two share the load.
+    far_second: far_watch.FarWatch | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -132,6 +134,9 @@ def run(inp: Input, ctx: Context) -> Output:
         finally:
             started.probe.close()
         far = _watch(inp, ctx, deployment, started, servers_dir) if inp.job.traffic.away else None
+        second = (
+            _watch(inp, ctx, deployment, started, servers_dir, second=True) if inp.job.shared_load else None
+        )
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
         raise
@@ -157,13 +162,20 @@ def run(inp: Input, ctx: Context) -> Output:
         tells_spans=backend.tells_spans,
         shared_memory=started.prepared.shared_memory,
         far=far,
+        far_second=second,
     )
 
 
 def _watch(
-    inp: Input, ctx: Context, deployment: Deployment, started: startup.Started, servers_dir: Path
+    inp: Input,
+    ctx: Context,
+    deployment: Deployment,
+    started: startup.Started,
+    servers_dir: Path,
+    *,
+    second: bool = False,
 ) -> far_watch.FarWatch:
-    """Begin to listen for the load's host."""
+    """Begin to listen for the load's host; ``second``: for the one that shares it."""
     metrics_port = started.prepared.drawn.get("metrics_port")
     order = far_watch.Order(
         address=deployment.listens,
@@ -173,8 +185,10 @@ def _watch(
         device=inp.job.serve.device,
         metrics_url=f"http://{LOOPBACK}:{metrics_port}/metrics" if metrics_port else None,
         recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
-        told_path=str(deployment.folder / "far-watch.invitation"),
-        patience_s=far_watch.PATIENCE_S + inp.job.traffic.wait_for_quiet_s,
+        told_path=str(deployment.folder / f"far-{'link' if second else 'watch'}.invitation"),
+        # Of two client hosts one waits after the other.
+        patience_s=inp.job.traffic.client_hosts * inp.job.traffic.wait_for_quiet_s + far_watch.PATIENCE_S,
+        watches=not second,
     )
     return far_watch.start(inp.run_id, deployment.folder, servers_dir, order)
 

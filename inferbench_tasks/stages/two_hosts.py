@@ -1,4 +1,7 @@
-"""Part of ``collect``: what was recorded on the server's host and on the load's, on one clock, and what is kept."""
+"""Part of ``collect``: what was recorded on the server's host and on the load's, on one clock, and what is kept.
+
+Where two hosts shared the load, the first one's clock is that of the records; the second one's monitors are put there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.link import RoundTrips
-from inferbench_tasks.stages.away import NEAR_FILE, Away
+from inferbench_tasks.stages.away import NEAR_FILE, SECOND_FILE, Away, SecondHost
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.timing.two_clocks import Exchange
 
@@ -28,7 +31,7 @@ UNTOLD = (
 @dataclass(frozen=True)
 class TwoHosts:
     """``server`` is empty where its clock could not be put beside the load's (``placed`` is None). ``meanwhile``: the
-    round trips within the window; None where there was none.
+    round trips within the window; None where there was none; ``second_meanwhile``: those of a second client host.
     """
 
     server: Recording
@@ -38,6 +41,7 @@ class TwoHosts:
     away: Away
     folder: Path
     quiet: dict[str, Any] | None
+    second_meanwhile: RoundTrips | None = None
 
     def stored(self, db: PerfDB, inp: StageInput) -> dict[str, Any]:
         """What a result says of both hosts, with the files that go with it."""
@@ -59,6 +63,21 @@ class TwoHosts:
             "quiet": self.quiet,
             "monitors": put(named(Path(away.monitors_path), self.folder)),
         }
+        if (second := away.second) is not None:
+            document["second"] = {
+                "host": second.host,
+                "hardware": second.hardware,
+                "system": second.system,
+                "link": second.link.model_dump(mode="json"),
+                "round_trip_meanwhile": self.second_meanwhile and self.second_meanwhile.model_dump(),
+                "clock_error_ms": second.error_ns / 1e6,
+                "clock_reason": "",
+                "unwatched": "",
+                "quiet": second.quiet,
+                "shards": [*second.shards],
+                "monitors": put(named(Path(second.monitors_path), self.folder, SECOND_FILE)),
+            }
+            document["shards"] = [*away.shards]
         stored: dict[str, Any] = {"client_host": document}
         if place is not None:
             path = self.folder / MONITORS_FILE
@@ -76,7 +95,6 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
     away: Away = loaded.away
     start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
     exchanges = [Exchange(*four) for four in away.exchanges]
-    trips = [e.round_trip_ns for e in exchanges if start_ns <= e.sent_ns and e.received_ns <= end_ns]
     place = two_hosts.placed(exchanges, start_ns, end_ns)
     if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
         place = None
@@ -87,15 +105,47 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
         recording=two_hosts.without_server(read_recording(Path(away.monitors_path))),
         hardware=away.hardware,
         unwatched=away.unwatched or ("" if place is not None else UNTOLD),
+        shards=away.shards,
+        second=_second(away.second) if away.second else None,
     )
-    meanwhile = RoundTrips.of(trips) if trips else None
-    return TwoHosts(server, client, place, meanwhile, away, ctx.run_dir(inp.run_id), loaded.quiet)
+    return TwoHosts(
+        server,
+        client,
+        place,
+        _within(exchanges, start_ns, end_ns),
+        away,
+        ctx.run_dir(inp.run_id),
+        loaded.quiet,
+        _of_second(away.second, start_ns, end_ns) if away.second else None,
+    )
 
 
-def named(path: Path, folder: Path) -> Path:
-    """The load's host's monitors under their own name, whatever the cache of artifacts calls the file."""
-    if path.name == NEAR_FILE:
+def _second(second: SecondHost) -> ClientHost:
+    """With its monitors on the first client host's clock."""
+    from inferbench_tasks.metrics.base import ClientHost
+    from inferbench_tasks.monitors import two_hosts
+    from inferbench_tasks.monitors.records import read_recording
+
+    place = two_hosts.Placed(second.ahead_ns, second.error_ns)
+    recording = two_hosts.on_near_clock(read_recording(Path(second.monitors_path)), place)
+    return ClientHost(two_hosts.without_server(recording), second.hardware, shards=second.shards)
+
+
+def _of_second(second: SecondHost, start_ns: int, end_ns: int) -> RoundTrips | None:
+    """Its round trips within a window of the first one's clock."""
+    exchanges = [Exchange(*four) for four in second.exchanges]
+    return _within(exchanges, start_ns + second.ahead_ns, end_ns + second.ahead_ns)
+
+
+def _within(exchanges: list[Exchange], start_ns: int, end_ns: int) -> RoundTrips | None:
+    trips = [e.round_trip_ns for e in exchanges if start_ns <= e.sent_ns and e.received_ns <= end_ns]
+    return RoundTrips.of(trips) if trips else None
+
+
+def named(path: Path, folder: Path, name: str = NEAR_FILE) -> Path:
+    """A client host's monitors under their own name, whatever the cache of artifacts calls the file."""
+    if path.name == name:
         return path
-    copy = folder / NEAR_FILE
+    copy = folder / name
     copy.write_bytes(path.read_bytes())
     return copy

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.submission.abilities import BackendAbilities
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 
 _FIELD = "load.from"
 _REMEDY = "or from: server_host"
+_HOSTS, _ALONE = "load.client_hosts", "client_hosts: 1"
 
 
 def away_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
@@ -51,6 +53,41 @@ def away_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]
     for block in ("evaluate", "trace", "share"):
         if getattr(spec, block) is not None:
             yield _finding(block, f"{block} sends from the server's host so far; leave it out, {_REMEDY}")
+
+
+def shared_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Of a job whose load comes from several hosts."""
+    load, hosts = spec.traffic, spec.traffic.client_hosts
+    arrivals = load.arrivals
+    if not load.away:
+        yield Finding(
+            (_HOSTS, _FIELD),
+            f"{hosts} hosts share a load that comes from other hosts than the server's; use from: other_host, or "
+            f"{_ALONE}",
+        )
+    if load.shards != "auto" and load.shards % hosts:
+        more = load.shards + hosts - load.shards % hosts
+        yield Finding(
+            (_HOSTS, "load.shards"),
+            f"{load.shards} senders can't be shared evenly by {hosts} hosts; use shards: {more}, auto, or {_ALONE}",
+        )
+    if load.connections is not None and load.connections < hosts:
+        yield Finding(
+            (_HOSTS, "load.connections"),
+            f"{hosts} hosts need a connection each; allow {hosts} or more, or {_ALONE}",
+        )
+    if isinstance(arrivals, ClosedProcess):
+        if arrivals.users < hosts:
+            yield Finding(
+                (_HOSTS, "load.arrivals"),
+                f"{arrivals.users} user can't ask from {hosts} hosts; have {hosts} at least, or {_ALONE}",
+            )
+    elif not arrivals.paced:
+        yield Finding(
+            (_HOSTS, "load.arrivals"),
+            f"{arrivals.kind} hands all requests over at one instant, which {hosts} clocks do not share; give a rate "
+            f"or users, or {_ALONE}",
+        )
 
 
 def _finding(other: str, message: str) -> Finding:

@@ -218,6 +218,10 @@ class LoadSpec(Spec):
     # Python has the word for itself, and an alias would stand in what is dumped, swept and hashed.
     __annotations__["from"] = Literal["server_host", "other_host"] | Slug
     vars()["from"] = Field("server_host", description=FROM)
+    client_hosts: Annotated[int, Field(ge=1, le=2)] = 1
+    """From how many other hosts at once: 2 share the load. Each sends every other request of one schedule, from one
+    instant on; what both recorded is judged as one load. With ``from: other_host`` or the name of a cluster; the job
+    then holds a device of each."""
     duration_s: Seconds = 10.0
     """Length of the measurement, without the warm-up."""
     warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
@@ -362,6 +366,7 @@ class JobSpec(JobBase):
         "load.endpoint": None,
         "load.transport": "network",
         "load.from": "server_host",
+        "load.client_hosts": 1,
         "load.scenario": None,
         "stack": None,
         "serve.slots": None,
@@ -432,8 +437,19 @@ class JobSpec(JobBase):
         return self.serve.device
 
     def stages_elsewhere(self) -> tuple[str, ...]:
-        """The load, where it comes from another host."""
-        return ("load",) if self.traffic.away else ()
+        """The load, where it comes from another host, and what sends beside it."""
+        if not self.traffic.away:
+            return ()
+        return ("standby", "load") if self.shared_load else ("load",)
+
+    def hosts_elsewhere(self) -> dict[str, int]:
+        """The leading client host is the first."""
+        return {"load": 1, "standby": 2} if self.traffic.away and self.shared_load else {}
+
+    @property
+    def shared_load(self) -> int | None:
+        """How many hosts share the load; None where one sends all of it."""
+        return self.traffic.client_hosts if self.traffic.client_hosts > 1 else None
 
     def named_elsewhere(self) -> str:
         """As the load says."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from inferbench_tasks.submission.abilities import BackendAbilities
-from inferbench_tasks.submission.away import away_findings
+from inferbench_tasks.submission.away import away_findings, shared_findings
 from inferbench_tasks.submission.context import context_findings
 from inferbench_tasks.submission.conversing import beginnings, conversing_problems, too_many_turns
 from inferbench_tasks.submission.finding import Finding
@@ -50,6 +50,8 @@ def backend_findings(
     yield from _traced(spec, backend)
     if spec.load is not None and spec.load.away:
         yield from away_findings(spec, backend)
+    if spec.load is not None and spec.load.client_hosts > 1:
+        yield from shared_findings(spec)
     if spec.load is not None and spec.load.transport == SHARED_MEMORY:
         yield from transport_findings(spec, backend)
     if spec.processors is None or spec.processors.side != "server":

@@ -14,7 +14,13 @@ from inferbench_tasks.analysis.charts.style import (
     rows_height,
     text,
 )
-from inferbench_tasks.analysis.report.client_host import MOMENTS, client_hosts, round_trips
+from inferbench_tasks.analysis.report.client_host import (
+    MOMENTS,
+    client_hosts,
+    is_second,
+    label_of,
+    round_trips,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +65,11 @@ def network(views: Sequence[RunView]) -> Chart | None:
 
 
 def _rows(view: RunView, host: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    called = view.label if view.valid else f"{view.label} — {view.state}"
-    rows = [(f"{called}: link {MOMENTS[moment]}", trip) for moment, trip in round_trips(host).items()]
+    label = label_of(view, host)
+    label = label if view.valid else f"{label} — {view.state}"
+    rows = [(f"{label}: link {MOMENTS[moment]}", trip) for moment, trip in round_trips(host).items()]
+    if is_second(host):
+        return rows
     latency = view.figure("e2e_latency_ms") or {}
     told = {mark: latency.get(mark.removesuffix("_ms")) for mark in _MARKS}
-    return [*rows, (f"{called}: requests", told)] if any(told.values()) else rows
+    return [*rows, (f"{label}: requests", told)] if any(told.values()) else rows

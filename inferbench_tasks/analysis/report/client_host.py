@@ -21,9 +21,20 @@ _NOTE = (
 
 
 def client_hosts(views: Sequence[RunView]) -> list[tuple[RunView, dict[str, Any]]]:
-    """The runs whose load came from another host, with what ``stages.two_hosts`` stored of it."""
+    """The runs whose load came from other hosts, with what ``stages.two_hosts`` stored of each of these."""
     known = [(view, view.result.extensions.get("client_host")) for view in views if view.result]
-    return [(view, host) for view, host in known if host and host.get("link")]
+    away = [(view, host) for view, host in known if host and host.get("link")]
+    return [(view, one) for view, host in away for one in (host, host.get("second")) if one]
+
+
+def label_of(view: RunView, host: dict[str, Any]) -> str:
+    """The run; with the host's name where it is one of two that sent."""
+    return f"{view.label}: {host['host']}" if "shards" in host else view.label
+
+
+def is_second(host: dict[str, Any]) -> bool:
+    """Whether it is the second of two that sent; what is said of the run as a whole stands with the first."""
+    return "shards" in host and not host.get("second")
 
 
 def round_trips(host: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -57,16 +68,19 @@ def tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
     away = client_hosts(views)
     if not away:
         return []
-    untold = [[view.label, *row] for view, host in away for row in _untold(view, host)]
+    untold = [[label_of(view, host), *row] for view, host in away for row in _untold(view, host)]
     found = [
         _table(
             "The hosts", ["run", "which", "host", "processor", "cores", "memory, GiB"], _hosts(away), (4, 5)
         ),
         {**_link(away), "note": _NOTE},
         _table(
-            "The clocks: how far what was recorded on the server's host may be misplaced beside the load",
+            "The clocks: how far what was recorded on another host may be misplaced beside the load",
             ["run", "at most, ms", "the server's clock gained, ppm"],
-            [[view.label, number(host.get("clock_error_ms")), _drift(host)] for view, host in away],
+            [
+                [_clock_of(view, host), number(host.get("clock_error_ms")), _drift(host)]
+                for view, host in away
+            ],
             (1, 2),
         ),
         _table("What could not be told", ["run", "what", "why"], untold),
@@ -85,7 +99,7 @@ def _hosts(away: Sequence[tuple[RunView, dict[str, Any]]]) -> list[list[str]]:
         served: dict[str, Any] = view.result.environment.get("hardware") or {}
         far = host["link"]["before"]["far"]["host"]
         rows += [_host([view.label, "the load's", host["host"]], host.get("hardware") or {})]
-        rows += [_host([view.label, "the server's", far], served)]
+        rows += [] if host.get("second") else [_host([view.label, "the server's", far], served)]
     return rows
 
 
@@ -104,7 +118,7 @@ def _link(away: Sequence[tuple[RunView, dict[str, Any]]]) -> dict[str, Any]:
             clock = link.get("clock") or {}
             rows.append(
                 [
-                    view.label, MOMENTS[moment], number(trip["count"]),
+                    label_of(view, host), MOMENTS[moment], number(trip["count"]),
                     *(number(trip[name]) for name in ("min_ms", *LEAST, "max_ms")),
                     number(link.get("up_mbit_s")), number(link.get("down_mbit_s")), _ahead(clock),
                 ]
@@ -122,6 +136,11 @@ def _ahead(clock: dict[str, Any]) -> str:
     return f"{clock['ahead_s'] * 1e3:+,.3f} ± {clock['error_s'] * 1e3:,.3f}"
 
 
+def _clock_of(view: RunView, host: dict[str, Any]) -> str:
+    """Whose clock lies elsewhere: the server's host's, beside that of the first that sent; or the second's."""
+    return f"{view.label}: the server's host" if host.get("second") else label_of(view, host)
+
+
 def _drift(host: dict[str, Any]) -> str:
     """The range that the two measurements leave."""
     drift = host["link"].get("drift_ppm")
@@ -134,8 +153,9 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if error_ms is None:
         yield "everything that was recorded on the server's host", host.get("clock_reason") or "–"
     elif error_ms > _WAITS_ERROR_MS:
+        whose = "its senders'" if is_second(host) else "the server's"
         yield (
-            "when the server's threads waited for a core",
+            f"when {whose} threads waited for a core",
             f"recorded in steps of 40 ms, which may be misplaced by {number(error_ms)} ms (at most "
             f"{_WAITS_ERROR_MS:g})",
         )
@@ -157,6 +177,8 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
         clock = (link.get(moment) or {}).get("clock") or {}
         if clock.get("reason"):
             yield f"the server's Unix time {MOMENTS[moment]}", clock["reason"]
+    if is_second(host):
+        return
     if (ledger := view.figure("interference")) and ledger.get("waits_ms") is None:
         yield "what a request waited for a core", "the waits of its two hosts are known on two clocks"
     if reason := view.figure("quiet.reason"):

@@ -244,8 +244,8 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     assert view.result is not None
     device, system = view.result.device, view.result.environment.get("system") or {}
     # A load from another host is measured by that one, through its link.
-    client = value_at(view.result.extensions, "client_host.host")
-    return device.name, device.cores, value_at(system, "host"), client
+    clients = [value_at(view.result.extensions, f"client_host.{path}") for path in ("host", "second.host")]
+    return device.name, device.cores, value_at(system, "host"), *clients
 
 
 def _span(view: RunView) -> tuple[int, int]:

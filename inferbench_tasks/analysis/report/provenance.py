@@ -86,7 +86,10 @@ def _facts(view: RunView) -> dict[str, Any]:
 
 def _of_client(host: dict[str, Any] | None) -> dict[str, Any] | None:
     """What another host is that the load came from; its link and clocks are figures, with a section of their own."""
-    return host and {name: host.get(name) for name in ("host", "hardware", "system")}
+    if not host:
+        return None
+    of = {name: host.get(name) for name in ("host", "hardware", "system")}
+    return {**of, "second": _of_client(host["second"])} if host.get("second") else of
 
 
 def _cells(path: str, value: Any) -> list[str]:

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST_STREAM_MS = 60_000
 NO_MORE: Mapping[bytes, Callable[[], str]] = MappingProxyType({})
+#: What answers questions in words.
+Answering = Callable[[str], bytes]
 #: Peers that have not been looked at yet.
 _BACKLOG = 8
 
@@ -43,10 +45,16 @@ class FarSide:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
-    def serve(self, patience_s: float, more: Mapping[bytes, Callable[[], str]] = NO_MORE) -> str | None:
+    def serve(
+        self,
+        patience_s: float,
+        more: Mapping[bytes, Callable[[], str]] = NO_MORE,
+        answering: Answering | None = None,
+    ) -> str | None:
         """Answer one peer until it is done; its address, or None where none came within ``patience_s``.
 
-        ``more``: further orders, each answered with a text. ConnectionError where it went away in the middle.
+        ``more``: further orders, each answered with a text; ``answering``: who is asked in words, which it answers
+        with bytes. ConnectionError where the peer went away in the middle.
         """
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0:
@@ -60,7 +68,7 @@ class FarSide:
                     continue
                 self._listener.close()
                 try:
-                    self._answer(connection, more)
+                    self._answer(connection, more, answering)
                 except OSError as error:
                     raise ConnectionError(
                         f"{peer} went away in the middle of its measurement: {error}"
@@ -80,7 +88,12 @@ class FarSide:
             log.warning("refused peer=%s: it does not know the secret", peer)
         return known
 
-    def _answer(self, connection: socket.socket, more: Mapping[bytes, Callable[[], str]]) -> None:
+    def _answer(
+        self,
+        connection: socket.socket,
+        more: Mapping[bytes, Callable[[], str]],
+        answering: Answering | None,
+    ) -> None:
         wire.send_text(connection, self._about.model_dump_json())
         while True:
             connection.settimeout(
@@ -104,6 +117,8 @@ class FarSide:
                 return
             elif order in more:
                 wire.send_text(connection, more[order]())
+            elif order == wire.ASK and answering is not None:
+                wire.send_bytes(connection, answering(wire.receive_text(connection)))
             else:
                 raise ConnectionError(
                     f"it gave an order that nobody knows: {json.dumps(order.decode('latin-1'))}"

@@ -100,6 +100,15 @@ class NearSide:
         except OSError as error:
             raise self._gone(error) from error
 
+    def ask(self, words: str) -> bytes:
+        """Ask the far side in words; what it answers."""
+        try:
+            self._connection.sendall(wire.ASK)
+            wire.send_text(self._connection, words)
+            return wire.receive_bytes(self._connection)
+        except OSError as error:
+            raise self._gone(error) from error
+
     def up_mbit_s(self, duration_s: float) -> float:
         """Of a stream to the far host, as it counts what comes."""
         try:

@@ -24,6 +24,8 @@ LENGTH = struct.Struct("!I")
 TIME, EPOCH, UP, DOWN, QUIT = b"t", b"e", b"u", b"d", b"q"
 #: What a far side that has more to do beside a load is asked for (``FarSide.serve``): begin, how it goes, end.
 BEGIN, STATE, END = b"b", b"s", b"f"
+#: What it is asked in words, and answers with bytes.
+ASK = b"a"
 CHUNK = 1 << 16
 _MORE, _LAST = bytes([1]) * CHUNK, bytes([0]) * CHUNK
 #: The first part of a stream, while TCP still opens its window, is not counted.
@@ -33,8 +35,8 @@ _NOT_SENT_BYTES = 1 << 17
 TIMEOUT_S = 30.0
 #: A peer that says nothing within it, before it is known, is let go.
 GREETING_S = 5.0
-#: No answer of ours is longer.
-_MOST_TEXT = 4096
+#: No answer of ours is longer: a text, and what is asked for in words.
+_MOST_TEXT, MOST_BYTES = 4096, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +101,22 @@ def receive(connection: socket.socket, size: int) -> bytes:
 
 
 def send_text(connection: socket.socket, text: str) -> None:
-    data = text.encode()
-    connection.sendall(LENGTH.pack(len(data)) + data)
+    send_bytes(connection, text.encode())
 
 
 def receive_text(connection: socket.socket) -> str:
+    return receive_bytes(connection, _MOST_TEXT).decode()
+
+
+def send_bytes(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(LENGTH.pack(len(data)) + data)
+
+
+def receive_bytes(connection: socket.socket, most: int = MOST_BYTES) -> bytes:
     (size,) = LENGTH.unpack(receive(connection, LENGTH.size))
-    if size > _MOST_TEXT:
-        raise ConnectionError(f"it sent {size} bytes where at most {_MOST_TEXT} are due")
-    return receive(connection, size).decode()
+    if size > most:
+        raise ConnectionError(f"it sent {size} bytes where at most {most} are due")
+    return receive(connection, size)
 
 
 def send_stream(connection: socket.socket, duration_s: float) -> None:

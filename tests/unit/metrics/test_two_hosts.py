@@ -94,3 +94,34 @@ def test_quiet_windows_are_not_cut_by_two_clocks() -> None:
     of = ClientHost(host("client", 0.3, 0.3), HARDWARE)
     block = Quiet().compute(Measured(window(), host("server", 0.5, 0.49), {}, HARDWARE, client=of))
     assert block["latency_ms"] is None and "two clocks" in block["reason"]
+
+
+def shared(wait_ms: tuple[float, float], busy_cores: float = 0.32) -> dict[str, Any]:
+    """Two client hosts sent half of the requests each, of which a quarter is late; what waits for a core there were."""
+    of = window()
+    shard = np.arange(len(of.ok)) // 4 % 2
+    table = samples_table(
+        {"intended_ns": of.intended_ns, "sent_ns": of.sent_ns, "done_ns": of.done_ns, "shard": shard}
+    )
+    one, two = (host("client", busy_cores, 0.3, wait) for wait in wait_ms)
+    second = ClientHost(two, HARDWARE, shards=(0,))
+    client = ClientHost(one, HARDWARE, shards=(1,), second=second)
+    server = host("server", 0.5, 0.49)
+    return Interference().compute(Measured(Window.of(table, S, END * S), server, {}, HARDWARE, client=client))
+
+
+def test_each_host_that_sends_has_a_ledger_of_its_own_requests() -> None:
+    """Who disturbs the second one disturbs the run, and is told with that host."""
+    found = shared((0.0, 0.0))
+    assert set(found["hosts"]) == {"server", "client", "second client"}
+    assert found["watched"] and not found["findings"] and found["sender"] is not None
+    busy = shared((0.0, 8.0), busy_cores=1.5)
+    assert {f["host"] for f in busy["findings"] if f["quarantine"]} == {"second client"}
+    assert any("on the second client's host: " in reason.text for reason in reasons(busy))
+
+
+def test_a_late_load_is_the_machines_doing_only_as_far_as_both_waited() -> None:
+    """A host that was late by itself is not excused by the other one's wait for a core; 80% of the CPU was others'."""
+    both, alone = (shared(waits, 1.5)["sender"] for waits in ((6.0, 9.0), (0.0, 9.0)))
+    assert both is not None and both["longest_ms"] == pytest.approx(0.8 * 6.0) and alone is not None
+    assert alone["longest_ms"] == 0.0

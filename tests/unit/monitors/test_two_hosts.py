@@ -12,6 +12,7 @@ from inferbench_tasks.monitors.records import Recording, Series, read_recording
 from inferbench_tasks.monitors.two_hosts import (
     WAITS_ERROR_NS,
     Placed,
+    misplaced_ns,
     on_near_clock,
     placed,
     without_server,
@@ -47,6 +48,18 @@ def test_the_true_offset_is_within_what_is_told_all_over_the_window(gains_ppm: f
     for at_ns in range(5 * S, 25 * S, S // 3):
         assert abs(AHEAD + at_ns * gains_ppm * 1e-6 - place.offset_ns) <= place.error_ns
     assert place.error_ns < MS + abs(gains_ppm) * 1e-6 * 10 * S
+
+
+def test_an_offset_that_was_chosen_before_is_wrong_by_what_the_clock_gains_since() -> None:
+    """As that of a start is: what is told bounds the truth, and is no less than for the offset of the middle."""
+    asked = exchanges(100.0, 250, 30)
+    chosen = AHEAD + round(5 * S * 100e-6)
+    told = misplaced_ns(asked, chosen, 5 * S, 25 * S)
+    place = placed(asked, 5 * S, 25 * S)
+    assert told is not None and place is not None
+    assert 2 * MS <= told < 3 * MS and told > place.error_ns  # 20 s of 100 ppm
+    assert misplaced_ns(asked, place.offset_ns, 5 * S, 25 * S) == place.error_ns
+    assert misplaced_ns([], chosen, 5 * S, 25 * S) is None
 
 
 def test_with_exchanges_before_and_after_alone_the_error_grows_with_the_distance() -> None:

@@ -44,7 +44,7 @@ def test_the_time_is_asked_again_and_again_and_the_state_less_often() -> None:
     """Of each exchange the four moments; the connection is free for others afterwards."""
     far = Far("")
     with near_to(far) as near:
-        with followed(near, 0.005, state_every=3) as follow:
+        with followed(near, 0.005, ask_every=3) as follow:
             until(follow, 10)
         exchanges = list(follow.exchanges)
         assert far.asked == len(exchanges) // 3 and not follow.over

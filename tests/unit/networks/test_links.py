@@ -104,6 +104,35 @@ def test_who_does_not_know_the_secret_is_let_go_and_the_other_still_served() -> 
     assert ends == ["127.0.0.1"]
 
 
+def test_questions_in_words_are_answered_with_bytes() -> None:
+    """By who takes them; what nobody takes, and what is longer than words are, ends the connection."""
+    ends: list[object] = []
+    with FarSide("127.0.0.1", 0, "far", "f" * 32) as far:
+
+        def serve() -> None:
+            try:
+                far.serve(20.0, answering=lambda words: words.upper().encode() * 3)
+            except ConnectionError as error:
+                ends.append(error)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with NearSide(far.invitation) as near:
+            assert near.ask("a\u00df") == b"ASSASSASS" and near.ask("") == b""
+            assert near.exchanges(1, 1.0)[0].round_trip_ns > 0
+            with pytest.raises(LoadError, match="was lost"):
+                near.ask("x" * 5000)
+        thread.join(10)
+    assert len(ends) == 1 and "5000 bytes where at most 4096" in str(ends[0])
+    with (
+        listening() as (deaf, heard),
+        NearSide(deaf.invitation) as near,
+        pytest.raises(LoadError, match="was lost"),
+    ):
+        near.ask("who is there")
+    assert isinstance(heard[0], ConnectionError) and "an order that nobody knows" in str(heard[0])
+
+
 def test_the_secret_counts_once() -> None:
     """Once somebody who knows it was there, nobody is heard, while it is measured and after."""
     with listening() as (far, _):

@@ -132,7 +132,12 @@ def test_secrets_are_in_no_file_that_others_read(tmp_path: Path, monkeypatch: py
     assert kept == {"address": LOOPBACK, "port": 1, "recording_path": "r.parquet"}
     assert execute._to_keep(watch, without=False) == watch.model_dump_json(indent=1)
     plan: Any = SimpleNamespace(
-        folder=tmp_path, path=tmp_path / "plan.json", shards=0, spool_path=str, model_dump_json=lambda: "{}"
+        folder=tmp_path,
+        path=tmp_path / "plan.json",
+        own=(),
+        shards=0,
+        spool_path=str,
+        model_dump_json=lambda: "{}",
     )
     monkeypatch.setattr(controller.Controller, "_wait_ready", lambda self: False)
     controller.Controller(plan, progress=lambda *_: None, cancelled=lambda: False).apply()

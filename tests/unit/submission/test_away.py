@@ -8,9 +8,11 @@ import pytest
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.running.cluster_abilities import ClusterAbilities
 from inferbench_tasks.submission.away import away_findings
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import job_digest
@@ -107,6 +109,64 @@ def test_what_it_can_not_go_with_is_named_with_what_to_do(change: dict[str, Any]
     """At its line, with the way out."""
     message = said(**change)
     assert "load.from" in message and words in message and "or from: server_host" in message
+
+
+TWO = "  client_hosts: 2\n"
+
+
+def test_two_hosts_share_a_load() -> None:
+    """One waits, the other leads; the job holds a device of each, and is another than one of a single sender."""
+    shared = read_submission_text(text(more=TWO), "x.yaml", INSTALLED)
+    nodes = compile_plan(shared).nodes
+    assert [(node.stage, node.elsewhere) for node in nodes if node.elsewhere] == [("standby", 2), ("load", 1)]
+    (one,), (alone,) = (
+        expand(read_submission_text(text(more=more), "x.yaml", INSTALLED)) for more in (TWO, "")
+    )
+    (said_so,) = expand(read_submission_text(text(more="  client_hosts: 1\n"), "x.yaml", INSTALLED))
+    assert (one.spec.n_elsewhere(), alone.spec.n_elsewhere()) == (2, 1)
+    assert job_digest(one.spec) != job_digest(alone.spec) == job_digest(said_so.spec)
+    by_one = compile_plan(read_submission_text(text(), "x.yaml", INSTALLED))
+    assert "standby" not in [node.stage for node in by_one.nodes]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"from": "server_host"}, "share a load that comes from other hosts than the server's; use from: other_host"),
+        ({"more": TWO + "  shards: 3\n"}, "3 senders can't be shared evenly by 2 hosts; use shards: 4, auto"),
+        ({"arrivals": "{kind: closed_loop, concurrency: 1}"}, "1 user can't ask from 2 hosts; have 2 at least"),
+        ({"arrivals": "{kind: offline, requests: 100}"}, "hands all requests over at one instant"),
+        ({"more": TWO + "  connections: 1\n"}, "2 hosts need a connection each; allow 2 or more"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_shared_is_named_with_what_to_do(change: dict[str, Any], words: str) -> None:
+    """At its line; the way out is one host."""
+    message = said(**{"more": TWO, **change})
+    assert "load.client_hosts" in message and words in message and "client_hosts: 1" in message
+
+
+def test_more_hosts_than_two_are_no_number_of_hosts() -> None:
+    """Nor none."""
+    for number in (0, 3):
+        message = said(more=f"  client_hosts: {number}\n")
+        assert "load.client_hosts" in message and "2" in message
+
+
+def test_too_few_hosts_for_it_are_named() -> None:
+    """With those there are, and how to have more."""
+    devices = [
+        Device.model_validate(
+            {"device_id": name, "device_type": "cpu", "name": "c", "host": name, "home": name * 32}
+        )
+        for name in "ab"
+    ]
+    cluster = ClusterAbilities(lambda: devices)
+    with pytest.raises(SubmissionError) as refused:
+        read_submission_text(text(more=TWO), "x.yaml", cluster)
+    assert "one of type cpu of each of 2 other hosts; hosts with a worker: a, b. Have one join" in str(
+        refused.value
+    )
+    assert read_submission_text(text(), "x.yaml", cluster).name == "x"
 
 
 def test_nights_run_on_one_host() -> None:

@@ -115,6 +115,31 @@ def test_what_could_not_be_told_has_its_reason() -> None:
     ]
 
 
+def test_of_two_hosts_that_shared_a_load_each_has_its_rows() -> None:
+    """With its name; the server's host and what is said of the run as a whole stand there once."""
+    second = client_host(host="other", shards=[1], clock_error_ms=6.0)
+    run = away(client_host(shards=[0], second=second))
+    assert words([run]).count(
+        " sent, server served; "
+    ) == 2 and "run.000: other sent, server served" in words([run])
+    assert [row[1:3] for row in rows("The hosts", [run])] == [
+        ["the load's", "sender"], ["the load's", "other"], ["the server's", "server"],
+    ]  # fmt: skip
+    assert {row[0] for row in rows("The network", [run])} == {"run.000: sender", "run.000: other"}
+    assert [row[:2] for row in rows("The clocks", [run])] == [
+        ["run.000: the server's host", "0.4"], ["run.000: other", "6"],
+    ]  # fmt: skip
+    untold = [row[:2] for row in rows("What could not", [run])]
+    assert ["run.000: other", "when its senders' threads waited for a core"] in untold
+    chart = network([run])
+    assert chart is not None
+    labels = {label for trace in chart["data"] for label in trace["y"]}
+    assert {"run.000: other: link before the load", "run.000: sender: requests"} <= labels
+    assert "run.000: other: requests" not in labels
+    facts = {row[0]: row[1] for table in provenance_tables([run]) for row in table["rows"]}
+    assert facts["load's host.host"] == "sender" and facts["load's host.second.host"] == "other"
+
+
 def test_the_picture_has_the_link_beside_the_requests() -> None:
     """On one axis: each measurement's percentiles, and those of the latencies."""
     chart = network([away()])

@@ -1,0 +1,96 @@
+"""The process on the second of two client hosts that sends its part of the load.
+
+Stage ``standby`` starts it as a process of the run. Stage ``load``, on the first client host, knows it by a secret of
+its own, and tells it when to begin; once that connection ends, however, nothing is sent any more. A host whose device
+the job has lost waits no longer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.stages import listener
+from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.second_part import Order, SecondPart
+
+if TYPE_CHECKING:
+    from inferbench_tasks.networks.links.far_side import FarSide
+
+log = logging.getLogger(__name__)
+
+#: So often it looks whether the job still holds this host's device, until somebody connects.
+_LOOK_S = 5.0
+
+
+def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
+    """Start it, registered as a process of the run; ServerError where it does not say where it listens."""
+    invitation = listener.start(
+        __name__, "far-senders", run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
+    )
+    return FarWatch.of(invitation, "")
+
+
+def token_of(device_id: str, data_dir: Path) -> int | None:
+    """The token of the lease that is on a device; None where there is none, or nobody leases devices."""
+    from inferbench_tasks.cluster.store import Cluster
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    if not device_id:
+        return None
+    device = Cluster(PerfDB.connect(settings.perfdb_uri(), data_dir)).get(device_id)
+    return device.lease.token if device and device.lease else None
+
+
+def serve(order: Order, far: FarSide) -> None:
+    """Answer the first client host until it is done, or gone; nobody, once the job has lost this host's device."""
+    far.invitation.write(Path(order.told_path))
+    part = SecondPart(order)
+    deadline_s = time.monotonic() + order.patience_s
+    peer = None
+    try:
+        while peer is None and time.monotonic() < deadline_s and not _lost(order):
+            peer = far.serve(_LOOK_S, answering=part.answer)
+        log.info("done peer=%s", peer)
+    finally:
+        part.end()
+    if peer is not None:
+        part.forget()
+
+
+def _lost(order: Order) -> bool:
+    """Whether the device of this host is another job's by now; no where PerfDB can't be asked."""
+    if order.token is None:
+        return False
+    try:
+        return token_of(order.device_id, Path(order.data_dir)) != order.token
+    except InferBenchError:
+        return False
+
+
+def main(path: Path) -> None:
+    """The process."""
+    from inferbench_tasks.launchers import records
+    from inferbench_tasks.networks.links.far_side import FarSide
+
+    order = Order.model_validate(json.loads(path.read_text()))
+    path.unlink()  # the secrets of the run are in it
+    try:
+        with FarSide(order.address, 0, order.host, order.home) as far:
+            serve(order, far)
+    finally:
+        for record_path, record in records.read_all(settings.servers_dir(Path(order.data_dir))).items():
+            if record.server is not None and record.server.pid == os.getpid():
+                record_path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    main(Path(sys.argv[1]))

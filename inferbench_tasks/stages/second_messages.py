@@ -1,0 +1,64 @@
+"""What the two client hosts that share a load say to each other: questions in words, answers as JSON or as bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.link import LinkAround
+from inferbench_tasks.loadgen.evidence import ShardUsage
+
+#: What is asked for by ``take``, beside spools: what was sent, what is known of the host, its monitors.
+PART, ABOUT, MONITORS = "part", "about", "monitors"
+#: What a file's bytes come in.
+PIECE_BYTES = 1 << 19
+
+
+class Question(Handle):
+    """``prepare``: draw the schedule with so many ``shards`` of all hosts, whose digest has to be ``digest``, and be
+    ready. ``start``: at ``start_ns`` of the asked host's CLOCK_MONOTONIC. ``state``: how far it is. ``stop``: send no
+    more. ``close``: measure the link again. ``take``: the piece of ``name`` from ``at`` on.
+    """
+
+    do: Literal["prepare", "start", "state", "stop", "close", "take"]
+    shards: int = 0
+    digest: str = ""
+    start_ns: int = 0
+    name: str = ""
+    at: int = 0
+
+
+class State(Handle):
+    """How far the second host is; ``problem``: why it can't go on; ``stopped``: why it ended its part early. Numbers
+    are of its senders so far.
+    """
+
+    stage: Literal["waiting", "preparing", "ready", "sending", "sent", "closing", "closed"] = "waiting"
+    problem: str = ""
+    stopped: str = ""
+    done: int = 0
+    errors: int = 0
+    in_flight: int = 0
+    rate_rps: float = 0.0
+
+
+class Part(Handle):
+    """What was sent, on the second host's clock; ``spools``: the sizes of its senders' records, by their files."""
+
+    start_ns: int
+    end_ns: int
+    usages: tuple[ShardUsage, ...]
+    explanations: dict[str, str]
+    stopped_early: str | None
+    quota_ns: int
+    spools: dict[str, int]
+
+
+class About(Handle):
+    """The second host, and its way to the server's; ``exchanges``: with that one, by its own clock."""
+
+    hardware: dict[str, Any]
+    system: dict[str, Any]
+    ceiling: dict[str, Any]
+    link: LinkAround
+    exchanges: tuple[tuple[int, int, int, int], ...]

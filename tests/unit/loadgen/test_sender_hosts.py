@@ -1,0 +1,151 @@
+"""Several hosts of one load: how it is cut, how their records come onto one clock, and what is held against a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.ceiling import peak_rate_rps
+from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan, ShardUsage
+from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.sender_hosts import (
+    SenderHost,
+    host_checks,
+    part_of,
+    put_back,
+    schedule_digest,
+    usage_of,
+)
+from inferbench_tasks.loadgen.spool import Recorder, Spool
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from tests.load_servers import endpoint, load_plan
+from tests.samples import samples_table
+
+MS, S = 1_000_000, 1_000_000_000
+FAST = {"kind": "poisson", "rate_rps": 500}
+TWO = (SenderHost("one", range(1)), SenderHost("two", range(1, 2)))
+
+
+def plan(folder: Path, arrivals: dict[str, Any] | None = None, **more: Any) -> LoadPlan:
+    folder.mkdir(exist_ok=True)
+    return load_plan(folder, endpoint("http", 1), arrivals=arrivals or FAST, **{"shards": 4, **more})
+
+
+def test_every_request_is_one_host_s(tmp_path: Path) -> None:
+    """And all senders are; so it is with users, connections and requests that are allowed."""
+    whole = plan(tmp_path, duration_s=10.0)
+    parts = [part_of(whole, number, 2) for number in range(2)]
+    assert [[*part.own] for part in parts] == [[0, 1], [2, 3]] and [*whole.own] == [0, 1, 2, 3]
+    path = whole.segments[-1].offsets_path
+    assert path is not None
+    numbers = np.arange(len(np.load(path)))
+    sent = [np.concatenate([numbers[shard :: part.shards] for shard in part.own]) for part in parts]
+    assert np.array_equal(np.sort(np.concatenate(sent)), numbers)
+    for total in (7, 64):
+        assert sum(part.share(total, shard) for part in parts for shard in part.own) == total
+    peak = peak_rate_rps(whole)
+    assert peak is not None and [peak_rate_rps(part) for part in parts] == [peak / 2, peak / 2]
+
+
+def test_hosts_agree_on_a_schedule_by_its_digest(tmp_path: Path) -> None:
+    """The same on each whatever its folders, and whichever part is its own; another with another seed, rate or number
+    of senders."""
+    first, other = plan(tmp_path / "a"), plan(tmp_path / "b")
+    assert schedule_digest(first) == schedule_digest(other) == schedule_digest(part_of(other, 1, 2))
+    assert first.segments[-1].offsets_path != other.segments[-1].offsets_path
+    changed = [
+        plan(tmp_path / "c", seed=2), plan(tmp_path / "d", shards=2), plan(tmp_path / "e", timeout_ms=2.0),
+        plan(tmp_path / "f", {**FAST, "rate_rps": 700}),
+        plan(tmp_path / "g", {"kind": "closed_loop", "concurrency": 4}),
+    ]  # fmt: skip
+    assert len({schedule_digest(one) for one in (first, *changed)}) == len(changed) + 1
+
+
+def test_moments_come_onto_the_first_host_s_clock_to_the_nanosecond(tmp_path: Path) -> None:
+    """Those that happened; of what did not happen nothing is made."""
+    path, ahead = tmp_path / "1.spool", 1000 * S + 7
+    with Recorder(path, 1) as recorder:
+        recorder.append(1, 1, ahead + 5, ahead + 6, ahead + 8, ahead + 9, 0, 1, 2, 3, 1)
+        recorder.append(3, 1, ahead + 10, -1, -1, ahead + 10, recorder.status_code("dropped"), 0, 0, 0, 1)
+    put_back(path, ahead)
+    rows = Spool(path).read()
+    names = ("intended_ns", "sent_ns", "first_byte_ns", "done_ns")
+    assert [[int(row[name]) for name in names] for row in rows] == [[5, 6, 8, 9], [10, -1, -1, 10]]
+    assert [int(row["request_id"]) for row in rows] == [1, 3]
+    empty = tmp_path / "2.spool"
+    Recorder(empty, 2).close()
+    put_back(empty, ahead)
+    assert Spool(empty).rows == 0
+
+
+def usage(shard: int, stall_ms: int = 2) -> ShardUsage:
+    stall = (1000 * S, 1000 * S + stall_ms * MS)
+    return ShardUsage(
+        shard=shard,
+        cpu_s=1.0,
+        wall_s=10.0,
+        max_stall_ns=stall_ms * MS,
+        stalls_ns=(stall,),
+        stalled_ns=stall_ms * MS,
+    )
+
+
+def test_what_a_sender_used_is_told_with_its_host() -> None:
+    """Its stalls on the first host's clock; the sentence of a check names the host."""
+    moved = usage_of(usage(1), "two", 900 * S)
+    assert moved.stalls_ns == ((100 * S, 100 * S + 2 * MS),) and moved.where == " on two"
+    assert usage(1).where == ""
+
+
+def judged(late_ms: NDArray[np.float64], hosts: tuple[SenderHost, ...] = TWO, **more: Any) -> dict[str, Any]:
+    """Of 1,000 requests in 10 s, in turns of both hosts, answered in 5 ms."""
+    intended = np.arange(1000) * 10 * MS
+    sent = intended + (late_ms * MS).astype(np.int64)
+    table = samples_table(
+        {"intended_ns": intended, "sent_ns": sent, "done_ns": sent + 5 * MS, "shard": np.arange(1000) % 2}
+    )
+    promise = more.get("promise", OpenPlan(intended, shards=2))
+    usages = [usage_of(usage(0), "one", 0), usage_of(usage(1), "two", 0)]
+    checks, figures = host_checks(table, promise, usages, hosts, (0, 10 * S), Thresholds())
+    return {"figures": figures, **{check.name: check for check in checks}}
+
+
+def test_a_host_that_is_late_with_its_part_is_named() -> None:
+    """Though of the whole load too few requests were late: 1.5% of its own are 0.75% of all."""
+    late = np.full(1000, 0.1)
+    assert all(check.ok for name, check in judged(late).items() if name != "figures")
+    late[1:31:4] = 40.0
+    found = judged(late)
+    assert found["host_lateness_p50"].ok and not found["host_lateness_p99"].ok
+    assert found["host_lateness_p99"].reason.startswith(
+        "1% of the requests of two left more than 40.00 ms late"
+    )
+    assert np.quantile(late, 0.99, method="inverted_cdf") < 1
+    assert [one["requests"] for one in found["figures"]] == [500, 500]
+    assert found["figures"][0]["lateness_p99_ms"] == pytest.approx(0.1)
+
+
+def test_how_far_apart_the_hosts_began_is_held_to_what_gaps_may_differ_by() -> None:
+    """Named, with both numbers; in a closed loop too, where there is no schedule to be late for."""
+    late = np.full(1000, 0.1)
+    for apart_ms, ok in ((4.9, True), (5.1, False)):
+        hosts = (TWO[0], SenderHost("two", range(1, 2), apart_ms))
+        for promise in (OpenPlan(np.arange(1000) * 10 * MS, shards=2), ClosedPlan(2, shards=2)):
+            check = judged(late, hosts, promise=promise)["hosts_apart"]
+            assert check.ok == ok and check.value == apart_ms
+            assert f"two sent its part of the load up to {apart_ms:.2f} ms (at most 5.00 ms)" in check.reason
+    closed = judged(late, promise=ClosedPlan(2, shards=2))
+    assert closed.keys() == {"figures", "hosts_apart"}
+
+
+def test_a_host_without_a_record_has_no_lateness() -> None:
+    """That it is missing is held against the load by the check of the senders."""
+    hosts = (TWO[0], SenderHost("gone", range(2, 3)))
+    found = judged(np.full(1000, 0.1), hosts)
+    gone = found["figures"][1]
+    assert gone["requests"] == 0 and gone["lateness_p50_ms"] is None and gone["max_stall_ms"] is None
+    assert found["host_lateness_p50"].reason.startswith("half of the requests of one ")
