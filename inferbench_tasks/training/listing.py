@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.errors import InputError
@@ -48,7 +48,7 @@ def listed(
     """Results that have all of these values, the newest first, or by ``sort`` (``-`` before it: the largest first).
 
     Sorted by a figure the valid ones that have it: others' figures are no place in an order. Equal ones are in one
-    order on all pages, the newest first. InputError for a name that is none.
+    order on all pages, the newest first, and those of one moment by their runs. InputError for a name that is none.
     """
     where: dict[str, Any] = {}
     for name, value in filters.items():
@@ -58,7 +58,7 @@ def listed(
             where[FILTERS[name]] = value
     name = sort.removeprefix("-")
     if not name:
-        return db.results_of(TrainingResult, where, limit=limit, skip=skip)
+        return db.results_of(TrainingResult, where, (*NEWEST_FIRST, *BY_RUN), limit, skip)
     if name not in SORTS:
         raise InputError(
             f"trainings are sorted by {', '.join(SORTS)}, with - for the largest first; got {sort!r}",
@@ -67,8 +67,8 @@ def listed(
     if name != "created":
         where |= {"verdict": "valid", SORTS[name]: {"$ne": None}}
     own = SORTS[name], -1 if sort.startswith("-") else 1
-    # By time its index has an order of equal ones; and of a path that stands there twice the last direction counts.
-    order: Sequence[tuple[str, int]] = (own,) if name == "created" else (own, *NEWEST_FIRST, *BY_RUN)
+    # Of a path that stands there twice MongoDB's driver takes the last direction.
+    order = (own, *(other for other in (*NEWEST_FIRST, *BY_RUN) if other[0] != own[0]))
     return db.results_of(TrainingResult, where, order, limit, skip)
 
 

@@ -83,18 +83,19 @@ def test_a_list_by_time_begins_with_the_oldest(http: TestClient, perfdb: PerfDB,
     assert listed(sort="-created") == listed() == ["x-1.3", "x-1.2", "x-1.1"]
 
 
-def test_pages_of_equal_trainings_have_each_once(http: TestClient, perfdb: PerfDB, tmp_path: Path) -> None:
-    """Seven of the same step at the same moment, two a page: by their names, which are in no order as they came."""
+@pytest.mark.parametrize("sort", ["", "created", "-created", "step_ms"])
+def test_pages_of_equal_trainings_have_each_once(
+    http: TestClient, perfdb: PerfDB, tmp_path: Path, sort: str
+) -> None:
+    """Nine of the same step at the same moment, two a page: by their names, which are in no order as they came."""
     path = tmp_path / "steps.parquet"
     steps.write([answer(0)], path)
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    for label in "dgbface":
+    for label in "dgbfiaceh":
         perfdb.save_result(view(label).result.model_copy(update={"created_at": at}), path)
-    pages = [
-        http.get(API, params={"sort": "step_ms", "limit": 2, "offset": of}).json() for of in (0, 2, 4, 6)
-    ]
+    pages = [http.get(API, params={"sort": sort, "limit": 2, "offset": of}).json() for of in range(0, 10, 2)]
     rows = [row["run"] for page in pages for row in page["items"]]
-    assert rows == [f"x-1.{label}" for label in "abcdefg"]
+    assert rows == [f"x-1.{label}" for label in "abcdefghi"]
 
 
 def test_a_failed_training_is_one_of_the_last_verdicts_once(perfdb: PerfDB) -> None:
