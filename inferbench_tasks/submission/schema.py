@@ -22,6 +22,7 @@ from inferbench_tasks.contracts.spec import (
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
 from inferbench_tasks.submission.model import ModelSpec
+from inferbench_tasks.submission.newer import NEWER
 from inferbench_tasks.submission.part import PartText
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
@@ -352,33 +353,7 @@ class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
     elsewhere_field: ClassVar[str] = "load.from"
-    newer: ClassVar[dict[str, Any]] = {
-        "load.expect": None,
-        "evaluate": None,
-        "evaluate.dataset": None,
-        "evaluate.path": None,
-        "evaluate.part": None,
-        "evaluate.measures": None,
-        "evaluate.vary": None,
-        "evaluate.spans": None,
-        "trace": None,
-        "trace.one_in": None,
-        "load.endpoint": None,
-        "load.transport": "network",
-        "load.from": "server_host",
-        "load.client_hosts": 1,
-        "load.scenario": None,
-        "stack": None,
-        "serve.slots": None,
-        "serve.context_tokens": None,
-        "serve.prefix_cache": None,
-        "serve.dummy_weights": False,
-        "requests.sizes": None,
-        "model.signature": None,
-        "systems": None,
-        "system": None,
-        **{f"requests.{name}": None for name in PROMPT_FIELDS},
-    }
+    newer: ClassVar[dict[str, Any]] = NEWER | {f"requests.{name}": None for name in PROMPT_FIELDS}
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
