@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import EvaluateSpec, JobSpec
+from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.spans import spans_findings
 from inferbench_tasks.submission.vary import vary_findings
 

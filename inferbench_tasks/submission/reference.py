@@ -27,13 +27,13 @@ from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswe
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
+from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of
 from inferbench_tasks.submission.model import ModelSpec, Training
 from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
 from inferbench_tasks.submission.schema import (
     BatchingSpec,
     ConvertSpec,
-    EvaluateSpec,
     LoadSpec,
     NightlySpec,
     RequestsSpec,

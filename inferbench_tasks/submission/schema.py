@@ -21,17 +21,15 @@ from inferbench_tasks.contracts.spec import (
 )
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
+from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.newer import NEWER
-from inferbench_tasks.submission.part import PartText
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
-from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
-from inferbench_tasks.submission.vary import VarySpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
@@ -291,34 +289,6 @@ def one_at_a_time() -> LoadSpec:
     return LoadSpec.model_validate(
         {"arrivals": alone, "duration_s": 60.0, "warmup_s": 0.0, "wait_for_quiet_s": 0.0}
     )
-
-
-class EvaluateSpec(Spec):
-    """Each held-out sample of a data set is asked once, in the load's scenario, and once alone; without a load twice
-    alone."""
-
-    dataset: Slug | None = None
-    """Which; ``inferbench datasets list`` has them. The model's own unless given."""
-    path: RelativePath | None = None
-    """Of ``folder``, ``imagenet-val``, ``table``, ``arrays``, ``coco`` and ``squad``: yours, relative to the
-    submission."""
-    samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """So many, by chance (``load.seed``); all that there are unless given."""
-    part: PartText | None = None
-    """Only a part of these samples, ``1/2`` or ``2/2``: what other workers ask meanwhile, each part a job of a sweep
-    (``evaluate.part: [1/2, 2/2]``). ``inferbench evaluations together`` makes one evaluation of them."""
-    measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
-    """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
-    vary: VarySpec | None = None
-    """What each change of the pre-processing does to accuracy and time: each sample once more for each change."""
-    spans: SpansSpec | None = None
-    """Of questions about texts (``squad``): the tokenizer, and how scores of starts and ends become an answer."""
-
-    @model_validator(mode="after")
-    def _path_of_a_data_set(self) -> EvaluateSpec:
-        if self.path is not None and self.dataset is None:
-            raise ValueError("path goes with dataset: folder, table, arrays, coco, squad; give that too")
-        return self
 
 
 #: Requests that are traced one by one unless told otherwise.

@@ -1,0 +1,40 @@
+"""``evaluate``: whether a server's answers are right, as data."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from inferbench_tasks.contracts.spec import RelativePath, Slug, Spec
+from inferbench_tasks.submission.part import PartText
+from inferbench_tasks.submission.spans import SpansSpec
+from inferbench_tasks.submission.vary import VarySpec
+
+
+class EvaluateSpec(Spec):
+    """Each held-out sample of a data set is asked once, in the load's scenario, and once alone; without a load twice
+    alone."""
+
+    dataset: Slug | None = None
+    """Which; ``inferbench datasets list`` has them. The model's own unless given."""
+    path: RelativePath | None = None
+    """Of ``folder``, ``imagenet-val``, ``table``, ``arrays``, ``coco`` and ``squad``: yours, relative to the
+    submission."""
+    samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """So many, by chance (``load.seed``); all that there are unless given."""
+    part: PartText | None = None
+    """Only a part of these samples, ``1/2`` or ``2/2``: what other workers ask meanwhile, each part a job of a sweep
+    (``evaluate.part: [1/2, 2/2]``). ``inferbench evaluations together`` makes one evaluation of them."""
+    measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
+    """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
+    vary: VarySpec | None = None
+    """What each change of the pre-processing does to accuracy and time: each sample once more for each change."""
+    spans: SpansSpec | None = None
+    """Of questions about texts (``squad``): the tokenizer, and how scores of starts and ends become an answer."""
+
+    @model_validator(mode="after")
+    def _path_of_a_data_set(self) -> EvaluateSpec:
+        if self.path is not None and self.dataset is None:
+            raise ValueError("path goes with dataset: folder, table, arrays, coco, squad; give that too")
+        return self
