@@ -14,11 +14,13 @@ from inferbench_tasks.loadgen.heartbeat import MIN_STALL_NS, SUMMED_STALL_NS
 from inferbench_tasks.metrics.base import Measured
 
 #: A check of the sender's time -> what of its figure was waits for a core, by ``what_it_waited``. Checks of what was
-#: sent (gaps, rate, dropped) are not among them: whatever made it, another load was sent.
+#: sent (gaps, rate, dropped) are not among them: whatever made it, another load was sent. ``host_``: of one of two
+#: hosts that share a load, of which what both waited counts.
 _SENDERS_TIME = {
     "client_stall": "longest_ms", "client_stalled": "stalled_ratio", "client_share_p50": "typical_ms",
     "lateness_p50": "typical_ms", "lateness_p99": "p99_ms", "lateness_max": "longest_ms", "client_share": "p99_ms",
     "in_flight": "waited_ratio", "littles_law": "waited_ratio",
+    "host_lateness_p50": "typical_ms", "host_lateness_p99": "p99_ms",
 }  # fmt: skip
 
 

@@ -74,6 +74,19 @@ def test_a_median_that_the_machine_made_is_disturbed_and_not_invalid() -> None:
     assert [reason.figure for reason in verdict.reasons] == [1.4, 0.172]
 
 
+def test_a_host_s_own_lateness_is_the_machines_as_that_of_the_load_is() -> None:
+    """Of two hosts that share a load the worse is at least as late as both: 16 ms, of which 7.6 ms were waits, leave
+    8.4 ms, where 10 may be; of 18 ms they leave 10.4."""
+
+    def verdict(late_ms: float) -> str:
+        late = [(name, late_ms, 10.0) for name in ("lateness_p99", "host_lateness_p99")]
+        return judge(certificate(*late), None, QUIET | {"sender": waited(8.0, 1.0)}).kind
+
+    assert [verdict(16.0), verdict(18.0)] == ["disturbed", "invalid"]
+    median = certificate(("lateness_p50", 1.5, 1.0), ("host_lateness_p50", 1.6, 1.0))
+    assert judge(median, None, QUIET | {"sender": waited(8.0, 1.0)}).kind == "disturbed"
+
+
 @pytest.mark.parametrize(
     ("reasons", "sender"),
     [
