@@ -271,10 +271,11 @@ def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
 
 def senders_here(spec: LoadSpec, base_dir: Path) -> int:
     """How many senders this host would have of its part of a load that ``client_hosts`` share."""
-    if spec.shards != "auto":
-        return spec.shards // spec.client_hosts
     arrivals = spec.arrivals.bind(base_dir)
     users = arrivals.users if isinstance(arrivals, ClosedProcess) else 0
+    if spec.shards != "auto":
+        # As of one host, no more than users; and as many on each.
+        return (min(spec.shards, users) if users else spec.shards) // spec.client_hosts
     rate = arrivals.mean_rate_rps(spec.duration_s) if arrivals.paced else None
     of_all = users / _USERS_PER_SHARD if users else (rate or 0) / _RATE_PER_SHARD_RPS
     most = min(usable_cores() // 2, users // spec.client_hosts if users else usable_cores())

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.connection_waits import with_waits
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage, beside
 from inferbench_tasks.loadgen.plan import LoadPlan
@@ -50,8 +51,10 @@ class SenderHost:
 
 
 def part_of(plan: LoadPlan, number: int, hosts: int) -> LoadPlan:
-    """The plan as host ``number`` (from 0) of so many sends it; the shards are a multiple of the hosts."""
-    each = plan.shards // hosts
+    """The plan as host ``number`` (from 0) of so many sends it; LoadError where a sender would be nobody's."""
+    each, left = divmod(plan.shards, hosts)
+    if left:
+        raise LoadError(f"{plan.shards} senders can't be shared by {hosts} hosts")
     return plan.model_copy(update={"first_shard": number * each, "own_shards": each})
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.ceiling import peak_rate_rps
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan, ShardUsage
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.prepare import senders_here
 from inferbench_tasks.loadgen.sender_hosts import (
     SenderHost,
     host_checks,
@@ -22,6 +24,7 @@ from inferbench_tasks.loadgen.sender_hosts import (
 )
 from inferbench_tasks.loadgen.spool import Recorder, Spool
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.submission.schema import LoadSpec
 from tests.load_servers import endpoint, load_plan
 from tests.samples import samples_table
 
@@ -49,6 +52,21 @@ def test_every_request_is_one_host_s(tmp_path: Path) -> None:
         assert sum(part.share(total, shard) for part in parts for shard in part.own) == total
     peak = peak_rate_rps(whole)
     assert peak is not None and [peak_rate_rps(part) for part in parts] == [peak / 2, peak / 2]
+
+
+def test_more_senders_than_users_leave_no_user_to_nobody(tmp_path: Path) -> None:
+    """Of 21 users a load has 21 senders at most: 22 that were asked for are 10 a host, and all users are asked for."""
+    users = {"kind": "closed_loop", "concurrency": 21}
+    asked = LoadSpec.model_validate(
+        {"arrivals": users, "shards": 22, "from": "other_host", "client_hosts": 2}
+    )
+    each = senders_here(asked, tmp_path)
+    assert each == 10
+    whole = plan(tmp_path, users, shards=2 * each)
+    parts = [part_of(whole, number, 2) for number in range(2)]
+    assert sum(part.share(21, shard) for part in parts for shard in part.own) == 21
+    with pytest.raises(LoadError, match="21 senders can't be shared by 2 hosts"):
+        part_of(plan(tmp_path, users, shards=22), 0, 2)
 
 
 def test_hosts_agree_on_a_schedule_by_its_digest(tmp_path: Path) -> None:
