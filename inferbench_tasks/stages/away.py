@@ -17,20 +17,22 @@ NEAR_FILE, SECOND_FILE = "client-monitors.parquet", "second-client-monitors.parq
 
 class Standby(Handle):
     """What waits on the second client host for the first one to connect (``far_senders``): how it is reached, how many
-    senders its host would have, and whether that was quiet (``monitors.quiet.Patience``).
+    senders its host would have, whether that was quiet (``monitors.quiet.Patience``), and a word where it was not.
     """
 
     reached: FarWatch
     host: str
     senders: int
     quiet: dict[str, Any] | None = None
+    not_quiet: str = ""
 
 
 class SecondHost(Handle):
     """What is known of the second host that shares the load, and the way from it to the server's.
 
     Its clock is ``ahead_ns`` ahead of the first one's, wrong by at most ``error_ns`` over the load. ``exchanges``: its
-    own with the server's host, by its own clock.
+    own with the server's host, by its own clock. ``not_quiet``: a word where others used it before the load; "" where
+    it was quiet.
     """
 
     host: str
@@ -43,6 +45,7 @@ class SecondHost(Handle):
     error_ns: int
     shards: tuple[int, ...]
     quiet: dict[str, Any] | None = None
+    not_quiet: str = ""
 
 
 class Away(Handle):

@@ -113,7 +113,7 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     certificate["warnings"] += warnings(link)
     if second:
         certificate["figures"]["second_ceiling"] = their_ceiling
-        certificate["warnings"] += [f"{second.host}: {words}" for words in warnings(second.link)]
+        certificate["warnings"] += of_second(second)
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
     asked = [*around.before.exchanges, *follow.exchanges]
@@ -157,6 +157,12 @@ def _planned(
     each = min(senders_here(inp.job.traffic, ctx.base_dir), inp.standby.senders)
     whole = plan_of(inp, ctx, folder, endpoint, hosts * each)
     return whole, SecondClient(inp.standby, whole, hosts)
+
+
+def of_second(second: SecondHost) -> list[str]:
+    """What the figures should be read with for the second client host, by its name."""
+    told = [*warnings(second.link), *([second.not_quiet] if second.not_quiet else [])]
+    return [f"{second.host}: {words}" for words in told]
 
 
 def _require_sent(outcome: Outcome, excess: str) -> None:

@@ -138,6 +138,7 @@ class SecondClient:
             error_ns=error_ns,
             shards=tuple(part_of(self._whole, 1, self._hosts).own),
             quiet=self._standby.quiet,
+            not_quiet=self._standby.not_quiet,
         )
         return second, about.ceiling
 

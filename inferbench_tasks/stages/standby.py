@@ -61,4 +61,5 @@ def run(inp: Input, ctx: Context) -> Output:
         host=order.host,
         senders=senders_here(inp.job.traffic, ctx.base_dir),
         quiet=patience.as_dict() if patience else None,
+        not_quiet=(patience and patience.warning) or "",
     )
