@@ -5,7 +5,7 @@ Where two hosts shared the load, the first one's clock is that of the records; t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,9 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
     place = two_hosts.placed(exchanges, start_ns, end_ns)
     if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
         place = None
+    if place is not None and away.second is not None:
+        # Beside the second host's records it lies as the first one's clock does, and that is wrong beside them too.
+        place = replace(place, error_ns=place.error_ns + away.second.error_ns)
     path = Path(inp.serve.far.recording_path)
     there = place is not None and path.is_file()
     server = two_hosts.on_near_clock(read_recording(path), place) if place is not None and there else EMPTY
