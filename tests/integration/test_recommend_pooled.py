@@ -110,6 +110,42 @@ def test_costs_by_two_prices_are_not_pooled(perfdb: PerfDB) -> None:
     ]  # fmt: skip
 
 
+def test_the_price_of_a_result_is_read_once(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100,000 results nobody could wait for it with each answer: asked again, nothing is read of them. A run that
+    came since is read, and what was priced otherwise is left out: 4 USD at 0.20 USD/h, not 2 at 0.10."""
+
+    def priced(at: int, usd_per_hour: float, usd: float) -> None:
+        instance = {"provider": "p", "instance": "i", "region": "r", "usd_per_hour": usd_per_hour}
+        rate = {"throughput_rps": 10.0, "throughput_samples_per_s": 10.0, "e2e_latency_ms": {"p99": 5.0}}
+        cost = {"cost": {"instances": [instance]}, "cost_usd_per_1k_samples": usd}
+        perfdb.save_result(
+            result(
+                f"run-{at}", submission={"name": "x", "digest": "one"}, load=loaded(80), summary={**rate, **cost},
+                created_at=datetime(2026, 1, 1 + at, tzinfo=UTC),
+            )
+        )  # fmt: skip
+
+    asked: list[list[str]] = []
+    find_raw = perfdb.find_raw
+
+    def watched(where: Any, *rest: Any, fields: Any = None, **more: Any) -> list[dict[str, Any]]:
+        if "summary.cost.instances.usd_per_hour" in (fields or ()):
+            asked.append(sorted(where["run_id"]["$in"]))
+        return find_raw(where, *rest, fields=fields, **more)
+
+    monkeypatch.setattr(perfdb, "find_raw", watched)
+    priced(0, 0.1, 2.0)
+    priced(1, 0.1, 2.0)
+    for _ in range(3):
+        (row,) = recommend(perfdb, "cost_usd_per_1k_samples", []).top
+        assert row["runs"] == 2 and row["cost_usd_per_1k_samples"] == pytest.approx(2.0)
+    assert asked == [["run-0", "run-1"]]
+    priced(2, 0.2, 4.0)
+    (row,) = recommend(perfdb, "cost_usd_per_1k_samples", []).top
+    assert row["runs"] == 1 and row["cost_usd_per_1k_samples"] == pytest.approx(4.0)
+    assert asked == [["run-0", "run-1"], ["run-2"]]
+
+
 def test_how_many_samples_there_are_at_once_changes_no_throughput(perfdb: PerfDB) -> None:
     """1,000 requests of one sample and of four: by samples/s the second is four times as good, by latency they are of
     two loads."""

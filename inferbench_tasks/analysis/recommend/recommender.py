@@ -40,7 +40,7 @@ from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
-from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
+from inferbench_tasks.perfdb.held import Held, Row, configuration, configuration_of, held, identity
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -50,6 +50,8 @@ __all__ = ["Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
 TOP = 3
 _VERSION = "backend.version"
+#: The prices of so many results are kept.
+_MOST_RATES = 200_000
 #: What is optimised unless something else is asked for.
 THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
@@ -122,7 +124,7 @@ def recommend(
             runs, lambda row: energy_ground.known(get(row) for get in way)
         )
     if repeated and any(each.price_based for each in asked):
-        rates = _rates(db, [row for rows in runs.values() if len(rows) > 1 for row in rows])
+        rates = _rates(db, index, [row for rows in runs.values() if len(rows) > 1 for row in rows])
         runs, otherwise_priced = of_newest_version(runs, lambda row: rates.get(identity(row)))
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
@@ -205,12 +207,14 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     return recommendation
 
 
-def _rates(db: PerfDB, rows: Sequence[Row]) -> dict[tuple[str, int], tuple[Any, ...] | None]:
-    """At which price the costs of these results are."""
-    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
-    paths = ("run_id", "attempt", *(f"summary.{path}" for path in price_ground.RATE_PATHS))
-    found = map(to_plain, db.find_raw(where, BY_RUN, fields=paths))
-    return {(d["run_id"], d["attempt"]): price_ground.rate(d.get("summary") or {}) for d in found}
+def _rates(db: PerfDB, index: Held, rows: Sequence[Row]) -> dict[tuple[str, int], tuple[Any, ...] | None]:
+    """At which price the costs of these results are; what was read once is known."""
+    known = index.kept("rates", _MOST_RATES)
+    if missing := [run_id for run_id, attempt in map(identity, rows) if (run_id, attempt) not in known]:
+        paths = ("run_id", "attempt", *(f"summary.{path}" for path in price_ground.RATE_PATHS))
+        for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=paths)):
+            known[document["run_id"], document["attempt"]] = price_ground.rate(document.get("summary") or {})
+    return {of: known.get(of) for of in map(identity, rows)}
 
 
 def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
