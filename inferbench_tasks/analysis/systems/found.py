@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis import model_names
+from inferbench_tasks.analysis.price_ground import DATE_PATH
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
@@ -46,7 +47,7 @@ _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_s
             "cost_usd_per_1k_samples")  # fmt: skip
 _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
-    "model.batch_size", "model.task", "load", "summary.energy", "summary.cost.instances", _SIZES, _PROCESSORS,
+    "model.batch_size", "model.task", "load", "summary.energy", f"summary.{DATE_PATH}", _SIZES, _PROCESSORS,
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
     *no_model.PATHS, *model_names.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
