@@ -146,6 +146,24 @@ def test_the_price_of_a_result_is_read_once(perfdb: PerfDB, monkeypatch: pytest.
     assert asked == [["run-0", "run-1"], ["run-2"]]
 
 
+def test_a_cheaper_price_list_hides_no_later_one(perfdb: PerfDB) -> None:
+    """Eleven configurations at 1 to 1.1 USD by a list of January, one at 9 by that of March: the best of either list
+    stands, though all of January's are cheaper."""
+    costs = [(f"old-{at:02}", "2026-01-01", 1 + at / 100) for at in range(11)] + [("new", "2026-03-01", 9.0)]
+    for run_id, date, usd in costs:
+        instance = {"provider": "p", "instance": "i", "region": "r", "usd_per_hour": 0.1, "date": date}
+        summary = {
+            "throughput_rps": 10.0, "throughput_samples_per_s": 10.0, "e2e_latency_ms": {"p99": 5.0},
+            "cost": {"instances": [instance]}, "cost_usd_per_1k_samples": usd,
+        }  # fmt: skip
+        submission = {"name": "x", "digest": run_id}
+        perfdb.save_result(result(run_id, submission=submission, load=loaded(80), summary=summary))
+    rows = leaderboard(perfdb, "cost_usd_per_1k_samples", limit=1)
+    assert [(row["run"], row["rank"], row["cost_usd_per_1k_samples"]) for row in rows] == [
+        ("old-00", 1, 1.0), ("new", 1, 9.0),
+    ]  # fmt: skip
+
+
 def test_how_many_samples_there_are_at_once_changes_no_throughput(perfdb: PerfDB) -> None:
     """1,000 requests of one sample and of four: by samples/s the second is four times as good, by latency they are of
     two loads."""

@@ -19,6 +19,7 @@ from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import load_of_ranked, newest_of
 from inferbench_tasks.analysis.recommend.lines import SHOWN, Line, line_of, placed
+from inferbench_tasks.analysis.recommend.prices import prices
 from inferbench_tasks.analysis.recommend.selection import Selection
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
@@ -107,10 +108,10 @@ def board_of(
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
-    # Of a load those of several objectives, or price lists, which documents alone tell.
-    mixed = figure.name in OF_GOOD_ANSWERS or figure.price_based
+    # Of a load those of several objectives, which documents alone tell.
+    mixed = figure.name in OF_GOOD_ANSWERS
     index = held(db)
-    groups = _groups(index, figure, parse(query).filter, selection)
+    groups = _groups(db, index, figure, parse(query).filter, selection)
     if in_all is not None and groups:
         limit = min(limit, max(_FEWEST, in_all // len(groups)))
     best = _best(index, figure, groups, limit * _OBJECTIVES if mixed else limit)
@@ -122,7 +123,7 @@ def board_of(
     return Board(rows, sum(map(len, groups)), limit)
 
 
-def _groups(index: Held, figure: Figure, filter: Any, selection: Selection) -> list[list[Row]]:
+def _groups(db: PerfDB, index: Held, figure: Figure, filter: Any, selection: Selection) -> list[list[Row]]:
     """Each configuration's row, by what is ranked together, in the order of its words."""
     matching = index.rows(filter)
     rows = list(newest_of(index, matching, [figure]).values())
@@ -136,9 +137,12 @@ def _groups(index: Held, figure: Figure, filter: Any, selection: Selection) -> l
     task, data = index.values("model.task"), judged_on.data_of([figure], index.values)
     no_model_of = no_model.of_rows(index.values)
     got_by, within = energy_ground.of_rows(figure, index.values), load_of_ranked(figure)
+    price = prices(db, index, rows if figure.price_based else ())
     for row in rows:
         load = within(load_of(row), size(row))
-        ways = (got_by(row),) if figure.energy_based else ()
+        ways = (
+            (got_by(row),) if figure.energy_based else (price(row).date or "",) if figure.price_based else ()
+        )
         key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load, *ways)
         groups.setdefault(key, []).append(row)
     return [members for _, members in sorted(groups.items())]

@@ -34,13 +34,14 @@ from inferbench_tasks.analysis.recommend.comparable import (
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.moved import moved_notes
+from inferbench_tasks.analysis.recommend.prices import prices
 from inferbench_tasks.analysis.recommend.reasons import why
 from inferbench_tasks.analysis.recommend.versions import versions_notes
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
-from inferbench_tasks.perfdb.held import Held, Row, configuration, configuration_of, held, identity
+from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -50,8 +51,6 @@ __all__ = ["Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
 TOP = 3
 _VERSION = "backend.version"
-#: The prices of so many results are kept.
-_MOST_RATES = 200_000
 #: What is optimised unless something else is asked for.
 THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
@@ -124,8 +123,8 @@ def recommend(
             runs, lambda row: energy_ground.known(get(row) for get in way)
         )
     if repeated and any(each.price_based for each in asked):
-        rates = _rates(db, index, [row for rows in runs.values() if len(rows) > 1 for row in rows])
-        runs, otherwise_priced = of_newest_version(runs, lambda row: rates.get(identity(row)))
+        price = prices(db, index, [row for rows in runs.values() if len(rows) > 1 for row in rows])
+        runs, otherwise_priced = of_newest_version(runs, lambda row: price(row).rate)
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
         for key, rows in runs.items()
@@ -205,16 +204,6 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
             "one, however fast."
         )
     return recommendation
-
-
-def _rates(db: PerfDB, index: Held, rows: Sequence[Row]) -> dict[tuple[str, int], tuple[Any, ...] | None]:
-    """At which price the costs of these results are; what was read once is known."""
-    known = index.kept("rates", _MOST_RATES)
-    if missing := [run_id for run_id, attempt in map(identity, rows) if (run_id, attempt) not in known]:
-        paths = ("run_id", "attempt", *(f"summary.{path}" for path in price_ground.RATE_PATHS))
-        for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=paths)):
-            known[document["run_id"], document["attempt"]] = price_ground.rate(document.get("summary") or {})
-    return {of: known.get(of) for of in map(identity, rows)}
 
 
 def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
