@@ -83,6 +83,7 @@ class ProcessGroup:
             processes += 1
         if self._session:
             self._used_ns += self._unseen_ns(stats)
+            self._parents = {pid: self._parents[pid] for pid in stats}
         read_ns = time.monotonic_ns()
         if not processes:
             return {}
@@ -100,11 +101,16 @@ class ProcessGroup:
         return figures
 
     def _ended(self, pid: int) -> None:
-        """Its parent will tell of all that it used in its life, or has."""
+        """Who waited for it will tell of all that it used in its life, or has: its parent, or, where that ended as well
+        before it told, whoever waited for that one."""
         used_ns = self._cpu_ns.pop(pid, None) if self._session else None
         if used_ns is not None:
-            parent = self._parents.pop(pid, 0)
-            used_ns += self._waited_for_ns.pop(pid, 0)
+            used_ns += self._waited_for_ns.pop(pid, 0) + self._counted_ns.pop(pid, 0)
+            parent = self._parents.get(pid, 0)
+            for _ in self._parents:  # a number that was given anew might lead around in a circle
+                if parent in self._cpu_ns or parent not in self._parents:
+                    break
+                parent = self._parents[parent]
             self._counted_ns[parent] = self._counted_ns.get(parent, 0) + used_ns
 
     def _unseen_ns(self, stats: Mapping[int, list[bytes]]) -> int:
