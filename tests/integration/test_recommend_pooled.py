@@ -128,10 +128,10 @@ def test_the_price_of_a_result_is_read_once(perfdb: PerfDB, monkeypatch: pytest.
     asked: list[list[str]] = []
     find_raw = perfdb.find_raw
 
-    def watched(where: Any, *rest: Any, fields: Any = None, **more: Any) -> list[dict[str, Any]]:
-        if "summary.cost.instances.usd_per_hour" in (fields or ()):
+    def watched(where: Any, *rest: Any, **more: Any) -> list[dict[str, Any]]:
+        if "summary.cost.instances.usd_per_hour" in (more.get("fields") or ()):
             asked.append(sorted(where["run_id"]["$in"]))
-        return find_raw(where, *rest, fields=fields, **more)
+        return find_raw(where, *rest, **more)
 
     monkeypatch.setattr(perfdb, "find_raw", watched)
     priced(0, 0.1, 2.0)
