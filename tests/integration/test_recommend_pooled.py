@@ -10,6 +10,7 @@ import pytest
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend.recommender import recommend
+from inferbench_tasks.analysis.recommend.scatter import scatter
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
@@ -148,7 +149,7 @@ def test_the_price_of_a_result_is_read_once(perfdb: PerfDB, monkeypatch: pytest.
 
 def test_a_cheaper_price_list_hides_no_later_one(perfdb: PerfDB) -> None:
     """Eleven configurations at 1 to 1.1 USD by a list of January, one at 9 by that of March: the best of either list
-    stands, though all of January's are cheaper."""
+    stands, though all of January's are cheaper, and on the picture's front as well."""
     costs = [(f"old-{at:02}", "2026-01-01", 1 + at / 100) for at in range(11)] + [("new", "2026-03-01", 9.0)]
     for run_id, date, usd in costs:
         instance = {"provider": "p", "instance": "i", "region": "r", "usd_per_hour": 0.1, "date": date}
@@ -162,6 +163,10 @@ def test_a_cheaper_price_list_hides_no_later_one(perfdb: PerfDB) -> None:
     assert [(row["run"], row["rank"], row["cost_usd_per_1k_samples"]) for row in rows] == [
         ("old-00", 1, 1.0), ("new", 1, 9.0),
     ]  # fmt: skip
+    points = scatter(perfdb, "cost_usd_per_1k_samples", "throughput_samples_per_s", "model").points
+    assert {(point.run, point.group) for point in points if point.front} == {
+        ("old-00", "no task named, prices of 2026-01-01"), ("new", "no task named, prices of 2026-03-01"),
+    }  # fmt: skip
 
 
 def test_how_many_samples_there_are_at_once_changes_no_throughput(perfdb: PerfDB) -> None:

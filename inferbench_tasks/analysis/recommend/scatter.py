@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from inferbench_tasks.analysis import energy_ground, steadiness
 from inferbench_tasks.analysis.recommend.comparable import newest_of
+from inferbench_tasks.analysis.recommend.prices import prices
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on, no_model
@@ -39,9 +40,9 @@ class Point(NamedTuple):
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
     ``group``: task and data set (of measures what they were judged on), whether it is no model, what a language model
-    is asked or how large inputs are, and by an energy how it was got, within which one is better than another;
-    ``front``: no other of its group is at least as good in both figures and better in one. Intervals are of 95%, None
-    where there is none.
+    is asked or how large inputs are, by an energy how it was got and by a cost its price list, within which
+    one is better; ``front``: no other of its group is at least as good in both figures and better in one. Intervals are
+    of 95%, None where there is none.
     ``not_steady``: why one of the figures is of a rate that moved, None where nothing says so.
     """
 
@@ -91,6 +92,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     got_by = [
         energy_ground.of_rows(figure, index.values) for figure in (across, up) if figure.energy_based and rows
     ]
+    price = prices(db, index, shown if across.price_based or up.price_based else ())
     looked_into = len(shown) <= MOST_INTERVALS
     beside = _beside(db, shown, across, up) if looked_into else {}
     groups = [
@@ -99,6 +101,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
             data(row),
             arrivals(row) or {},
             "; ".join(dict.fromkeys(way(row) for way in got_by)),
+            price(row).date,
         )
         for row in shown
     ]
@@ -144,12 +147,13 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
     return kept
 
 
-def _group(task: Any, dataset: Any, arrivals: Mapping[str, Any], energy: str) -> str:
+def _group(task: Any, dataset: Any, arrivals: Mapping[str, Any], energy: str, priced_at: str | None) -> str:
     """``arrivals``: with what is asked, where a load says that; ``energy``: how it was got: a board's counter, a
-    processor's and an estimate are of unlike things."""
+    processor's and an estimate are of unlike things; ``priced_at``: the date of a cost's price list."""
     named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
     asked = [arrivals.get(name) for name in ("prompts", "sizes")]
-    return ", ".join(str(part) for part in (named, *asked, energy) if part)
+    prices_of = priced_at and f"prices of {priced_at}"
+    return ", ".join(str(part) for part in (named, *asked, energy, prices_of) if part)
 
 
 def _beside(db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure) -> dict[tuple[str, int], _Beside]:
