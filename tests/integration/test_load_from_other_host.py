@@ -144,7 +144,7 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     )
     ENVIRONMENTS.mkdir(exist_ok=True)
     if backend == "triton":  # the host of the namespace reaches no index of packages
-        environment = BACKENDS.load("triton").environment()
+        environment = BACKENDS.load("triton")().environment()
         assert environment is not None
         environment.ensure(ENVIRONMENTS)
     envs = hosts.homes["server"] / "cache" / "envs"
