@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from inferbench_tasks.analysis import model_names
@@ -14,8 +16,10 @@ from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
+from inferbench_tasks.perfdb.held import Held, Row, held, identity
+from inferbench_tasks.perfdb.held_columns import Matching
 from inferbench_tasks.perfdb.offered import NO_LOAD, offered, spoken
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 Document = dict[str, Any]
@@ -41,8 +45,8 @@ _SIZES, _PROCESSORS = "provenance.job.requests.sizes", "provenance.job.processor
 _SAID = ("threads", "instances", "device", "engine", "env", "label")
 #: Loads that ask for as much as a server gives.
 SATURATING = ("closed_loop", "offline")
-#: So many results are looked at, the newest first.
-LOOKED_AT = 20_000
+#: So many results' documents are kept: others are read again.
+_MOST_KEPT = 6_000
 _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_start_ms", "joule_per_sample",
             "cost_usd_per_1k_samples")  # fmt: skip
 _PATHS = tuple(dict.fromkeys((
@@ -83,11 +87,46 @@ class Found:
 
 def find(db: PerfDB, models: Sequence[str] = ()) -> list[Found]:
     """A row for each model, stack and system that has a valid run over the local network, in their order."""
-    where: dict[str, Any] = {"verdict": "valid"}
-    if models:
-        where["model.name"] = {"$in": list(models)}
-    raw = db.find_raw(where, NEWEST_FIRST, LOOKED_AT, fields=_PATHS)
-    return sorted_in(to_plain(each) for each in raw)
+    index = held(db)
+    rows = _newest(index, index.rows({ROW["model"]: {"$in": list(models)}} if models else {}))
+    return sorted_in(_documents(db, index, rows))
+
+
+def newest_models(db: PerfDB, most: int) -> tuple[list[str], int]:
+    """The models with the newest valid results, as many as have ``most`` configurations in all, and one at least; and
+    how many models there are.
+    """
+    index = held(db)
+    name = index.values(ROW["model"])
+    counts = Counter(str(name(row)) for row in index.rows().newest_of_each())  # in the order of the newest
+    sums = accumulate(counts.values())
+    return [model for model, so_far in zip(counts, sums, strict=True) if so_far <= most] or [*counts][
+        :1
+    ], len(counts)
+
+
+def _newest(index: Held, rows: Matching) -> list[Row]:
+    """Of each configuration the newest, the newest with a throughput, and the newest with each measure: older ones were
+    asked the same, and are in no row.
+    """
+    figures = [
+        FIGURES["throughput_samples_per_s"],
+        *(each for each in FIGURES.values() if each.evaluated and each.held),
+    ]
+    kinds = [rows, *(rows.only(index.present(figure.field_path, rows)) for figure in figures)]
+    found = {identity(row): row for kind in kinds for row in kind.newest_of_each()}
+    created = index.values("created_at")
+    by_name = sorted(found.values(), key=identity)  # two sorts, for one goes down and the other up
+    return sorted(by_name, key=created, reverse=True)
+
+
+def _documents(db: PerfDB, index: Held, rows: Sequence[Row]) -> list[Document]:
+    """What is asked of these results, in their order; what was read once is known."""
+    known: dict[tuple[str, int], Document] = index.kept("systems", _MOST_KEPT)
+    if missing := [identity(row)[0] for row in rows if identity(row) not in known]:
+        for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=_PATHS)):
+            known[document["run_id"], document["attempt"]] = document
+    return [known[identity(row)] for row in rows if identity(row) in known]
 
 
 def sorted_in(documents: Iterable[Document]) -> list[Found]:

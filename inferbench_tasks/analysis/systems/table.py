@@ -23,12 +23,15 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
+from inferbench_tasks.perfdb.held import held
 from inferbench_tasks.perfdb.store import PerfDB
 
 #: Of the sorted latencies so large a share is left out at each end.
 TRIMMED = 0.2
 #: Fewer latencies are not trimmed.
 _LEAST = 10
+#: The trimmed means of so many runs are kept.
+_MOST_MEANS = 100_000
 #: Column -> what it is of, for people.
 MEANINGS = {
     "measure": "which measure of the answers: top-1, else the first that the run has",
@@ -76,20 +79,31 @@ RUN_OF = {
 Trimmed = Callable[[str], float | None]
 
 
-def table(db: PerfDB, models: Sequence[str] = ()) -> list[dict[str, Any]]:
+def table(db: PerfDB, models: Sequence[str] = (), *, required: bool = True) -> list[dict[str, Any]]:
     """A row for each model, stack and system with a valid run; ``rank_COLUMN``: within the model, 1 is best;
     ``tie_COLUMN``: why it shares a rank with a better one.
 
-    InputError for a model of which there is no valid run, with those that there are.
+    InputError for a model of which there is no such run, with those that there are, where each is ``required``.
     """
     found = find(db, models)
-    if missing := [model for model in models if model not in {row.about["model"] for row in found}]:
-        known = sorted({str(row.about["model"]) for row in find(db)})
+    index = held(db)
+    there = {row.about["model"] for row in found}
+    if missing := [model for model in models if required and model not in there]:
+        known = sorted(set(map(str, map(index.values("model.name"), index.rows()))))
         raise InputError(
             f"no valid run of {', '.join(missing)}; there are some of: {', '.join(known) or 'none'}",
             field="MODEL",
         )
-    return rows(found, lambda run: _trimmed_of(db, run))
+    attempts = {each.online["run_id"]: each.online["attempt"] for each in found if each.online}
+    means: dict[tuple[str, int], float | None] = index.kept("trimmed means", _MOST_MEANS)
+
+    def trimmed(run: str) -> float | None:
+        of = run, attempts[run]
+        if of not in means:  # it takes all its latencies
+            means[of] = _trimmed_of(db, run)
+        return means[of]
+
+    return rows(found, trimmed)
 
 
 def rows(found: Sequence[Found], trimmed: Trimmed) -> list[dict[str, Any]]:
