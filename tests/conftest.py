@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from inferbench_tasks import settings
@@ -23,10 +24,11 @@ from tests import skips
 from tests.databases import Databases
 
 # The whole suite tries the same examples each time, so that a verdict is the code's; while one works on a test it
-# tries new ones (a plain ``pytest``).
-hypothesis_settings.register_profile("suite", derandomize=True)
-if os.environ.get("INFERBENCH_SUITE"):
-    hypothesis_settings.load_profile("suite")
+# tries new ones (a plain ``pytest``). How long drawing them takes says how busy the machine is.
+_UNTIMED = [HealthCheck.too_slow]
+hypothesis_settings.register_profile("suite", derandomize=True, suppress_health_check=_UNTIMED)
+hypothesis_settings.register_profile("tried", suppress_health_check=_UNTIMED)
+hypothesis_settings.load_profile("suite" if os.environ.get("INFERBENCH_SUITE") else "tried")
 
 #: Read before the tests' own environment takes its place.
 EXTERNAL_URI = settings.perfdb_uri()

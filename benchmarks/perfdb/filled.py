@@ -48,6 +48,17 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
             "max": p50 * 6,
         }
         batch_size, throughput_rps = rng.choice([1, 2, 4, 8, 16]), rng.uniform(1, 1000)
+        model = rng.choice(MODELS)
+        arrivals: dict[str, Any] = {"kind": "poisson", "rate_rps": rng.choice([20, 40, 80])}
+        if number % configurations % 4 == 0:
+            arrivals = {"kind": "closed_loop", "concurrency": rng.choice([1, 8])}
+        right = {"value": 0.9, "ci95": [0.87, 0.93]}
+        evaluation = {
+            "dataset": "digits",
+            "samples": 450,
+            "samples_digest": "ab" * 32,
+            "under_load": {"measures": {"top1_ratio": right}},
+        }
         yield {
             "run_id": run_id,
             "attempt": 1,
@@ -59,7 +70,13 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
                 "user": f"user-{number % 60}",
                 "digest": f"{number % configurations:064x}",
             },
-            "model": {"name": rng.choice(MODELS), "version": rng.randint(1, 9), "framework": "torch"},
+            "model": {
+                "name": model,
+                "version": rng.randint(1, 9),
+                "framework": "torch",
+                "precision": "fp32",
+                "digest": f"{MODELS.index(model):064x}",
+            },
             "format": rng.choice(["onnx", "torchscript", "savedmodel"]),
             "backend": {
                 "kind": rng.choice(BACKENDS),
@@ -69,7 +86,7 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
             },
             "device": {"kind": rng.choice(["cpu", "gpu"]), "name": "Example"},
             "load": {
-                "arrivals": {"kind": "poisson", "rate_rps": rng.choice([20, 40, 80])},
+                "arrivals": arrivals,
                 "batch_size": batch_size,
                 "duration_s": 60.0,
             },
@@ -95,6 +112,7 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
                 },
             },
             "certificate": {"valid": True, "lateness_us": [rng.random() for _ in range(20)]},
+            **({"extensions": {"evaluation": evaluation}} if number % 50 == 0 else {}),
             "verdict": "invalid: lateness" if number % 17 == 0 else "valid",
             "environment": {f"package_{index}": "1.2.3" for index in range(40)},
         }

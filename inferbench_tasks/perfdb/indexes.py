@@ -48,6 +48,8 @@ _ASKED = (
 #: MongoDB allows 32 fields in an index, the verdict among them, and 64 indexes of a collection, its own of ``_id`` and
 #: those that earlier versions made among them: there is room for so many figures that metrics bring, two indexes each.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 3
+#: What few runs have in their results.
+_SELDOM_DONE = [{f"extensions.{name}": {"$exists": True}} for name in ("trace", "evaluation")]
 #: Figures with this number or a larger one are of few runs: they have no index of their own.
 _SELDOM = 32
 
@@ -162,10 +164,8 @@ def indexes() -> dict[str, list[IndexModel]]:
             # The history of one job: regression runs.
             IndexModel([("job_id", 1), LATEST], name="job"),
             IndexModel([("invocation_id", 1), ("run_id", 1)], name="invocation"),
-            # Few runs are traced: a list of them reads no others.
-            IndexModel(
-                [LATEST], name="traced", partialFilterExpression={"extensions.trace": {"$exists": True}}
-            ),
+            # Few runs are traced or evaluated: a list of them reads no others.
+            IndexModel([LATEST], name="traced_or_evaluated", partialFilterExpression={"$or": _SELDOM_DONE}),
         ],
         "traces": [IndexModel([LATEST], name="created")],
         # Nobody watches what has been silent for so long.

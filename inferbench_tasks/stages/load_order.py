@@ -23,11 +23,16 @@ from inferbench_tasks.submission.schema import SHARED_MEMORY
 SAMPLES_FILE = "samples.parquet"
 
 
-class Input(StageInput):
+class ToSend(StageInput):
     """Where to send what."""
 
     generate: generate.Output
     serve: serve.Output
+
+
+class Input(ToSend):
+    """The same, with who sends it too."""
+
     #: What sends a part of the load from a second host; None where one host sends all of it.
     standby: Standby | None = None
 

@@ -18,13 +18,14 @@ from inferbench_tasks.stages import far_senders
 from inferbench_tasks.stages.away import Standby as Output
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as LoadInput
+from inferbench_tasks.stages.load_order import ToSend
 from inferbench_tasks.stages.one_load import quiet_machine
 from inferbench_tasks.stages.second_part import PATIENCE_S, Order
 
 STAGE = Stage(needs=("generate", "serve"), leased=True, block="shared_load", unread=("generate.model",))
 
 
-class Input(LoadInput):
+class Input(ToSend):
     """Where to send what. ``devices``: those of this host that the job holds."""
 
     devices: tuple[HeldDevice, ...] = ()

@@ -6,6 +6,7 @@ import csv
 import html
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,6 +15,7 @@ from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.ui import devices_page
 from tests.unit.analysis.devices.builders import CPU, T4, run
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
@@ -54,6 +56,35 @@ def test_over_rest_and_on_the_page(perfdb: PerfDB, http: TestClient) -> None:
     drawn = [json.loads(text) for text in re.findall(r'data-how="[^"]*">(\{.*?\})</script>', page)]
     assert any(trace["x"] == [4.0] for chart in drawn for trace in chart["data"])
     assert "no valid run of a user who waits" in http.get("/inferbench/devices?reference=v100").text
+
+
+def test_a_page_is_of_the_models_with_the_newest_results_and_says_of_how_many(
+    perfdb: PerfDB, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole models as far as there is room, one at least; what is said of a device that is not among them says so."""
+    for hour, model in enumerate(("old", "new")):
+        for document in (run(f"{model}-cpu", CPU, 10.0, 100.0), run(f"{model}-gpu", T4, 5.0, 400.0, batch=8)):
+            document.pop("judgement")
+            document["model"]["name"] = model
+            document["created_at"] = datetime(2026, 1, 1, hour, tzinfo=UTC)
+            perfdb.save_result(ResultDocument.model_validate(document))
+    whole = http.get("/inferbench/devices").text
+    assert (
+        "Speed-ups of old" in whole and "Speed-ups of new" in whole and "with the newest results" not in whole
+    )
+    monkeypatch.setattr(devices_page, "MOST_RUNS", 3)
+    page = http.get("/inferbench/devices").text
+    assert "Speed-ups of new" in page and "Speed-ups of old" not in page
+    assert "These are the 1 of 2 models with the newest results" in page
+    assert "Speed-ups of old" in http.get("/inferbench/devices?model=old").text
+    other = http.get("/inferbench/devices?reference=v100").text
+    assert re.search(r"Of the models that are shown: [^<]*no valid run of a user who waits", other)
+    monkeypatch.setattr(devices_page, "MOST_RUNS", 1)
+    assert "These are of the newest 1 of 2 results" in http.get("/inferbench/devices?model=new").text
+    monkeypatch.setattr(devices_page, "MOST_RUNS", 2)
+    assert "new-gpu" in http.get("/inferbench/devices").text
+    perfdb.delete_result("new-gpu")
+    assert "new-gpu" not in http.get("/inferbench/devices").text
 
 
 def test_the_page_shows_intervals_and_notes_of_what_has_no_figure(perfdb: PerfDB, http: TestClient) -> None:

@@ -8,9 +8,11 @@ model (``perfdb.no_model``) stays by itself. Of a configuration's runs those of 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from inferbench_tasks.analysis.recommend.candidates import Candidate
 from inferbench_tasks.analysis.recommend.recommender import of_newest_version
@@ -18,16 +20,18 @@ from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
-from inferbench_tasks.perfdb.held import configuration_of
+from inferbench_tasks.perfdb.held import configuration_of, held, identity
 from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.submission.schema import RequestsSpec
 
 Document = dict[str, Any]
 #: So many results are looked at, the newest first.
 LOOKED_AT = 20_000
+#: So many results' documents are kept: others are read again.
+_MOST_KEPT = 5_000
 #: Users who wait for their answers: what they get is what the device gives, and their latency is that of its work.
 LOADS = ("closed_loop", "single_stream")
 _REQUESTS, _PROCESSORS = "provenance.job.requests", "provenance.job.processors"
@@ -98,14 +102,44 @@ class Device:
 def stored(db: PerfDB, query: str | Iterable[str], figures: Sequence[str]) -> list[Document]:
     """The valid results that match and have users who wait, the newest first, with these figures."""
     wanted = {"verdict": "valid", "load.arrivals.kind": {"$in": list(LOADS)}}
-    of_figures = [path for name in figures for path in needed(FIGURES.named(name))]
-    raw = db.find_raw(
-        {"$and": [parse(query).filter, wanted]},
-        NEWEST_FIRST,
-        LOOKED_AT,
-        fields=tuple(dict.fromkeys((*_PATHS, *of_figures))),
-    )
+    where = {"$and": [parse(query).filter, wanted]}
+    raw = db.find_raw(where, NEWEST_FIRST, LOOKED_AT, fields=_fields(figures))
     return [to_plain(each) for each in raw]
+
+
+class Newest(NamedTuple):
+    """``documents``, the newest first; ``shown`` of ``models`` they are of, and ``runs`` of ``of_runs`` results."""
+
+    documents: list[Document]
+    shown: int
+    models: int
+    runs: int
+    of_runs: int
+
+
+def newest(db: PerfDB, query: str | Iterable[str], figures: Sequence[str], most: int) -> Newest:
+    """As ``stored``, of the models with the newest results: as many as have ``most`` of them, or the ``most`` newest of
+    one. What was read once is known.
+    """
+    index = held(db)
+    name, arrivals = index.values("model.name"), index.values("load.arrivals")
+    rows = [row for row in index.rows(parse(query).filter) if (arrivals(row) or {}).get("kind") in LOADS]
+    counts = Counter(map(name, rows))  # in the order of the newest
+    sums = zip(counts, accumulate(counts.values()), strict=True)
+    shown = {model for model, so_far in sums if so_far <= most} or set([*counts][:1])
+    chosen = [row for row in rows if name(row) in shown][:most]
+    known: dict[tuple[str, int], Document] = index.kept(("devices", *figures), _MOST_KEPT)
+    if missing := [identity(row)[0] for row in chosen if identity(row) not in known]:
+        fields = _fields(figures)
+        for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=fields)):
+            known[document["run_id"], document["attempt"]] = document
+    documents = [known[identity(row)] for row in chosen if identity(row) in known]
+    return Newest(documents, len(shown), len(counts), len(chosen), len(rows))
+
+
+def _fields(figures: Sequence[str]) -> tuple[str, ...]:
+    of_figures = (path for name in figures for path in needed(FIGURES.named(name)))
+    return tuple(dict.fromkeys((*_PATHS, *of_figures)))
 
 
 def thing_of(document: Document) -> Thing | None:

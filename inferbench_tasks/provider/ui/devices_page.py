@@ -16,7 +16,7 @@ from inferbench_tasks.analysis.charts import devices as charts
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.devices import costs as of_instances
 from inferbench_tasks.analysis.devices import speedup as of_devices
-from inferbench_tasks.analysis.devices.alike import stored
+from inferbench_tasks.analysis.devices.alike import Newest, newest
 from inferbench_tasks.analysis.devices.places import THROUGHPUT
 from inferbench_tasks.brick_jobs.instance_costs import costs_of
 from inferbench_tasks.errors import InputError
@@ -28,6 +28,8 @@ from inferbench_tasks.provider.ui.render import page, query
 router = APIRouter(include_in_schema=False)
 #: So many models and loads have their costs shown at a time.
 MOST_OFFERS = 12
+#: Results that are looked at for a page: of the models with the newest ones.
+MOST_RUNS = 600
 
 
 @router.get("/devices", response_class=HTMLResponse)
@@ -39,17 +41,20 @@ def devices(
 ) -> HTMLResponse:
     """Speed-ups by model, then costs by model and load; both of one reading of the results."""
     problem: str | None = None
+    read: Newest | None = None
     found = of_devices.Speedups([])
     offers: list[of_instances.Offer] = []
     reference = reference.strip() or of_devices.USUAL_REFERENCE
     try:
         statistic = of_devices.known_statistic(by)
-        documents = stored(db, filters.terms(), (THROUGHPUT, statistic))
+        read = newest(db, filters.terms(), (THROUGHPUT, statistic), MOST_RUNS)
+        documents = read.documents
         # What has no price says why in its notes; it stands behind what has one.
         offers = sorted(costs_of(db, documents), key=lambda offer: not offer.rows)
         found = of_devices.speedups(documents, reference, statistic)
     except InputError as error:
-        problem = str(error)
+        cut = read is not None and read.shown < read.models
+        problem = f"Of the models that are shown: {error}" if cut else str(error)
     asked: dict[str, Any] = {"q": filters.joined(), "format": "csv"}
     return page(
         "devices.html",
@@ -60,6 +65,7 @@ def devices(
         by=by,
         statistics=[FIGURES[name] for name in of_devices.STATISTICS],
         problem=problem,
+        read=read,
         speedups=found,
         groups=_by_thing(found.rows),
         drawing=_drawn(charts.speedups(found.rows)),
