@@ -57,7 +57,7 @@ def told(found: list[Found]) -> list[Any]:
     """What a table is made of, by the runs' names."""
 
     def name(document: dict[str, Any] | None) -> str | None:
-        return document and document["run_id"]
+        return None if document is None else str(document["run_id"])
 
     return [
         (
