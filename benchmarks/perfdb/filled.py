@@ -57,6 +57,7 @@ def results(count: int, seed: int = 1, configurations: int = 5000) -> Iterator[d
             "dataset": "digits",
             "samples": 450,
             "samples_digest": "ab" * 32,
+            "answers": {},
             "under_load": {"measures": {"top1_ratio": right}},
         }
         yield {

@@ -29,7 +29,7 @@ router = APIRouter(include_in_schema=False)
 #: So many models and loads have their costs shown at a time.
 MOST_OFFERS = 12
 #: Results that are looked at for a page: of the models with the newest ones.
-MOST_RUNS = 600
+MOST_RUNS = 300
 
 
 @router.get("/devices", response_class=HTMLResponse)

@@ -17,7 +17,7 @@ from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
 #: Rows of a page; where no model is named, of the models with the newest results.
-MOST_ROWS = 250
+MOST_ROWS = 100
 
 
 @router.get("/systems", response_class=HTMLResponse)
