@@ -31,6 +31,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A closed data directory with the files of a system."""
     monkeypatch.delenv(settings.PERFDB_URI, raising=False)
     folder = settings.writable(tmp_path / "data")
+    # `--data-dir` sets it for its process, which is that of the tests to come: theirs is put back.
+    monkeypatch.setenv(settings.DATA_DIR, str(folder))
     private.write(private.folder(folder / "system") / "secrets.json", '{"jwt": "a-drawn-secret"}')
     private.write(folder / "system" / "passwords.json", '{"admin": "twelve-or-more"}')
     credentials.drawn(private.folder(folder / "perfdb"))
