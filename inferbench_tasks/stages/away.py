@@ -27,12 +27,11 @@ class Standby(Handle):
     not_quiet: str = ""
 
 
-class SecondHost(Handle):
-    """What is known of the second host that shares the load, and the way from it to the server's.
+class SendingHost(Handle):
+    """What is known of a host that sends, and the way from it to the server's.
 
-    Its clock is ``ahead_ns`` ahead of the first one's, wrong by at most ``error_ns`` over the load. ``exchanges``: its
-    own with the server's host, by its own clock. ``not_quiet``: a word where others used it before the load; "" where
-    it was quiet.
+    ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``; by its own clock,
+    as its monitors in ``monitors_path``.
     """
 
     host: str
@@ -41,6 +40,15 @@ class SecondHost(Handle):
     link: LinkAround
     exchanges: tuple[tuple[int, int, int, int], ...]
     monitors_path: LocatedPath
+
+
+class SecondHost(SendingHost):
+    """The second one that shares the load.
+
+    Its clock is ``ahead_ns`` ahead of the first one's, wrong by at most ``error_ns`` over the load. ``not_quiet``: a
+    word where others used it before the load; "" where it was quiet.
+    """
+
     ahead_ns: int
     error_ns: int
     shards: tuple[int, ...]
@@ -48,20 +56,13 @@ class SecondHost(Handle):
     not_quiet: str = ""
 
 
-class Away(Handle):
-    """What is known of the load's host and the way to the server's.
+class Away(SendingHost):
+    """The load's host.
 
-    ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``. ``monitors_path``:
-    of this host. ``unwatched``: why the server's host was not watched to the end; "" where it was. ``shards``: the
-    senders of this host, and ``second`` the other one, where two share the load.
+    ``unwatched``: why the server's host was not watched to the end; "" where it was. ``shards``: the senders of this
+    host, and ``second`` the other one, where two share the load.
     """
 
-    host: str
-    hardware: dict[str, Any]
-    system: dict[str, Any]
-    link: LinkAround
-    exchanges: tuple[tuple[int, int, int, int], ...]
-    monitors_path: LocatedPath
     unwatched: str = ""
     shards: tuple[int, ...] = ()
     second: SecondHost | None = None
