@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from inferbench_tasks import settings
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.provider.system.config import environment, passwords
+
+
+@pytest.fixture(autouse=True)
+def _put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--data-dir` sets it for its process, which is that of the tests to come."""
+    monkeypatch.setenv(settings.DATA_DIR, os.environ[settings.DATA_DIR])
 
 
 def run(*arguments: str) -> int:
