@@ -26,8 +26,16 @@ def contains(group: str, path: str) -> bool:
 
 def outermost(paths: Iterable[str]) -> list[str]:
     """Each path once, in their order, without those that lie below another of them."""
-    once = list(dict.fromkeys(paths))
-    return [path for path in once if not any(path != group and contains(group, path) for group in once)]
+    once = dict.fromkeys(paths)
+    return [path for path in once if not any(group in once for group in _groups(path))]
+
+
+def _groups(path: str) -> Iterator[str]:
+    """All that it lies below."""
+    at = path.find(".")
+    while at >= 0:
+        yield path[:at]
+        at = path.find(".", at + 1)
 
 
 def value_at(document: Any, path: str) -> Any:

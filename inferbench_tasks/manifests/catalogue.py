@@ -80,10 +80,13 @@ class Catalogue:
                 )
 
     @classmethod
-    def here(cls, db: PerfDB | None) -> Catalogue:
-        """All that this installation knows; without a PerfDB only what is built in or lies in files."""
+    def here(cls, db: PerfDB | None, kind: str = "") -> Catalogue:
+        """All that this installation knows, or what it knows of one kind; without a PerfDB only what is built in or
+        lies in files.
+        """
         stored = [Entry(manifest, "PerfDB") for manifest in ManifestStore(db).all()] if db else []
-        return cls([*built_in(), *files(), *stored])
+        there = [*built_in(kind), *files(), *stored]
+        return cls(entry for entry in there if kind in ("", entry.manifest.kind))
 
     def entries(self, kind: str = "", name: str = "") -> list[Entry]:
         """Those of a kind and a name, by kind and name, the newest version first."""
@@ -142,17 +145,23 @@ def _places(manifest: Manifest) -> set[str]:
     return set(manifest.places) if isinstance(manifest, FrameworkManifest) else set()
 
 
-def built_in() -> Iterator[Entry]:
-    """Made of the registries."""
+def built_in(kind: str = "") -> Iterator[Entry]:
+    """Made of the registries: all, or those of one kind."""
     from inferbench_tasks.manifests.built_in.datasets import datasets
     from inferbench_tasks.manifests.built_in.frameworks import frameworks
     from inferbench_tasks.manifests.built_in.models import models
     from inferbench_tasks.manifests.built_in.stacks import stacks
 
-    makers: tuple[Callable[[], Iterator[Manifest]], ...] = (models, frameworks, datasets, stacks)
-    for make in makers:
-        for manifest in make():
-            yield Entry(manifest, "built-in")
+    makers: dict[str, Callable[[], Iterator[Manifest]]] = {
+        "model": models,
+        "framework": frameworks,
+        "dataset": datasets,
+        "stack": stacks,
+    }
+    for each, make in makers.items():
+        if kind in ("", each):
+            for manifest in make():
+                yield Entry(manifest, "built-in")
 
 
 def files(folder: Path | None = None) -> Iterator[Entry]:

@@ -85,11 +85,37 @@ class Found:
         return max(self.batches.values(), key=throughput, default=None)
 
 
-def find(db: PerfDB, models: Sequence[str] = ()) -> list[Found]:
-    """A row for each model, stack and system that has a valid run over the local network, in their order."""
+@dataclass(frozen=True)
+class Part:
+    """One result and what follows from it alone: which ``row`` it is of, and what it can be there.
+
+    ``saturating``: the batch size and load where it asks for all that the server gives, and has a throughput.
+    """
+
+    document: Document
+    local: bool
+    about: dict[str, Any]
+    row: tuple[Any, ...]
+    loaded: bool
+    judged: bool
+    online: bool
+    saturating: tuple[int, str] | None
+
+
+def found_among(db: PerfDB, models: Sequence[str] = ()) -> list[Row]:
+    """The results that rows are made of, of these models or all, the newest first."""
     index = held(db)
-    rows = _newest(index, index.rows({ROW["model"]: {"$in": list(models)}} if models else {}))
-    return sorted_in(_documents(db, index, rows))
+    return _newest(index, index.rows({ROW["model"]: {"$in": list(models)}} if models else {}))
+
+
+def put_together(db: PerfDB, results: Sequence[Row]) -> list[Found]:
+    """A row for each model, stack and system that has a result over the local network, in their order."""
+    return _put_together(_parts(db, held(db), results))
+
+
+def find(db: PerfDB, models: Sequence[str] = ()) -> list[Found]:
+    """``put_together`` of all that is found among the valid results."""
+    return put_together(db, found_among(db, models))
 
 
 def newest_models(db: PerfDB, most: int) -> tuple[list[str], int]:
@@ -120,40 +146,57 @@ def _newest(index: Held, rows: Matching) -> list[Row]:
     return sorted(by_name, key=created, reverse=True)
 
 
-def _documents(db: PerfDB, index: Held, rows: Sequence[Row]) -> list[Document]:
-    """What is asked of these results, in their order; what was read once is known."""
-    known: dict[tuple[str, int], Document] = index.kept("systems", _MOST_KEPT)
+def _parts(db: PerfDB, index: Held, rows: Sequence[Row]) -> list[Part]:
+    """What these results say, in their order; what was read once is known."""
+    known: dict[tuple[str, int], Part] = index.kept("systems", _MOST_KEPT)
     if missing := [identity(row)[0] for row in rows if identity(row) not in known]:
         for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=_PATHS)):
-            known[document["run_id"], document["attempt"]] = document
+            known[document["run_id"], document["attempt"]] = _part(document)
     return [known[identity(row)] for row in rows if identity(row) in known]
 
 
 def sorted_in(documents: Iterable[Document]) -> list[Found]:
-    """The same of results as plain nested mappings, the newest first."""
+    """The rows of results as plain nested mappings, the newest first."""
+    return _put_together(map(_part, documents))
+
+
+def _part(document: Document) -> Part:
+    about = {name: value_at(document, path) for name, path in ROW.items()}
+    about["protocol"] = spoken(document.get("load") or {})
+    about["device"] = about["device"] or value_at(document, "device.kind")
+    about["task"] = no_model.task_in_words(value_at(document, "model.task"), no_model.of_document(document))
+    about |= {"model_digest": _content(document), "settings": _other_settings(document)}
+    about["inputs"] = _inputs(document)
+    of_load = None
+    if saturated(document) and throughput(document):
+        of_load = int(value_at(document, "load.batch_size") or 1), offered(document.get("load") or {})
+    return Part(
+        document,
+        local=(value_at(document, "load.network") or "lan") == "lan",
+        about=about | {"named": model_names.of_document(document)},
+        row=(*about.values(), _all_settings(document)),
+        # Without a load nobody watched what disturbed it.
+        loaded=value_at(document, "load.arrivals.kind") != NO_LOAD,
+        judged=bool(value_at(document, "summary.quality")),
+        online=one_at_a_time(document),
+        saturating=of_load,
+    )
+
+
+def _put_together(parts: Iterable[Part]) -> list[Found]:
     rows: dict[tuple[Any, ...], Found] = {}
-    for document in documents:
-        if (value_at(document, "load.network") or "lan") != "lan":
+    for part in parts:
+        if not part.local:
             continue
-        about = {name: value_at(document, path) for name, path in ROW.items()}
-        about["protocol"] = spoken(document.get("load") or {})
-        about["device"] = about["device"] or value_at(document, "device.kind")
-        about["task"] = no_model.task_in_words(
-            value_at(document, "model.task"), no_model.of_document(document)
-        )
-        about |= {"model_digest": _content(document), "settings": _other_settings(document)}
-        about["inputs"] = _inputs(document)
-        key = (*about.values(), _all_settings(document))
-        row = rows.setdefault(key, Found(about | {"named": model_names.of_document(document)}))
-        if value_at(document, "load.arrivals.kind") != NO_LOAD:  # else nobody watched what disturbed it
-            row.newest = row.newest or document
-        if row.judged is None and value_at(document, "summary.quality"):
-            row.judged = document
-        if row.online is None and one_at_a_time(document):
-            row.online = document
-        if saturated(document) and throughput(document):
-            size = int(value_at(document, "load.batch_size") or 1)
-            row.saturated.setdefault((size, offered(document.get("load") or {})), document)
+        row = rows.setdefault(part.row, Found(part.about))
+        if part.loaded:
+            row.newest = row.newest or part.document
+        if part.judged:
+            row.judged = row.judged or part.document
+        if part.online:
+            row.online = row.online or part.document
+        if part.saturating:
+            row.saturated.setdefault(part.saturating, part.document)
     return [rows[key] for key in sorted(rows, key=lambda key: tuple(str(part or "") for part in key))]
 
 

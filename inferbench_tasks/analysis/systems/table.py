@@ -17,13 +17,20 @@ from inferbench_tasks.analysis.certainty import Estimate, of_answers, of_one_run
 from inferbench_tasks.analysis.price_ground import priced_at
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.analysis.stated import stated
-from inferbench_tasks.analysis.systems.found import ROW, Document, Found, find, throughput
+from inferbench_tasks.analysis.systems.found import (
+    ROW,
+    Document,
+    Found,
+    found_among,
+    put_together,
+    throughput,
+)
 from inferbench_tasks.analysis.systems.ranks import rank
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
-from inferbench_tasks.perfdb.held import held
+from inferbench_tasks.perfdb.held import Held, Row, held, identity
 from inferbench_tasks.perfdb.store import PerfDB
 
 #: Of the sorted latencies so large a share is left out at each end.
@@ -32,6 +39,8 @@ TRIMMED = 0.2
 _LEAST = 10
 #: The trimmed means of so many runs are kept.
 _MOST_MEANS = 100_000
+#: So many tables are kept, each of the results that it was made of.
+_MOST_TABLES = 8
 #: Column -> what it is of, for people.
 MEANINGS = {
     "measure": "which measure of the answers: top-1, else the first that the run has",
@@ -85,15 +94,27 @@ def table(db: PerfDB, models: Sequence[str] = (), *, required: bool = True) -> l
 
     InputError for a model of which there is no such run, with those that there are, where each is ``required``.
     """
-    found = find(db, models)
     index = held(db)
-    there = {row.about["model"] for row in found}
+    results = found_among(db, models)
+    tables: dict[tuple[tuple[str, int], ...], list[dict[str, Any]]] = index.kept(
+        "systems tables", _MOST_TABLES
+    )
+    of = tuple(map(identity, results))
+    made = tables.get(of)
+    if made is None:
+        made = tables[of] = _made(db, index, results)
+    there = {row["model"] for row in made}
     if missing := [model for model in models if required and model not in there]:
         known = sorted(set(map(str, map(index.values("model.name"), index.rows()))))
         raise InputError(
             f"no valid run of {', '.join(missing)}; there are some of: {', '.join(known) or 'none'}",
             field="MODEL",
         )
+    return [row.copy() for row in made]
+
+
+def _made(db: PerfDB, index: Held, results: Sequence[Row]) -> list[dict[str, Any]]:
+    found = put_together(db, results)
     attempts = {each.online["run_id"]: each.online["attempt"] for each in found if each.online}
     means: dict[tuple[str, int], float | None] = index.kept("trimmed means", _MOST_MEANS)
 

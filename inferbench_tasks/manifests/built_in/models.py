@@ -100,10 +100,15 @@ def _references(source: ModelSource) -> list[str]:
     spec = find_spec(point) if point and ".networks." in point else None
     if spec is None or spec.origin is None:
         return []
-    # Read and not imported: each would bring its framework, seconds and hundreds of megabytes.
-    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
-    first = " ".join(text.split("\n\n")[0].split())
+    first = _first_sentence(spec.origin)
     return [first] if first else []
+
+
+@cache
+def _first_sentence(module: str) -> str:
+    """Of a module's file. Read and not imported: each would bring its framework, seconds and hundreds of megabytes."""
+    text = ast.get_docstring(ast.parse(Path(module).read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -92,7 +91,7 @@ def about(db: PerfDB, name: str) -> dict[str, Any]:
         "evaluations": _evaluations(db, valid),
         "trainings": [row(of) for of in listed(db, {"model": name}, limit=MOST)],
         "bricks": {"cuts": cuts, "predictions": _predictions(db, name)},
-        "manifests": [entry.row() for entry in Catalogue.here(db).entries("model", name)],
+        "manifests": [entry.row() for entry in Catalogue.here(db, "model").entries("model", name)],
         "submissions": _submissions(db, valid),
     }
     if not any((results, runs, known["trainings"], cuts, known["manifests"])):
@@ -104,9 +103,7 @@ def about(db: PerfDB, name: str) -> dict[str, Any]:
 
 def _valid(db: PerfDB, name: str) -> list[Row]:
     """Its valid results, newest first."""
-    index = held(db)
-    of: Callable[[Row], Any] = index.values(_NAME)
-    return [each for each in index.rows() if of(each) == name]
+    return list(held(db).rows({_NAME: {"$in": [name]}}))
 
 
 def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:

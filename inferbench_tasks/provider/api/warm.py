@@ -59,16 +59,19 @@ def warm() -> None:
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates, the first settings that
     pictures can be coloured by, how energies were got, the leaderboards, of each kind of device too, the home with what
-    Airflow was sent, the invalid runs, and what the first comparison imports and the store needs for it; how many
-    results.
+    Airflow was sent, the invalid runs, what the first comparison imports and the store needs for it, the systems of the
+    newest models, and what networks say of themselves; how many results.
     """
     from fastapi import HTTPException
 
     from inferbench_tasks.analysis import energy_ground
     from inferbench_tasks.analysis.recommend.available import available
     from inferbench_tasks.analysis.recommend.leaderboard import board_of, usual_figure
+    from inferbench_tasks.analysis.systems.found import newest_models
+    from inferbench_tasks.analysis.systems.table import table
     from inferbench_tasks.errors import InputError
     from inferbench_tasks.figures import FIGURES
+    from inferbench_tasks.manifests.catalogue import Catalogue
     from inferbench_tasks.perfdb.fields import field
     from inferbench_tasks.perfdb.held import held, identity
     from inferbench_tasks.provider.api.questions import compared
@@ -78,6 +81,7 @@ def read_ahead(db: Any) -> int:
     from inferbench_tasks.provider.ui.home import home_part
     from inferbench_tasks.provider.ui.pages import MOST_ROWS, PAGE_SIZE, ROWS_IN_ALL
     from inferbench_tasks.provider.ui.render import compile_templates
+    from inferbench_tasks.provider.ui.systems_page import MOST_ROWS as SYSTEMS_ON_PAGE
 
     compile_templates()
     suggestions(db)
@@ -110,6 +114,9 @@ def read_ahead(db: Any) -> int:
     home_part(
         db
     )  # Airflow's models, which it asks, take as long to import as all other parts of the first page
+    shown_models, _ = newest_models(db, SYSTEMS_ON_PAGE)
+    table(db, shown_models, required=False)
+    Catalogue.here(db, "model")  # reads what each network's module says of it
     # All this stays: Python's collector, which stops every page, need not look through it again and again.
     gc.collect()
     gc.freeze()
