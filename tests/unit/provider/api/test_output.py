@@ -59,3 +59,20 @@ def test_cells_are_what_they_were() -> None:
     header, line = as_csv([row], ["z"]).splitlines()
     assert header == "z,a,b,c,d,e,f,g,h"
     assert line == ',\'=1+1,"[""x"", null]",True,5,0.5,plain,"{""k"": [1]}",'
+
+
+def test_a_column_is_written_as_its_cells_are() -> None:
+    """Whether all of it is of one type or not: numbers with one that is none, texts with a formula, intervals."""
+    rows: list[dict[str, Any]] = [
+        {"rate": 1.5, "name": "=A1", "ci95": [1.0, 2.5], "mixed": 1},
+        {"rate": math.nan, "name": None, "ci95": [math.inf, 1e22], "mixed": "-1"},
+        {"rate": 2, "name": "a,b", "ci95": [1, True], "mixed": 0.25},
+        {"rate": None, "name": "", "ci95": None},
+    ]
+    assert as_csv(rows).splitlines() == [
+        "rate,name,ci95,mixed",
+        '1.5,\'=A1,"[1.0, 2.5]",1',
+        ',,"[null, 1e+22]",\'-1',
+        '2,"a,b","[1, true]",0.25',
+        ",,,",
+    ]
