@@ -65,8 +65,11 @@ def compare(
     places = np.flatnonzero(differs) if differs is not None else np.empty(0, dtype=np.int64)
     values = [((each.get("under_load") or {}).get("measures") or {}) for each in evaluations]
     bit_equal = answered_alike(*evaluations)
+    told = told.format(len(places), one.num_rows)
     if bit_equal:
-        told = "They answer all {1} samples alike, to the last bit."
+        alike = f"They answer all {one.num_rows:,} samples alike, to the last bit"
+        # The digest is of single requests; the table is of those in the load's own scenario.
+        told = f"{alike}, one by one; in their loads they don't. {told}" if len(places) else f"{alike}."
     measures = [
         _measure(name, values[0][name], values[1][name], one, two) for name in values[0] if name in values[1]
     ]
@@ -79,7 +82,7 @@ def compare(
         "bit_equal": bit_equal,
         "differ": None if differs is None else len(places),
         "measures": measures,
-        "sentences": _sentences(first, second, told.format(len(places), one.num_rows), measures),
+        "sentences": _sentences(first, second, told, measures),
         "differing": _rows(one, two, shown),
         "next_offset": offset + limit if offset + limit < len(places) else None,
     }

@@ -54,6 +54,21 @@ def test_equal_to_the_last_bit() -> None:
         assert any("to the last bit" in text for text in found["sentences"]) is (told is True)
 
 
+def test_equal_alone_and_not_under_load() -> None:
+    """Equal digests are of the answers to single samples; of those in the load's scenario nine of twenty differ. "All
+    alike" alone would contradict the nine that are listed.
+    """
+    runs = [evaluated("one", FEW), evaluated("two", MANY)]
+    for run in runs:
+        run.extensions["evaluation"]["one_by_one"] = {"answers_digest": "a"}
+    found = compare(runs[0], runs[1], (answers(FEW), answers(MANY)))
+    assert (found["bit_equal"], found["differ"]) == (True, 9)
+    assert found["sentences"][0] == (
+        "They answer all 20 samples alike, to the last bit, one by one; in their loads they don't. They answer 9 of 20 "
+        "samples otherwise."
+    )
+
+
 def test_what_is_drawn_anew_and_what_is_not_kept() -> None:
     """Macro F1 by draws of both together, with an interval around its difference; AUC has none, and says why."""
     measures = {each["measure"]: each for each in pairs()["measures"]}
