@@ -56,7 +56,8 @@ def home_part(db: PerfDB) -> dict[str, Any]:
         ],
         "waiting": cluster["waiting"],
         "coming": cluster["coming"],
-        "queued_s": sum(of["expected_s"] for of in cluster["queues"]),
+        # Of the jobs, not of the queues: one that fits on two types of devices stands in both.
+        "queued_s": sum(of["expected_s"] for of in cluster["waiting"]),
         "states": Counter(of["state"] for of in cluster["devices"]),
         "broken": [of for of in cluster["devices"] if of["state"] in ("quarantined", "gone")],
         "last": last_verdicts(db),
