@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel
 
@@ -84,6 +85,16 @@ def worst(places: Iterable[Place | None]) -> Place | None:
         return math.inf if place.wait_s is None else place.wait_s, place.overdue
 
     return max((place for place in places if place), key=order, default=None)
+
+
+def together_s(lengths_s: Sequence[float], at_once: int) -> float:
+    """How long jobs of these lengths take where so many run at the same time: the shortest first, as the scheduler
+    takes them, each where one ends first. No job is divided: of fewer jobs than there are places it is the longest.
+    """
+    ends_s = [0.0] * at_once
+    for length_s in sorted(lengths_s):
+        heapq.heapreplace(ends_s, ends_s[0] + length_s)
+    return max(ends_s)
 
 
 def _first_free(

@@ -20,7 +20,7 @@ from inferbench_tasks.pipelines.base import PIPELINES, Pipeline, pipeline_of
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.provider.api.access import Store, User
-from inferbench_tasks.provider.api.place import Place, place_of, worst
+from inferbench_tasks.provider.api.place import Place, place_of, together_s, worst
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
 from inferbench_tasks.provider.executors.jobs import device_types, learnt
@@ -76,7 +76,8 @@ class Planned(BaseModel):
     devices_of_a_job: int
     expected_s: float
     known_jobs: int
-    #: With all the devices that there are; None where there is none.
+    #: With all the devices that there are; None where there is none, and where jobs hold devices of other hosts, too:
+    #: how many of these run at a time nobody counted.
     on_these_devices_s: float | None
     #: The worst of ``places``.
     place: Place | None
@@ -129,6 +130,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
     place = worst(places)
     at_once = max(count for _, count in needs)
     able = min((of.jobs_at_once for of in places if of), default=0)
+    known = able and len(needed) == 1 and not any(job.spec.n_elsewhere() for job in jobs)
     return Planned(
         name=submission.name,
         kind=submission.kind,
@@ -141,7 +143,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         devices_of_a_job=at_once,
         expected_s=round(expected_s, 1),
         known_jobs=sum(estimator.knows(job.job_id) for job in jobs),
-        on_these_devices_s=round(expected_s / able, 1) if able and len(needed) == 1 else None,
+        on_these_devices_s=round(together_s(job_s, able), 1) if known else None,
         place=place,
         places=[of for of in places if of],
         systems=system_rows(submission, jobs, of_cluster(db)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.cluster.state import ClusterState, DeviceState, WaitingJob
-from inferbench_tasks.provider.api.place import Place, place_of, worst
+from inferbench_tasks.provider.api.place import Place, place_of, together_s, worst
 
 T4 = frozenset({"t4"})
 
@@ -103,3 +103,13 @@ def test_the_worst_place_has_no_device_or_the_longest_wait() -> None:
 def test_without_devices_jobs_take_turns() -> None:
     """No worker has registered: there is no place to tell."""
     assert place_of(ClusterState(devices=[], queues=[], waiting=[]), T4, 1, 0) is None
+
+
+def test_no_job_is_divided_among_devices() -> None:
+    """One job of 600 s takes 600 s on four devices, and not 150; three of 100 s on two take 200 s, and not 150. Of 30,
+    10 and 20 s on two the shortest begin: 10 and 20 s, then 30 s behind the first of them, until 40 s.
+    """
+    assert together_s([600.0], 4) == 600.0
+    assert together_s([100.0] * 3, 2) == 200.0
+    assert together_s([30.0, 10.0, 20.0], 2) == 40.0
+    assert together_s([30.0, 10.0, 20.0], 1) == 60.0
