@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,10 +64,18 @@ def answer_of(state: BisectState) -> Answer:
     figure = figure_named(state.task.figure)
     slower = worse(effect.effect, higher=figure.higher)
     stage, parts = _stage(state, last, slower=slower)
-    whole = effect.low <= of_ends.effect <= effect.high or abs(effect.effect) >= abs(of_ends.effect)
+    whole = can_be_all_of(effect, of_ends)
     if kind == "scattered":
         stage = None
     return measured(kind, within.good, within.bad, of_ends, effect, whole, slower, stage, tuple(parts))
+
+
+def can_be_all_of(effect: Effect, ends: Effect) -> bool:
+    """Whether a step's effect can be all that the ends differ by: both are known with an error, and unless the ends
+    differ by more than both errors together explain, nothing says that other steps changed it, too.
+    """
+    both = math.hypot(effect.high - effect.effect, ends.high - ends.effect)
+    return abs(ends.effect) - abs(effect.effect) <= both
 
 
 def _stage(state: BisectState, last: Comparison, *, slower: bool) -> tuple[str | None, Sequence[Part]]:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from inferbench_tasks.regression.bisect.answer import answer_of
+from inferbench_tasks.regression.bisect.answer import answer_of, can_be_all_of
+from inferbench_tasks.regression.bisect.sequential import Effect
 from inferbench_tasks.regression.bisect.state import BisectState
 from inferbench_tasks.regression.bisect.walk import next_comparison, share_of_error
 from tests.unit.regression.bisect.builders import add_block, begun, finished, open_comparison, slower_from
@@ -58,6 +59,19 @@ def test_a_culprit_of_less_than_the_whole_change_says_so() -> None:
     """Two steps made it slower: one is named with its own effect, and that others changed it, too."""
     answer = answer_of(finished(begun(8), lambda place: 1 + 0.08 * (place >= 2) + 0.08 * (place >= 6)))
     assert answer.kind == "culprit" and answer.bad in (2, 6) and not answer.whole
+
+
+def test_the_ends_are_known_with_an_error_too() -> None:
+    """Ends of 10% +- 2 and a step of 8% +- 1.5: 2 points apart, and both errors together are the root of 2^2 + 1.5^2,
+    2.5 points, so nothing is left for other steps, though 10 is beyond 8 + 1.5. Of ends of 11% 3 points are left: there
+    is. A step of more than the ends is all of it.
+    """
+    step = Effect(0.080, 0.0075, 0.065, 0.095, 40)
+    for of_ends, whole in ((0.10, True), (0.11, False), (0.06, True)):
+        ends = Effect(of_ends, 0.010, of_ends - 0.020, of_ends + 0.020, 40)
+        assert can_be_all_of(step, ends) is whole
+        faster = Effect(-of_ends, 0.010, -of_ends - 0.020, -of_ends + 0.020, 40)
+        assert can_be_all_of(Effect(-0.080, 0.0075, -0.095, -0.065, 40), faster) is whole
 
 
 def test_many_small_steps_are_no_culprit() -> None:
