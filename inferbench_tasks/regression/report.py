@@ -28,6 +28,8 @@ def write_report(outcome: dict[str, Any], folder: Path) -> list[Path]:
 def chart(series: dict[str, Any]) -> dict[str, Any]:
     """A chart: the change of every session, confirmed changes as lines, what can't be told apart as a band."""
     points, mde = series["points"], series["minimum_detectable_effect_percent"] or 0
+    # It is of ln ratios: what is as far below no change as +100% is above is -50%.
+    least = -100 * mde / (100 + mde)
     lines = [
         {
             "type": "line", "x0": event["session"], "x1": event["session"], "y0": 0, "y1": 1, "yref": "paper",
@@ -36,7 +38,7 @@ def chart(series: dict[str, Any]) -> dict[str, Any]:
         for event in series["events"] if event["kind"] == "confirmed"
     ]  # fmt: skip
     band = {
-        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": -mde, "y1": mde, "fillcolor": "#888", "opacity": 0.12,
+        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": least, "y1": mde, "fillcolor": "#888", "opacity": 0.12,
         "line": {"width": 0},
     }  # fmt: skip
     return {

@@ -131,7 +131,7 @@ def test_a_night_of_too_few_pairs_is_no_night_without_a_change(
     index, _ = write_report(overview(perfdb), tmp_path)
     page = index.read_text()
     assert f"Nothing is decided of {len(series)} of {len(series)} series" in page
-    assert "No change in the newest sessions" not in page
+    assert "No change was found in the newest sessions" not in page
     write_nights(perfdb, QUIET, name="quiet")
     done = regress("check")
     assert f"nothing decided: {len(series)} of {2 * len(series)} series" in done.stdout
