@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 
 from inferbench_tasks.cli.main import main
+from inferbench_tasks.scheduling.figure15 import curve
 from inferbench_tasks.scheduling.outcome import JobOutcome, Outcome, times_as_long
 
 
@@ -44,6 +45,16 @@ def test_a_job_that_a_policy_gave_up_makes_it_no_faster() -> None:
     assert times_as_long(whole, gave_up) == times_as_long(gave_up, whole) == 1.0
     none = Outcome("none", "t", (ended("long", 1.0, "rejected"),), (ended("short", 1.0, "unfinished"),))
     assert times_as_long(whole, none) is None
+
+
+def test_a_curve_ends_at_the_share_that_finished() -> None:
+    """Of four jobs one policy finishes two, after one and two minutes, and never the others: half of all, and not all.
+    Who finishes all four after one to four minutes has as many after two."""
+    jobs = ended("a", 60.0), ended("b", 120.0), ended("c", 180.0), ended("d", 240.0)
+    given_up = ended("c", 90.0, "rejected")
+    some = Outcome("some", "t", (jobs[0], given_up, jobs[1]), (ended("d", 120.0, "unfinished"),))
+    assert curve(some) == ([1.0, 2.0], [0.25, 0.5])
+    assert curve(Outcome("all", "t", jobs, ())) == ([1.0, 2.0, 3.0, 4.0], [0.25, 0.5, 0.75, 1.0])
 
 
 def test_short_jobs_have_their_digits(
