@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.loads import lengths_of, load_of, same_but_for_length
 from inferbench_tasks.analysis.report.objective import objective_word
-from inferbench_tasks.analysis.report.paired import Blocks, PairedRatio, configuration_label
+from inferbench_tasks.analysis.report.paired import NONE_SHOWN, Blocks, PairedRatio, configuration_label
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.offered import OF_ANY_LENGTH, but_for_length
+from inferbench_tasks.submission.base import LEAST_BLOCKS
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
@@ -71,6 +72,12 @@ def choose(blocks: Blocks, keys: Sequence[str]) -> tuple[str | None, list[str]]:
         sentences.append(f"Measured in turns, {'; '.join(texts)} as {label(blocks, leader)}.")
         tied = [key for key in tied if key not in worse]
     names = " and ".join(label(blocks, key) for key in tied)
+    if not criteria:
+        text = (
+            f"The pairs can't tell {names} apart: nothing that they are chosen by is known of all of them in each of "
+            f"their blocks, of which it takes {LEAST_BLOCKS} at least."
+        )
+        return None, [text]
     sentences.append(
         f"The pairs tell {names} apart by none of {', '.join(FIGURES[n].word for n in criteria)}."
     )
@@ -102,7 +109,9 @@ def against_first(blocks: Blocks, views: Sequence[RunView]) -> list[str]:
             for name, ratio in ratios.items()
             if ratio is not None and ratio.verdict in ("better", "worse")
         ]
-        said = "; ".join(texts) or f"no difference shown in {len(ratios)} figures"
+        alike = sum(ratio is not None and ratio.verdict == NONE_SHOWN for ratio in ratios.values())
+        none = f"no difference shown in {alike} figures" if alike else "no figure is compared"
+        said = "; ".join(texts) or none
         sentences.append(f"In turns, {label(blocks, key)} against {label(blocks, first)}: {said}.")
     return sentences
 

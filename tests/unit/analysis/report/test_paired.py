@@ -11,9 +11,10 @@ from benchmarks.noise import pairs as simulated
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.paired import Blocks, Pair, PairedRatio, change_of
-from inferbench_tasks.analysis.report.paired_advice import choose, comparisons_of
+from inferbench_tasks.analysis.report.paired_advice import against_first, choose, comparisons_of
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import paired_table
+from inferbench_tasks.figures import FIGURES
 from tests.unit.analysis.builders import SECOND, named, records, view
 
 DISTURBED = "disturbed: the hypervisor took 20% of the machine's CPU time (at most 5%)"
@@ -147,6 +148,42 @@ def test_equal_configurations_are_told_apart_by_nothing() -> None:
     assert advice.best is None
     assert "The pairs tell threads 1 and threads 2 apart by none of" in advice.text
     assert "more blocks narrow that" in advice.text
+
+
+def test_too_few_blocks_are_no_equality() -> None:
+    """Three blocks of a half more time have no interval: neither is a difference missing in them, nor do pairs find
+    the two alike by figures that nobody names."""
+    views = sweep(1.5, blocks=3)
+    advice = advise(views)
+    assert advice.best is None and "by none of" not in advice.text
+    assert "can't tell threads 1 and threads 2 apart" in advice.text and "takes 4 at least" in advice.text
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    assert against_first(blocks, views) == ["In turns, threads 2 against threads 1: no figure is compared."]
+
+
+def test_figures_of_unlike_things_are_none_without_a_difference() -> None:
+    """The same twice: as many figures show no difference as have that verdict. Of two tasks none is compared: where
+    each of them had a half more time, no difference was said to be shown in all."""
+    views = sweep(1.0)
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    one, two = blocks.configurations
+    names = [name for name, row in FIGURES.items() if row.better is not None]
+    known = [name for name in names if blocks.ratio(name, one, two) is not None]
+    ratios = [blocks.ratio(name, one, two, len(known)) for name in known]
+    alike = sum(ratio is not None and ratio.verdict == "no difference shown" for ratio in ratios)
+    assert alike > 0
+    assert against_first(blocks, views) == [
+        f"In turns, threads 2 against threads 1: no difference shown in {alike} figures."
+    ]
+    views = sweep(1.5)
+    for view_ in views:
+        assert view_.result is not None
+        view_.result.model.task = ("a", "b")[view_.job["serve"]["threads"] - 1]
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    assert against_first(blocks, views) == ["In turns, threads 2 against threads 1: no figure is compared."]
 
 
 def test_a_comparison_of_two_of_their_runs_is_of_all_blocks() -> None:
