@@ -161,17 +161,23 @@ def disturbed_notes(views: Sequence[RunView]) -> list[str]:
         ),
         ("steal", "the hypervisor took up to {:.1%} of the CPU time"),
     ):
-        shares = {
-            view.run_id: finding["value"]
+        # Of a load from other hosts each of these has findings of its own.
+        shares = [
+            max(values)
             for view in views
             if view.valid
-            for finding in (view.figure("interference") or {}).get("findings", [])
-            if finding["kind"] == kind
-        }
+            and (
+                values := [
+                    finding["value"]
+                    for finding in (view.figure("interference") or {}).get("findings", [])
+                    if finding["kind"] == kind
+                ]
+            )
+        ]
         if shares:
             valid = sum(view.valid for view in views)
             notes.append(
-                f"{len(shares)} of {valid} valid run(s): {text.format(max(shares.values()))}; see Interference."
+                f"{len(shares)} of {valid} valid run(s): {text.format(max(shares))}; see Interference."
             )
     return notes
 

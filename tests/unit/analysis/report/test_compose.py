@@ -342,6 +342,12 @@ def test_a_valid_run_that_was_disturbed_is_noted_at_the_top() -> None:
     assert f"2 of 2 {sentence.format('95%')}" in notes_of(views, 0)
     views[1].verdict = Verdict.read("invalid: interference")
     assert f"1 of 1 {sentence.format('30%')}" in notes_of(views, 0)
+    # Of a load from another host either has a finding: others had 60% of the server's, and 12% of the load's.
+    both = [
+        {"kind": "foreign_cpu", "value": share, "text": "x", "quarantine": False} for share in (0.6, 0.12)
+    ]
+    views[0].summary["interference"] = {"findings": both}
+    assert f"1 of 1 {sentence.format('60%')}" in notes_of(views, 0)
 
 
 SEARCH = {
