@@ -20,6 +20,8 @@ _CLIENTS = {
 }  # fmt: skip
 #: A median wait before the send that is longer than this, and than a tenth of the time to the first token, is told.
 _WAIT_MS = 1.0
+#: The network as it is: nothing is emulated (`configs/networks.yaml`).
+_NO_NETWORK = "lan"
 
 
 def streams(views: Sequence[RunView]) -> list[RunView]:
@@ -28,7 +30,7 @@ def streams(views: Sequence[RunView]) -> list[RunView]:
 
 
 def whose(view: RunView) -> str:
-    """Whether the times are the server's or the client's, in a sentence."""
+    """Whether the times are the server's, the client's or a network's between them, in a sentence."""
     certificate = (view.result.certificate if view.result else None) or {}
     failed = [
         check for check in certificate.get("checks", []) if not check["ok"] and check["name"] in _CLIENTS
@@ -53,9 +55,11 @@ def whose(view: RunView) -> str:
             f"{view.label}: of a median of {number(ttft)} ms to the first token {number(from_send)} ms followed the "
             f"send: requests waited for a free connection first, as users would{beside}."
         )
+    network = (view.result.load.network if view.result else None) or _NO_NETWORK
+    also = "" if network == _NO_NETWORK else f" and those of the emulated network ({network})"
     return (
-        f"{view.label}: the times are the server's: {number(from_send)} of {number(ttft)} ms (medians) to the first "
-        f"token followed the send{beside}."
+        f"{view.label}: the times are the server's{also}: {number(from_send)} of {number(ttft)} ms (medians) to the "
+        f"first token followed the send{beside}."
     )
 
 

@@ -265,6 +265,17 @@ def test_whose_the_times_are(from_send: float | None, failed: str | None, says: 
     assert says in language.whose(run)
 
 
+def test_times_through_an_emulated_network_are_not_the_server_s_alone() -> None:
+    """Of 100 ms from the send 70 may be the round trip of the emulated LTE: its name stands beside the server. Where
+    nothing is emulated, the server stands alone."""
+    run = streaming("a", 1, 1.0)
+    said = language.whose(run)
+    assert "the times are the server's: 100 of 100 ms" in said and "network" not in said
+    assert run.result is not None
+    run.result.load.network = "4g_lte"
+    assert "the server's and those of the emulated network (4g_lte): 100 of 100 ms" in language.whose(run)
+
+
 @pytest.mark.parametrize(
     ("queue", "prompt", "between", "says"),
     [
