@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
-    bounds = bounds_text(keeping[0])
+    texts = list(dict.fromkeys(map(bounds_text, all_)))
+    bounds = texts[0] if len(texts) == 1 else f"each its own: {'; '.join(texts)}"
     if len(keeping) == len(all_):
         who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
         return [f"{who} the SLO ({bounds})."]

@@ -32,6 +32,16 @@ def test_equal_throughput_is_decided_by_cpu_and_says_the_price() -> None:
     assert "The price is latency: p99" in advice.text
 
 
+def test_runs_under_objectives_of_their_own_keep_their_own() -> None:
+    """A p99 of about 5 ms keeps 20 ms, and 100 ms keep 200: that both keep "p99 at most 20 ms" is not so."""
+    views = named(
+        view(records(5.0, seed=2), "r.000"),
+        view(records(100.0, seed=3), "r.001", job={"slo": {"p99_ms": 200.0}}),
+    )
+    text = advise(views).text
+    assert "Both runs keep the SLO (each its own: p99 ≤ 20 ms" in text and "; p99 ≤ 200 ms" in text
+
+
 def test_latencies_of_seconds_are_told_in_whole_milliseconds() -> None:
     """Whole answers of language models take seconds: 2,1xx ms, not 2.1e+03."""
     text = advise([view(records(2109.0, noise=0.01), job=NO_SLO)]).text
