@@ -16,9 +16,14 @@ import numpy as np
 
 from inferbench_tasks.analysis.labels import plain
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.spread import DRIFT_RATIO
 from inferbench_tasks.analysis.stated import Z95
 
 LATENCIES = ("p50", "p99")
+_NOTE = (
+    "The intervals are for other requests of these two runs. What a machine changes from one run to the next, about "
+    f"{DRIFT_RATIO:.0%} on a quiet one, is not in them: a ratio so near to 1 may be that."
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def sharing_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
     ]
     head = ["model", "method", "beside", "the others' loads", "p50 ×", "p99 ×", "throughput ×", "verdict"]
     title = "Beside the others against alone: ratio (95% interval)"
-    return [{"title": title, "head": head, "rows": rows}] if rows else []
+    return [{"title": title, "head": head, "rows": rows, "note": _NOTE}] if rows else []
 
 
 def _compare(alone: RunView, together: RunView) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def test_a_neighbour_without_its_load_makes_the_verdict_invalid(
 
 
 def test_the_report_tells_what_the_neighbours_loads_were() -> None:
-    """Throughput and share of failures of each neighbour stand in the table."""
+    """Throughput and share of failures of each neighbour stand in the table, and what its intervals do not have."""
     alone = {"share": {"method": "colocate"}}
     member = {"model": {"kind": "canonical", "family": "mlp"}}
     others = [{"model": "mlp", "throughput_rps": 48.5, "error_ratio": 0.025}]
@@ -229,6 +229,7 @@ def test_the_report_tells_what_the_neighbours_loads_were() -> None:
     [table] = sharing_table(views)
     row = dict(zip(table["head"], table["rows"][0], strict=True))
     assert row["the others' loads"] == "mlp 48.5/s, 2.50% failed"
+    assert "from one run to the next, about 5% on a quiet one, is not in them" in table["note"]
 
 
 def test_a_neighbour_without_cores_may_use_all() -> None:
