@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inferbench_tasks.dotted import flatten
+from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields, judged_on
@@ -15,16 +15,26 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 _RATIO = " ratio"
 #: Identify a result; they always differ and are shown apart.
 IDENTITY = ("attempt", "job", "invocation", "created")
+#: Rows that tell, where runs differ in it, how an energy was got, of whose electricity a CO₂ is, and of when the rate
+#: is by which a cost is.
+GROUNDS = _METHOD, _ELECTRICITY, _PRICES = "energy by", "electricity, g CO2e/kWh", "prices of"
 
 
 def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     """A row per field: ``field``, and for each run its value under the run's id, then the ratios.
 
-    A figure's ratio is to the first run's figure, None where one of the two was not measured, or is a measure of the
-    answers to other samples (``evaluated on``). Settings that are equal in all runs are left out, but for the verdict.
+    A figure's ratio is to the first run's figure, None where one of the two was not measured, is a measure of the
+    answers to other samples (``evaluated on``), an energy by another method (``energy by``; a CO₂ also of another
+    electricity), or a lower bound. Settings that are equal in all runs are left out, but for the verdict.
     """
     data = [judged_on.of_result(result) for result in results]
-    rows = [fields.row(result.model_dump()) for result in results]
+    documents = [result.model_dump() for result in results]
+    grounds = {
+        _METHOD: [value_at(each, "summary.energy.method") for each in documents],
+        _ELECTRICITY: [value_at(each, "summary.carbon.g_per_kwh") for each in documents],
+        _PRICES: [_priced_at(each) for each in documents],
+    }
+    rows = [fields.row(each) for each in documents]
     names = [_column(row, rows) for row in rows]
     table = [
         {"field": name, **dict(zip(names, (row[name] for row in rows), strict=True))}
@@ -35,16 +45,44 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     table += _settings(results, names)
     if len(set(data)) > 1:
         table.append({"field": "evaluated on", **dict(zip(names, data, strict=True))})
+    table += [
+        {"field": name, **dict(zip(names, values, strict=True))}
+        for name, values in grounds.items()
+        if len({*values} - {None}) > 1
+    ]
     for name, figure in FIGURES.items():
         values = [row.get(name) for row in rows]
         if any(value is not None for value in values):
+            of = _of(figure, data, grounds, documents)
             ratios = {
-                f"{column}{_RATIO}": None if figure.evaluated and of != data[0] else _ratio(values[0], value)
-                for column, value, of in zip(names, values, data, strict=True)
+                f"{column}{_RATIO}": _ratio(values[0], value) if ground == of[0] else None
+                for column, value, ground in zip(names, values, of, strict=True)
             }
             ratios.pop(f"{names[0]}{_RATIO}")
             table.append({"field": name, **dict(zip(names, values, strict=True)), **ratios})
     return table
+
+
+def _of(
+    figure: Figure, data: list[str], grounds: dict[str, list[Any]], documents: list[dict[str, Any]]
+) -> list[Any]:
+    """What each run's figure is of beside its name: only of equal ones a ratio tells anything."""
+    if figure.evaluated:
+        return [*data]
+    if figure.bracketed:  # a lower bound has no ratio to anything, not to another one either
+        return [object() if figure.unbounded_in(each["summary"]) else None for each in documents]
+    if not figure.energy_based:
+        return [None] * len(data)
+    # A mass of CO₂ is of an electricity, too.
+    method, electricity = grounds[_METHOD], grounds[_ELECTRICITY]
+    return [*zip(method, electricity, strict=True)] if figure.unit.startswith("g/") else method
+
+
+def _priced_at(document: dict[str, Any]) -> str | None:
+    """The date of the rate of the cheapest instance, by which a cost is."""
+    instances = value_at(document, "summary.cost.instances")
+    date = instances[0].get("date") if instances else None
+    return None if date is None else str(date)
 
 
 def shown(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

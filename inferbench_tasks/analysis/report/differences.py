@@ -27,7 +27,7 @@ from inferbench_tasks.analysis.stated import NOT_COUNTED, no_interval, part_of, 
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.comparison import compare
+from inferbench_tasks.perfdb.comparison import GROUNDS, compare
 from inferbench_tasks.perfdb.documents import ResultDocument
 
 
@@ -248,8 +248,8 @@ def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> li
     return rows + [
         row
         for row in compare(results)
-        # A verdict is what came of a run: nobody asked for it.
-        if row["field"] not in (*FIGURES, "verdict") and last(row["field"]) not in names
+        # A verdict is what came of a run, and so is how its energy was got: nobody asked for it.
+        if row["field"] not in (*FIGURES, "verdict", *GROUNDS) and last(row["field"]) not in names
     ]
 
 
