@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.charts.grid import Axis, axes_of, fold
 from inferbench_tasks.analysis.charts.style import Chart, axis, chart, text
 from inferbench_tasks.analysis.charts.sweep import charted
+from inferbench_tasks.analysis.energy_ground import mixed
 from inferbench_tasks.analysis.intensity import position
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figure import Figure
@@ -50,7 +51,8 @@ def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure)
         value = view.value(figure)
         return None if value is None else figure.displayed(value)
 
-    return _drawn(views, across, down, shown, figure.title, figure.axis)
+    title = figure.title + mixed(figure, (view.summary for view in views if view.valid))
+    return _drawn(views, across, down, shown, title, figure.axis)
 
 
 def attained_map(views: Sequence[RunView]) -> Chart | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.style import Chart, axis, by_run, chart, colour, rows_height, text
+from inferbench_tasks.analysis.energy_ground import mixed
 from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.steadiness import MARK
@@ -58,7 +59,7 @@ def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
     hatched = "" if all(view.valid for view in views) else " (hatched: not valid)"
     return chart(
         [trace],
-        title=figure.title + hatched,
+        title=figure.title + mixed(figure, (view.summary for view in views)) + hatched,
         # Room for the longest number behind the longest bar.
         xaxis=axis(
             figure.axis,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.charts import not_steady
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
+from inferbench_tasks.analysis.energy_ground import mixed
 from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.analysis.report.objective import LATENCY
@@ -111,6 +112,7 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         for index in sorted(indexes)
     ]
     title = "Pareto front: not beaten in all of these at once"
+    title += next((ways for figure in present if (ways := mixed(figure, (v.summary for v in valid)))), "")
     beside = ["load"] if len(fronts) > 1 else []
     numbers = [1 + len(beside) + place for place in range(len(present))]
     return [
