@@ -135,7 +135,8 @@ class Controller:
         self._cancelled = cancelled
         self._reports: queue.Queue[tuple[int, Report | None]] = queue.Queue()
         self._senders: list[_Sender] = []
-        self._live = Live([plan.spool_path(index) for index in plan.own])
+        late = plan.segments[-1].paced and not plan.connections_asked
+        self._live = Live([plan.spool_path(index) for index in plan.own], late=late)
 
     def apply(self, starts: Callable[[], int | None] = soon) -> Applied:
         """From the start to the last record. LoadError if the load could not even begin.

@@ -29,7 +29,8 @@ WINDOW_NS, WINDOW_ANSWERS = 5_000_000_000, 100
 class Snapshot:
     """``rate_rps``: completions over the last second or so; latencies of the last ``seconds``, ms, within 2.2%.
 
-    ``late_p99_ms``: how late the requests so far left, of all whose answers came. None: too few to say.
+    ``late_p99_ms``: how late the requests so far left, of all whose answers came. None: too few to say, or they are to
+    wait.
     """
 
     done: int
@@ -78,9 +79,14 @@ def told(text: str) -> Told | None:
 
 
 class Live:
-    """Follows the senders' spools while they are written."""
+    """Follows the senders' spools while they are written.
 
-    def __init__(self, spools: list[Path]) -> None:
+    ``late``: whether a request that leaves after its moment is late. Where all are there from the start, or wait for
+    one of so many connections as were asked for, none is.
+    """
+
+    def __init__(self, spools: list[Path], *, late: bool = True) -> None:
+        self._tells_late = late
         self._read = dict.fromkeys(spools, 0)
         #: Of the window: when each part was read, and its answers by their latency; and their sum.
         self._parts: deque[tuple[int, NDArray[np.int64]]] = deque()
@@ -117,7 +123,7 @@ class Live:
         (then_ns, before), (_, after) = self._history[0], self._history[-1]
         rate = (after - before) / ((now_ns - then_ns) / 1e9) if now_ns > then_ns else 0.0
         p50, p99 = _percentile_ms(self._counts, 0.5), _percentile_ms(self._counts, 0.99, WINDOW_ANSWERS)
-        late = _percentile_ms(self._late, 0.99, WINDOW_ANSWERS)
+        late = _percentile_ms(self._late, 0.99, WINDOW_ANSWERS) if self._tells_late else None
         return Snapshot(self.done, self.errors, rate, p50, p99, seconds=seconds, late_p99_ms=late)
 
     def _forget(self, now_ns: int) -> float:

@@ -21,6 +21,17 @@ def answered(recorder: Recorder, at_s: float, latency_ms: float, count: int, *, 
     recorder.flush()
 
 
+def test_requests_that_are_to_wait_are_not_late(tmp_path: Path) -> None:
+    """Of a load whose requests are all there from the start one leaves after 8 s: it waited for its turn, as it was to.
+    The same of one with a schedule is 8 s late."""
+    with Recorder(tmp_path / "0.spool") as recorder:
+        answered(recorder, 9, 9000, 200, late_ms=8000)
+        waits = Live([recorder.path], late=False).update(9 * SECOND)
+        assert waits.late_p99_ms is None and "late" not in waits.text() and waits.p50_ms is not None
+        late = Live([recorder.path]).update(9 * SECOND)
+        assert late.late_p99_ms == pytest.approx(8000, rel=0.023)
+
+
 def test_latencies_are_those_of_the_last_seconds(tmp_path: Path) -> None:
     """A slow beginning is forgotten after five seconds, where a hundred answers came since; how late requests left is
     of the whole load.
