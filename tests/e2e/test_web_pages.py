@@ -271,7 +271,7 @@ def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: Per
     shown = float(first.rpartition(": ")[2].removesuffix(" ms"))
     assert shown == pytest.approx(float(latency), abs=1e-3)
     of_parts = {line.split(": ")[0]: float(line.split(": ")[1].split()[0]) for line in parts[0].split("\n")}
-    assert of_parts.keys() == {"sent late", "from the send to the answer"}
+    assert of_parts.keys() == {"before the send", "from the send to the answer"}
     assert sum(of_parts.values()) == pytest.approx(shown, abs=2e-3)
     page.screenshot(path=site.shots / "14-request.png", full_page=True)
     number = first.split()[1].rstrip(",")

@@ -16,8 +16,8 @@ from inferbench_tasks.metrics.stages import PARTS, per_request
 MOST = 1000
 _LISTED = 10
 #: Of a server that tells no spans.
-_WITHOUT_SPANS = ("sent late", "from the send to the answer")
-_NAMES = {"unattributed": "sent late"}
+_WITHOUT_SPANS = ("before the send", "from the send to the answer")
+_NAMES = {"unattributed": "before the send"}
 
 
 def section(view: RunView) -> Section | None:
@@ -46,7 +46,8 @@ def section(view: RunView) -> Section | None:
         "title": f"The {len(rows)} slowest requests",
         "head": ["request", "meant for, s", "latency, ms", *(f"{name}, ms" for name in names)],
         "rows": rows,
-        "note": "The parts of a request add up to its latency. Sent late: what it waited in the sender.",
+        "note": "The parts of a request add up to its latency. Before the send: what it waited in the sender, or for "
+        "one of the connections of which so many were asked for.",
     }
     left = len(answered) - len(shown)
     text = (

@@ -34,7 +34,7 @@ def test_a_server_that_tells_nothing_has_two_parts() -> None:
     window = Window.of(records(5.0), 0, 10**18)
     names, parts = slowest.parts_ms(window)
     if not window.spans:
-        assert names == ("sent late", "from the send to the answer")
+        assert names == ("before the send", "from the send to the answer")
     assert parts.shape == (len(window.sent_ns), len(names))
 
 
