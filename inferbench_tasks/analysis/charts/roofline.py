@@ -70,11 +70,12 @@ def _roofs(
     xs = [point[0] for _, point in points]
     x = np.geomspace(min(*xs, 0.1) / 2, max(*xs, 100) * 2, 100)
     data: list[dict[str, Any]] = []
-    threads = max(int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points)
     if measured and precision == _MEASURED_IN:
-        data.append(
+        # A run with one thread stands below the roof of one core, whatever others beside it had.
+        data += [
             ceiling(x, measured.gflops * threads, measured.gb_s * threads, origin(measured, threads), "solid")
-        )
+            for threads in sorted({int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points})
+        ]
     if sheet and sheet.bandwidth_gb_s and (peak := sheet.peak(precision)):
         data.append(ceiling(x, peak * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash"))
     return data

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
 
+#: What a window's length may be rounded by.
+_ROUNDING_S = 1e-3
+
+
 def traffic(views: Sequence[RunView]) -> Chart | None:
     """Answers per second (line) against the requests meant for that second (dots), and errors (crosses)."""
     data: list[dict[str, Any]] = []
@@ -26,6 +30,9 @@ def traffic(views: Sequence[RunView]) -> Chart | None:
         seconds = max(
             (second for second, count in enumerate(series["requests"], start=1) if count), default=0
         )
+        seconds = min(seconds, _whole(view, series["t_s"]))
+        if not seconds:
+            continue
         x = [t + 0.5 for t in series["t_s"][:seconds]]
         marks = [("ok", "answered", "lines", None), ("requests", "meant", "markers", "circle-open")]
         if any(series["errors"][:seconds]):
@@ -54,3 +61,12 @@ def traffic(views: Sequence[RunView]) -> Chart | None:
         yaxis=axis("requests per second", rangemode="tozero"),
         shapes=warmup(start_s),
     )
+
+
+def _whole(view: RunView, starts_s: Sequence[float]) -> int:
+    """How many of these seconds were over when the window was: a part of one has a part of its requests."""
+    if view.result is None:
+        return len(starts_s)
+    window = view.result.extensions["measured_window"]
+    length_s = (window["end_ns"] - window["start_ns"]) / 1e9
+    return sum(start_s + 1 <= length_s + _ROUNDING_S for start_s in starts_s)

@@ -286,6 +286,22 @@ def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
     assert rooflines([roofline_run()], None, None) == [] and not_drawn([roofline_run()], None, None) == ""
 
 
+def test_runs_with_more_threads_raise_nobody_elses_roof() -> None:
+    """One core has 100 GFLOP/s and 10 GB/s: beside two runs with four threads, whose roof is of 400 and 40, that of
+    one with a thread is drawn as it is alone. By the roof of four it would attain a quarter of what it does."""
+    runs = [roofline_run() for _ in range(3)]
+    for run, threads in zip(runs, (1, 4, 4), strict=True):
+        run.job["serve"] = {"threads": threads}
+    (plot,) = rooflines(runs, Ceilings(100.0, 10.0), None)
+    lines = [trace for trace in plot["data"] if trace["mode"] == "lines"]
+    assert [line["name"] for line in lines] == [
+        "measured, 1 core(s): 100 GFLOP/s, 10 GB/s",
+        "measured, 4 core(s): 400 GFLOP/s, 40 GB/s",
+    ]
+    for line, times in zip(lines, (1, 4), strict=True):
+        assert line["y"] == pytest.approx([times * min(100.0, 10.0 * x) for x in line["x"]])
+
+
 def test_a_run_stands_below_the_roof_of_its_precision() -> None:
     """The measured ceilings are of fp32. The datasheet's fp16 has its own chart, eight times as high; of int8 it has no
     peak, and two runs are said not to be drawn.
@@ -357,3 +373,14 @@ def test_traffic_ends_with_the_last_second_for_which_requests_were_meant() -> No
     assert plot is not None
     assert [trace["y"] for trace in plot["data"]] == [[99, 100], [100, 100]]
     assert plot["data"][0]["x"] == [0.5, 1.5]
+
+
+def test_traffic_leaves_out_a_last_part_of_a_second() -> None:
+    """Of a window of 2.5 s with 100 requests a second the last half has 50: the rate is 100 to the end, and not 50."""
+    run = view(records(5.0, rate_rps=100, noise=0, seconds=3), "r.000", seconds=2.5)
+    run.summary["timeseries"] = {
+        "t_s": [-1.0, 0.0, 1.0, 2.0], "requests": [100, 100, 100, 50], "ok": [99, 100, 100, 51], "errors": [0] * 4
+    }  # fmt: skip
+    plot = traffic([run])
+    assert plot is not None
+    assert [trace["y"] for trace in plot["data"]] == [[99, 100, 100], [100, 100, 100]]
