@@ -147,7 +147,7 @@ def _overview(names: list[str] | None) -> dict[str, Any]:
 def _row(series: dict[str, Any]) -> dict[str, Any]:
     last = series["events"][-1] if series["events"] else None
     mde = series["minimum_detectable_effect_percent"]
-    decision = "no change"
+    decision = "no change found"
     if not series["decided"]:
         decision = f"nothing decided: {series['newest_pairs']} of at least {MIN_PAIRS} pairs"
     elif last:
@@ -188,4 +188,4 @@ def _tell(changes_by_kind: dict[str, Any], file: str = "SUBMISSION") -> None:
     if undecided < len(changes_by_kind["series"]) and not (
         changes_by_kind["regressions"] or changes_by_kind["improvements"] or changes_by_kind["suspicions"]
     ):
-        typer.echo("no change")
+        typer.echo("no change was found")

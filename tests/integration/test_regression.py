@@ -135,7 +135,7 @@ def test_a_night_of_too_few_pairs_is_no_night_without_a_change(
     write_nights(perfdb, QUIET, name="quiet")
     done = regress("check")
     assert f"nothing decided: {len(series)} of {2 * len(series)} series" in done.stdout
-    assert done.stdout.splitlines()[-1] == "no change"
+    assert done.stdout.splitlines()[-1] == "no change was found"
     assert len(json.loads(regress("check", "-o", "json").stdout)["undecided"]) == len(series)
 
 

@@ -180,6 +180,6 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if is_second(host):
         return
     if (ledger := view.figure("interference")) and ledger.get("waits_ms") is None:
-        yield "what a request waited for a core", "the waits of its two hosts are known on two clocks"
+        yield "what a request waited for a core", "the waits of its hosts are known on clocks of their own"
     if reason := view.figure("quiet.reason"):
         yield "percentiles of quiet windows", reason
