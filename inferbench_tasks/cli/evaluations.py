@@ -60,6 +60,7 @@ def show(
 ) -> None:
     """One evaluation with what changes of the pre-processing do, and a part of its samples: label, answer, score, the
     answer alone, the source model's."""
+    from inferbench_tasks.analysis.evaluations.by_loadgen import words
     from inferbench_tasks.analysis.evaluations.listed import evaluation_of, row
     from inferbench_tasks.analysis.evaluations.samples import ONLY, picked, rows
     from inferbench_tasks.analysis.evaluations.stored import answers_of
@@ -71,13 +72,16 @@ def show(
     with _open() as db:
         result = db.get_result(db.resolve_run(run))
         chosen = picked(answers_of(db, result), which)
-    varied = varied_rows(evaluation_of(result))
+    evaluation = evaluation_of(result)
+    varied = varied_rows(evaluation)
     summary, samples = row(result.model_dump()), rows(chosen, limit, offset)
     if output is not OutputFormat.table:
         body = {"evaluation": summary, "varied": varied, "count": chosen.num_rows, "samples": samples}
-        emit(body, output)
+        emit(body | {"mlperf": evaluation["mlperf"]} if "mlperf" in evaluation else body, output)
         return
     emit(_narrow([summary])[0], output)
+    if (by_loadgen := words("It", evaluation)) is not None:
+        say(by_loadgen)
     if varied:
         say("What each change of the pre-processing does; p is corrected for the number of variants")
         emit(varied, output)

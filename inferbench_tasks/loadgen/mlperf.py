@@ -9,12 +9,15 @@ data sets and review.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 SUMMARY, DETAIL = "mlperf_log_summary.txt", "mlperf_log_detail.txt"
+#: Of its accuracy mode only, see ``mlperf_accuracy``.
+ACCURACY = "mlperf_log_accuracy.json"
 NOTE = "MLPerf LoadGen, not an MLPerf result"
 _PREFIX = ":::MLLOG "
 
@@ -53,10 +56,11 @@ def read_verdict(folder: Path) -> MlperfVerdict | None:
         return None
     valid = summary["Result is"] == "VALID"
     reasons = [" ".join(str(text).split()) for text in detail.get("result_invalid_reason", [])]
+    unmet = [f"{name}: {value}" for name, value in summary.items() if value.upper() == "NO"]
     return MlperfVerdict(
         scenario=summary.get("Scenario", "?"),
         valid=valid,
-        reasons=tuple(reasons) or (() if valid else ("LoadGen gives no reason",)),
+        reasons=() if valid else tuple(filter(None, reasons)) or tuple(unmet) or ("LoadGen gives no reason",),
         queries=int(detail["result_query_count"][-1]),
         samples_per_query=int(summary.get("samples_per_query", 1)),
         summary=summary,
@@ -66,7 +70,7 @@ def read_verdict(folder: Path) -> MlperfVerdict | None:
 
 def forget(folder: Path) -> None:
     """Remove the logs of an earlier load."""
-    for name in (SUMMARY, DETAIL):
+    for name in (SUMMARY, DETAIL, ACCURACY):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -79,12 +83,22 @@ def parse_summary(text: str) -> dict[str, str]:
 def parse_detail(text: str) -> dict[str, list[Any]]:
     """LoadGen's detailed log: the values of each key, in order; a line that was cut off is left out."""
     values: dict[str, list[Any]] = {}
+    for entry in _entries(text):
+        values.setdefault(entry["key"], []).append(entry["value"])
+    return values
+
+
+def parse_errors(text: str) -> tuple[str, ...]:
+    """What LoadGen's detailed log marks as errors, in its words."""
+    errors = (entry for entry in _entries(text) if entry.get("metadata", {}).get("is_error"))
+    return tuple(" ".join(f"{entry['key']}: {entry['value']}".split()) for entry in errors)
+
+
+def _entries(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         if not line.startswith(_PREFIX):
             continue
         try:
-            entry = json.loads(line[len(_PREFIX) :])
+            yield json.loads(line[len(_PREFIX) :])
         except ValueError:
             continue
-        values.setdefault(entry["key"], []).append(entry["value"])
-    return values

@@ -9,6 +9,7 @@ data set loaded, before the clock runs.
 
 from __future__ import annotations
 
+import array
 import asyncio
 import sys
 import threading
@@ -24,7 +25,8 @@ from inferbench_tasks.loadgen.payloads import build_groups
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Recorder
 
-_NAMES = {
+#: LoadGen's names of its scenarios.
+SCENARIOS = {
     "single_stream": "SingleStream",
     "multi_stream": "MultiStream",
     "server": "Server",
@@ -54,16 +56,24 @@ class Sut(Dispatcher):
     def finish(self, call: Call, status: str, done_ns: int) -> None:
         if call.done:
             return
+        answers = self.answers_of(call, status)
         super().finish(call, status, done_ns)
         ids = self.queries.pop(call.request_id, None)
         if ids is not None:
             self.ended_ns = max(self.ended_ns, done_ns)
             import mlperf_loadgen as lg
 
-            lg.QuerySamplesComplete([lg.QuerySampleResponse(one, 0, 0) for one in ids])
+            # LoadGen copies what it is given before it returns.
+            places = [data.buffer_info() if data else (0, 0) for data in answers] or [(0, 0)] * len(ids)
+            pairs = zip(ids, places, strict=True)
+            lg.QuerySamplesComplete([lg.QuerySampleResponse(one, *place) for one, place in pairs])
         elif done_ns > call.sent_ns >= 0:  # of the warm-up
             took_ns = done_ns - call.sent_ns
             self.fastest_ns = min(self.fastest_ns or took_ns, took_ns)
+
+    def answers_of(self, call: Call, status: str) -> Sequence[array.array[int]]:
+        """What LoadGen is given as the answer to each sample of a request that ends; [] for nothing to any."""
+        return ()
 
 
 class LoadGenDriver:
@@ -115,7 +125,7 @@ class LoadGenDriver:
         import mlperf_loadgen as lg
 
         try:
-            count = len(self._payloads)
+            count = self._samples()
             handle = lg.ConstructSUT(self._issue, _nothing)
             library = lg.ConstructQSL(count, count, self._load, _nothing)
             lg.StartTestWithLogSettings(handle, library, self._settings(lg), _log_settings(lg, self._plan))
@@ -125,6 +135,10 @@ class LoadGenDriver:
             self.problem = f"MLPerf's LoadGen failed: {type(error).__name__}: {error}"
         finally:
             self._ended.set()
+
+    def _samples(self) -> int:
+        """How many LoadGen's data set has."""
+        return len(self._payloads)
 
     def _load(self, indices: list[int]) -> None:
         """LoadGen's data set in the order in which MultiStream takes neighbours from it."""
@@ -159,7 +173,7 @@ class LoadGenDriver:
         assert mlperf is not None
         duration_ns = plan.measure_end_ns - plan.measure_start_ns
         settings = lg.TestSettings()
-        settings.scenario = getattr(lg.TestScenario, _NAMES[mlperf.scenario])
+        settings.scenario = getattr(lg.TestScenario, SCENARIOS[mlperf.scenario])
         settings.mode = lg.TestMode.PerformanceOnly
         settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = seeds(plan.seed)
         settings.min_query_count = 1

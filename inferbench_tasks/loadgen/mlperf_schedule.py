@@ -54,6 +54,8 @@ def server_offsets_ns(rate_rps: float, schedule_seed: int, count: int) -> NDArra
 def asked_offsets_ns(plan: LoadPlan, recorded: int) -> NDArray[np.int64]:
     """The server scenario's queries: those that were recorded, and 99% of those that were asked for at least."""
     assert plan.mlperf is not None
+    if plan.mlperf.accuracy:  # it ends with the samples, whenever that is
+        return server_offsets_ns(plan.mlperf.rate_rps, seeds(plan.seed)[2], recorded)
     duration_ns = plan.measure_end_ns - plan.measure_start_ns
     count = max(recorded, math.ceil(plan.mlperf.rate_rps * duration_ns / 1e9 * 1.5) + 100)
     offsets = server_offsets_ns(plan.mlperf.rate_rps, seeds(plan.seed)[2], count)

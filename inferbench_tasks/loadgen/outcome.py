@@ -19,6 +19,7 @@ from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.merging import merge
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
+from inferbench_tasks.loadgen.mlperf_accuracy import read_accuracy
 from inferbench_tasks.loadgen.mlperf_schedule import reschedule
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
@@ -177,9 +178,13 @@ def apply_load(
         start_ns, end_ns = issued_window(applied, start_ns, end_ns)
         if whole:
             end_ns = max(end_ns, int(schedule_ns.max(initial=0)) + 1)
-        verdict = read_verdict(Path(plan.folder)) if whole else None
-        if whole and verdict is None:
-            applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
+        if whole and plan.mlperf.accuracy:  # it gives no verdict
+            if read_accuracy(Path(plan.folder)) is None:
+                applied = replace(applied, problem="MLPerf's LoadGen ended without its log of all answers")
+        elif whole:
+            verdict = read_verdict(Path(plan.folder))
+            if verdict is None:
+                applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
     start_ns, steady, warnings, change_ratio = _steady_start(plan, applied, start_ns, end_ns, whole)
     if verdict is not None:
         warnings = (*warnings, verdict.words())

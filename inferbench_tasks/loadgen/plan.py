@@ -57,7 +57,8 @@ class MlperfSettings(_Data):
     """The load as MLPerf LoadGen has to make it; its parts that don't belong to a scenario are not looked at.
 
     ``rate_rps`` and ``target_latency_ms`` (which 99% of the queries must keep): of "server".
-    ``requests``: of "offline". ``max_queries``: of the others; None for no limit.
+    ``requests``: of "offline". ``max_queries``: of the others; None for no limit. ``accuracy``: its accuracy mode, in
+    which ``requests`` are the samples of its data set, whatever the scenario; see ``mlperf_accuracy``.
     """
 
     scenario: Literal["single_stream", "multi_stream", "server", "offline"]
@@ -65,6 +66,7 @@ class MlperfSettings(_Data):
     target_latency_ms: float = Field(default=1000.0, gt=0)
     requests: int = 1
     max_queries: int | None = None
+    accuracy: bool = False
 
 
 class ClientProcessing(_Data):
@@ -160,6 +162,13 @@ class LoadPlan(_Data):
     def answers_path(self, shard: int) -> Path:
         """The file into which a shard that keeps answers writes them at its end."""
         return Path(self.folder) / f"shard-{shard}.answers.npz"
+
+    @property
+    def groups_path(self) -> Path:
+        """Where the samples of each request are written down that LoadGen's accuracy mode makes of several: a row of
+        sample numbers for each.
+        """
+        return Path(self.folder) / "groups.npy"
 
     def log_path(self, shard: int) -> Path:
         """Where a shard's own words go."""

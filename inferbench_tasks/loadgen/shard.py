@@ -27,9 +27,10 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
-from inferbench_tasks.loadgen.kept_answers import Keeper, keeping
+from inferbench_tasks.loadgen.kept_answers import Keeper, KeepingCheck, keeping
 from inferbench_tasks.loadgen.live_processing import live
 from inferbench_tasks.loadgen.messages import Order, Report
+from inferbench_tasks.loadgen.mlperf_accuracy_driver import AccuracyDriver, AccuracySut
 from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
 from inferbench_tasks.loadgen.mlperf_schedule import first_query_id
 from inferbench_tasks.loadgen.open_loop import OpenLoop
@@ -64,7 +65,8 @@ class Shard:
         self._recorder = recorder
         self._streams = streams
         self._clock = WallClock() if plan.stream is not None else None
-        make = Sut if plan.mlperf else Dispatcher
+        by_loadgen = AccuracySut if plan.mlperf and plan.mlperf.accuracy else Sut
+        make = by_loadgen if plan.mlperf else Dispatcher
         self._dispatcher = make(recorder, plan.timeout_ns, spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         if plan.max_in_flight is not None:
@@ -93,7 +95,11 @@ class Shard:
         self._keeper = Keeper() if plan.keep_answers else None
         if self._keeper is not None:
             factory = keeping(factory, self._keeper)
-        self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
+        check = answer_check(plan)
+        if isinstance(self._dispatcher, AccuracySut):
+            assert isinstance(check, KeepingCheck)
+            self._dispatcher.check = check
+        self._client = factory(settings, loop, self._dispatcher, check)
         self._dispatcher.client = self._client
         self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver | Sessions] = []
         self._over = asyncio.Event()
@@ -176,9 +182,8 @@ class Shard:
             yield self._driver(warmup, start_ns)
         assert isinstance(self._dispatcher, Sut)
         begin_ns = start_ns + plan.measure_start_ns
-        yield LoadGenDriver(
-            self._loop, plan, self._dispatcher, self._payloads, begin_ns, first_query_id(plan)
-        )
+        make = AccuracyDriver if plan.mlperf.accuracy else LoadGenDriver
+        yield make(self._loop, plan, self._dispatcher, self._payloads, begin_ns, first_query_id(plan))
 
     def _driver(self, segment: Segment, start_ns: int) -> OpenLoop | ClosedLoop:
         plan, index = self._plan, self._index

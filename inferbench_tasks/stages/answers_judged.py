@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.answers_digest import answers_digest
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.quality.answers_digest import answers_digest
 from inferbench_tasks.quality.base import Answered, decisions, ties
 from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.judge import judge as measured

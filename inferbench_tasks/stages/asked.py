@@ -1,13 +1,14 @@
 """Part of ``evaluate``: each sample of a set is asked once, by a load's scenario or one by one, and its answer kept.
 
 A scenario offers so many requests in its time; where the set has more samples, it begins again with those that are
-left. Samples of one request are answered together. What got no answer is told, and asked no second time.
+left. Samples of one request are answered together. What got no answer is told, and asked no second time. MLPerf LoadGen
+asks in its accuracy mode, see ``asked_by_loadgen``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -23,9 +24,12 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.kept_answers import read_kept
 from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.mlperf_accuracy import accuracy_plan
 from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import codes, column, read_samples
+from inferbench_tasks.requests.ragged import packed
+from inferbench_tasks.stages.asked_by_loadgen import ENGINE, AccuracyTests
 from inferbench_tasks.stages.sending import Progress, applied, emptied
 from inferbench_tasks.submission.schema import LoadSpec
 
@@ -46,7 +50,8 @@ class Asked:
     """``outputs``: by name, a row for each sample; those of samples without an answer are zeros or empty.
 
     ``answered``: which have one. ``latency_ms``: of the request that each was in, from its intended moment; NaN
-    without an answer. ``statuses``: kind of failure -> samples. ``passes``: how often the scenario ran.
+    without an answer. ``statuses``: kind of failure -> samples. ``passes``: how often the scenario ran. ``loadgen``:
+    MLPerf LoadGen's own log of them, where it asked.
     """
 
     outputs: Arrays
@@ -54,6 +59,7 @@ class Asked:
     latency_ms: NDArray[np.float64]
     statuses: dict[str, int]
     passes: int
+    loadgen: AccuracyTests | None = field(default=None, repr=False)
 
     @property
     def unanswered(self) -> int:
@@ -66,6 +72,7 @@ def one_by_one(load: LoadSpec) -> LoadSpec:
     return load.model_copy(
         update={
             "arrivals": ClosedLoop(kind="closed_loop", concurrency=1),
+            "engine": "inferbench",
             "batch_size": 1,
             "connections": None,
             "duration_s": _LONGEST_S,
@@ -81,10 +88,13 @@ def ask(
     *,
     folder: Path,
     base_dir: Path,
+    target_latency_ms: float | None = None,
+    logs: Path | None = None,
     asking: Asking = lambda asked, total: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Asked:
-    """Ask every sample once. ``reference``: an answer's names, types and shapes.
+    """Ask every sample once. ``reference``: an answer's names, types and shapes. ``target_latency_ms``: what MLPerf
+    LoadGen is told of the bound of its server scenario; ``logs``: where its logs are kept, nowhere if None.
 
     LoadError where the scenario could not be run, or asks nothing; CancelledError.
     """
@@ -96,20 +106,22 @@ def ask(
     outputs: dict[str, NDArray[Any]] = {}
     statuses: dict[str, int] = {}
     passes = 0
+    loadgen = AccuracyTests(total, logs) if load.engine == ENGINE else None
     while left.any():
         before = total - int(left.sum())
         asking(before, total)
         rows, size = _of_pass(np.flatnonzero(left), samples, load.samples_per_request)
         part = {name: array[rows] for name, array in samples.items()}
-        plan = _plan(load, part, size, len(rows) // size, shapes, endpoint, folder, base_dir)
+        plan = _plan(load, part, size, shapes, endpoint, folder, base_dir, target_latency_ms)
         found = _apply(plan, folder, cancelled, _told(asking, before, size, total))
-        if not found.first_rows.size:
+        if loadgen is not None:
+            loadgen.add(Path(plan.folder), rows)
+        if not found.asked.size:
             raise LoadError(f"The {load.arrivals.kind} load asked nothing in {load.duration_s:g} s")
-        asked = rows[_samples_of(found.first_rows, size)]
-        left[asked] = False
+        left[rows[found.asked]] = False
         for status, count in found.statuses.items():
             statuses[status] = statuses.get(status, 0) + count * size
-        good = rows[_samples_of(found.good_rows, size)]
+        good = rows[found.good]
         answered[good] = True
         latency_ms[good] = np.repeat(found.latency_ms, size)
         for name, array in found.outputs.items():
@@ -121,15 +133,17 @@ def ask(
         passes += 1
         rmtree(folder)
     asking(total, total)
-    return Asked(outputs, answered, latency_ms, statuses, passes)
+    return Asked(outputs, answered, latency_ms, statuses, passes, loadgen)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """Of one pass: the first row of every request that was sent; of the good ones also rows, latencies and answers."""
+    """Of one pass: the rows of every request that was sent; those of the good ones, in the order of their answers, with
+    a latency for each request.
+    """
 
-    first_rows: NDArray[np.int64]
-    good_rows: NDArray[np.int64]
+    asked: NDArray[np.int64]
+    good: NDArray[np.int64]
     latency_ms: NDArray[np.float64]
     outputs: Arrays
     statuses: dict[str, int]
@@ -150,31 +164,38 @@ def _told(asking: Asking, before: int, size: int, total: int) -> Progress:
 
 def _of_pass(left: NDArray[np.int64], samples: Arrays, size: int) -> tuple[NDArray[np.int64], int]:
     """The samples of the next pass and how many are in a request: whole requests first, the rest as a smaller one."""
-    row_bytes = max(1, sum(array[:1].nbytes for array in samples.values()))
+    total = len(next(iter(samples.values())))
+    row_bytes = max(1, sum(array.nbytes for array in packed(samples).values()) // total)
     most = max(1, _PASS_BYTES // row_bytes)
     size = min(size, len(left))
     return left[: max(1, min(most, len(left)) // size) * size], size
 
 
-def _samples_of(first_rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The rows of requests that begin at these."""
-    rows: NDArray[np.int64] = (first_rows[:, None] + np.arange(size)[None, :]).reshape(-1)
-    return rows
+def _samples_of(first_rows: NDArray[np.int64], plan: LoadPlan) -> NDArray[np.int64]:
+    """The rows of requests that begin at these: neighbours, but of LoadGen's requests, which are written down."""
+    if plan.groups_path.exists():
+        groups: NDArray[np.int64] = np.load(plan.groups_path, allow_pickle=False)
+        place = {int(rows[0]): at for at, rows in enumerate(groups)}
+        return groups[[place[int(row)] for row in first_rows]].reshape(-1)
+    rows: NDArray[np.int64] = first_rows[:, None] + np.arange(plan.batches[0].batch_size)[None, :]
+    return rows.reshape(-1)
 
 
 def _plan(
     load: LoadSpec,
     samples: Arrays,
     size: int,
-    requests: int,
     shapes: dict[str, OutputShape],
     endpoint: Endpoint,
     folder: Path,
     base_dir: Path,
+    target_latency_ms: float | None,
 ) -> LoadPlan:
     """One sender's orders for exactly these requests, each once; without a warm-up, never ended for its failures."""
     inputs = emptied(folder) / "inputs.npz"
-    write_archive(inputs, samples)
+    write_archive(inputs, packed(samples))
+    total = len(next(iter(samples.values())))
+    requests, by_loadgen = total // size, load.engine == ENGINE
     update: dict[str, Any] = {"warmup_s": 0.0, "shards": 1, "max_error_ratio": 1.0, "max_requests": requests}
     if isinstance(load.arrivals, Offline):
         update |= {"arrivals": Offline(kind="offline", requests=requests), "max_requests": None}
@@ -186,8 +207,11 @@ def _plan(
         base_dir=base_dir,
         expected=shapes,
         batches=(BatchShare(batch_size=size),),
+        target_latency_ms=target_latency_ms,
+        in_order=by_loadgen and size == 1,
     )
-    return plan.model_copy(update={"keep_answers": True})
+    plan = plan.model_copy(update={"keep_answers": True})
+    return accuracy_plan(plan, total) if by_loadgen else plan
 
 
 def _apply(plan: LoadPlan, folder: Path, cancelled: Callable[[], bool], progress: Progress) -> _Found:
@@ -208,8 +232,8 @@ def _apply(plan: LoadPlan, folder: Path, cancelled: Callable[[], bool], progress
     at = np.array([place[int(request)] for request in ids], dtype=np.int64)
     done_ns, intended_ns = column(table, "done_ns"), column(table, "intended_ns")
     return _Found(
-        first_rows=first_rows,
-        good_rows=first_rows[at],
+        asked=_samples_of(first_rows, plan),
+        good=_samples_of(first_rows[at], plan),
         latency_ms=(done_ns[at] - intended_ns[at]) / 1e6,
         outputs=kept.outputs,
         statuses={name: count for name, count in counts.items() if count and name != "ok"},

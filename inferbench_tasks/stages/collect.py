@@ -125,6 +125,12 @@ def run(inp: Input, ctx: Context) -> Output:
             Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
+        if said := inp.evaluate.document.get("mlperf"):
+            logs = [
+                db.files.put(Path(log), Path(log).name, run_id=inp.run_id, attempt=inp.attempt).model_dump()
+                for log in said["logs"]
+            ]
+            extensions["evaluation"]["mlperf"] = {**said, "logs": logs}
         if inp.evaluate.varied_path:
             path = Path(inp.evaluate.varied_path)
             stored = db.files.put(path, path.name, run_id=inp.run_id, attempt=inp.attempt)

@@ -90,6 +90,8 @@ def run(inp: Input, ctx: Context) -> Output:
             inp.serve.endpoint,
             folder=folder / "evaluate",
             base_dir=ctx.base_dir,
+            target_latency_ms=inp.job.slo.bound("p99_ms") if inp.job.slo else None,
+            logs=None if of else folder / "loadgen",
             asking=lambda done, total: ctx.progress(
                 done, total, f"samples asked {what}{of}: {done} of {total}"
             ),
@@ -123,6 +125,9 @@ def run(inp: Input, ctx: Context) -> Output:
         "samples_per_request": inp.job.traffic.samples_per_request,
         **document,
     }
+    if under_load.loadgen is not None:
+        document["mlperf"], more = under_load.loadgen.compared(under_load.outputs, under_load.answered, ids)
+        reasons += more
     path = folder / ANSWERS_FILE
     table = table_of(under_load, alone, source, labels, ids, meaning)
     if not under_load.unanswered and not model.accuracy_reason:
@@ -136,9 +141,17 @@ def run(inp: Input, ctx: Context) -> Output:
 
         samples_varied = read(Path(requests.path).parent)
         assert samples_varied is not None
+
+        def asked_with(inputs: Arrays, name: str) -> Asked:
+            nonlocal reasons
+            asked = asked_by(how, inputs, of := f" with {name}")
+            if asked.loadgen is not None:
+                reasons += asked.loadgen.compared(asked.outputs, asked.answered, ids, of)[1]
+            return asked
+
         document["varied"], varied = vary(
             samples_varied,
-            lambda inputs, name: asked_by(how, inputs, f" with {name}"),
+            asked_with,
             under_load,
             source,
             labels,

@@ -24,9 +24,6 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     if isinstance(spec.traffic.arrivals, MaxRate):
         message = "max_rate searches for its rate; samples are asked at a given one. Give a rate, or leave evaluate out"
         yield Finding((_HERE, "load.arrivals"), message)
-    if spec.traffic.engine != "inferbench":
-        message = "answers of MLPerf LoadGen's requests are not kept yet; use load.engine: inferbench"
-        yield Finding((_HERE, "load.engine"), message)
     if spec.processors is not None and spec.processors.side == "server":
         message = "the samples of evaluate are asked as tensors; use side: client, or leave processors or evaluate out"
         yield Finding((_HERE, "processors.side"), message)

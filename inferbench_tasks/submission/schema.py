@@ -213,7 +213,8 @@ class LoadSpec(Spec):
     arrivals: ArrivalsSpec
     """When each request is meant to leave; ``inferbench arrivals`` lists the kinds."""
     engine: Literal["inferbench", "mlperf_loadgen"] = "inferbench"
-    """Who decides when requests leave: our sender, or MLPerf LoadGen (single_stream, multi_stream, server, offline)."""
+    """Who decides when requests leave: our sender, or MLPerf LoadGen (single_stream, multi_stream, server, offline).
+    The samples of ``evaluate`` LoadGen asks in its accuracy mode."""
     # Python has the word for itself, and an alias would stand in what is dumped, swept and hashed.
     __annotations__["from"] = Literal["server_host", "other_host"] | Slug
     vars()["from"] = Field("server_host", description=FROM)

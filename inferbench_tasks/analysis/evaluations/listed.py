@@ -49,8 +49,8 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
     have. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
-    time), by more than the bound. ``answers_digest``: of all answers to single samples, see ``quality.answers_digest``;
-    None of results from before it was stored, and where a sample got no answer.
+    time), by more than the bound. ``answers_digest``: of all answers to single samples, see
+    ``contracts.answers_digest``; None of results from before it was stored, and where a sample got no answer.
     """
     evaluation = value_at(document, _HERE) or {}
     under_load = evaluation.get("under_load") or {}

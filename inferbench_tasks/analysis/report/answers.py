@@ -12,6 +12,7 @@ import pyarrow as pa
 from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS
+from inferbench_tasks.analysis.evaluations.by_loadgen import words as words_of_loadgen
 from inferbench_tasks.analysis.report import matrices, varied
 from inferbench_tasks.analysis.report.measure_words import HEADS, measure_text
 from inferbench_tasks.analysis.report.parts import merged
@@ -58,8 +59,9 @@ def tables(views: Sequence[RunView]) -> list[Table]:
         return []
     found = merged(alone)
     shown = found.views
+    by_loadgen = [said for view in alone if (said := words_of_loadgen(view.label, view.evaluation))]
     return [
-        *_measures(shown, found.notes),
+        *_measures(shown, [*found.notes, *by_loadgen]),
         *_pairs(shown),
         *varied.tables(alone),
         *matrices.tables(shown),

@@ -48,6 +48,17 @@ def test_a_verdict_is_read_with_its_reasons(tmp_path: Path) -> None:
     )
 
 
+def test_where_loadgen_gives_no_words_its_unmet_conditions_are_the_reason(tmp_path: Path) -> None:
+    """Its server scenario says INVALID with an empty reason."""
+    (tmp_path / SUMMARY).write_text(SAID)
+    (tmp_path / DETAIL).write_text(LINES.replace("Early stopping:\\n not enough queries", ""))
+    verdict = read_verdict(tmp_path)
+    assert verdict is not None and verdict.reasons == ("Early stopping satisfied: NO",)
+    (tmp_path / SUMMARY).write_text(SAID.replace("satisfied: NO", "satisfied: Yes"))
+    verdict = read_verdict(tmp_path)
+    assert verdict is not None and verdict.reasons == ("LoadGen gives no reason",)
+
+
 @pytest.mark.parametrize("missing", [SUMMARY, DETAIL])
 def test_half_of_the_logs_is_no_verdict(tmp_path: Path, missing: str) -> None:
     """A LoadGen that was ended has not judged."""

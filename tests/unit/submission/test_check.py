@@ -86,6 +86,7 @@ POSSIBLE: list[JobSpec] = [
     spec(evaluate={"dataset": "digits-png"}, processors=BEFORE),
     spec(evaluate={"dataset": "coco", "path": "c"}, processors={**WHOLE, "after": [{"kind": "nms"}]}),
     spec(slo={"top1_ratio": 0.9, "auc": 0.9}, evaluate={"measures": ["auc", "top1_ratio"]}),
+    spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}),
     spec(processors=IN_SERVER),
     spec(processors={**IN_SERVER, "side": "client"}, serve={"backend": "triton"}),
     spec(processors={"after": [{"kind": "labels"}]}, requests={"kind": "random"}),
@@ -175,7 +176,11 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
         "out of the model's own outputs",
     ),
     (spec({"arrivals": {"kind": "max_rate"}}, slo={"p99_ms": 9}, evaluate={}), "evaluate", "at a given one"),
-    (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),
+    (
+        spec({"arrivals": {"kind": "poisson", "rate_rps": 9}, "engine": "mlperf_loadgen"}, evaluate={}),
+        "load.engine",
+        "MLPerf LoadGen does not make 'poisson'",
+    ),
     (spec(trace={}, serve={"backend": "torchserve"}), "trace", "tells nothing of single requests"),
     (spec(trace={"one_in": 20}, serve={"backend": "triton"}), "trace.one_in", "sends spans of every request"),
     (

@@ -104,6 +104,26 @@ def test_images_of_training_are_said_to_be() -> None:
     assert "mnist-5k has images that models are usually trained on" in answers.tables([made])[0]["note"]
 
 
+def test_samples_that_loadgen_asked_are_said_to_be() -> None:
+    """In which mode, that it was a test of its own, and whether its own log has the answers that are judged."""
+
+    def note(**apart: int) -> str:
+        made = run("a", set())
+        assert made.result is not None
+        counts = {name: {"count": apart.get(name, 0)} for name in ("missing", "repeated", "differing")}
+        said = {"version": "6.0.17 @ d6147c7eb7", "mode": "AccuracyOnly", "scenario": "Server", "logged": 40}
+        made.result.extensions["evaluation"]["mlperf"] = {**said, **counts}
+        text: str = answers.tables([made])[0]["note"]
+        return text
+
+    assert (
+        "a was asked by MLPerf LoadGen 6.0.17 in its AccuracyOnly mode (Server), a test of its own beside the one that "
+        "is timed; its accuracy log has each of 40 samples once, with the answer that is judged. No MLPerf result."
+    ) in note()
+    assert "other answers or samples than are judged (1 missing, 2 differing)" in note(missing=1, differing=2)
+    assert "LoadGen" not in answers.tables([run("a", set())])[0]["note"]
+
+
 def test_what_was_withheld_is_said_where_the_figure_would_be() -> None:
     """A run with samples that got no answer shows the reason, not a share of the others."""
     one = run("a", set())

@@ -6,8 +6,8 @@ import hashlib
 
 import numpy as np
 
+from inferbench_tasks.contracts.answers_digest import answers_digest
 from inferbench_tasks.contracts.arrays import Arrays
-from inferbench_tasks.quality.answers_digest import answers_digest
 
 SCORES = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
 
