@@ -51,7 +51,7 @@ def run(inp: Input, ctx: Context) -> Output:
     import numpy as np
     import pyarrow.parquet as pq
 
-    from inferbench_tasks.backends.first_answer import load_reference
+    from inferbench_tasks.backends.first_answer import load_sent
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.processors.pipeline import Pipeline
     from inferbench_tasks.stages import passages
@@ -62,7 +62,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
     requests = inp.generate.evaluation
     assert requests is not None
-    samples, source = load_reference(requests)
+    samples, source = load_sent(requests)
     labels = None if requests.labels_path is None else np.load(requests.labels_path, allow_pickle=False)
     ids = np.load(Path(requests.path).with_name(IDS_FILE), allow_pickle=False)
     known = json.loads(Path(requests.path).with_name(DATASET_FILE).read_text())

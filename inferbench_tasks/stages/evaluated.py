@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from inferbench_tasks.quality.average_precision import classes_named
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.stages import passages, varied_samples
+from inferbench_tasks.stages import evaluated_raw, passages, varied_samples
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.stages.processed import pipeline_of
 from inferbench_tasks.submission.part import Part
@@ -52,7 +52,8 @@ def make(
     spec = inp.job.evaluate
     assert spec is not None
     processors = inp.job.processors
-    pipeline = pipeline_of(inp, source, model, base_dir)[0] if processors is not None else None
+    built = pipeline_of(inp, source, model, base_dir) if processors is not None else None
+    pipeline = built[0] if built is not None else None
     before = pipeline if processors is not None and processors.before else None
     known: dict[str, Any] = {}
     collection: Collection | None = None
@@ -108,6 +109,10 @@ def make(
         require(answered, bounded, dataset.name, "slo")
     if spec.vary is not None:
         varied_samples.write(folder, spec.vary, dataset, ids, arrays, reference, labels, source, model, watch)
+    sent = None
+    if before is not None and built is not None and processors is not None and processors.side == "server":
+        raw = dataset.rows(ids) if isinstance(dataset, Raw) else _rows(collection, ids)
+        sent = evaluated_raw.write(folder, raw, built[1]["before"], model)
     if targets:
         write_archive(folder / TARGETS_FILE, targets)
     if spans is not None:
@@ -118,8 +123,16 @@ def make(
         "samples": len(ids),
         "labelled": labels is not None,
         "dataset": dataset.name,
+        "processing": sent,
         "samples_digest": samples_digest(known.get("digest") or own_digest(dataset), ids, len(dataset)),
     }
+
+
+def _rows(collection: Collection | None, ids: NDArray[np.int64]) -> Iterable[Any]:
+    """Samples of a data set that was named, as it has them."""
+    assert collection is not None
+    rows: Iterable[Any] = collection.rows(ids)
+    return rows
 
 
 class Raw(Dataset):
@@ -136,13 +149,17 @@ class Raw(Dataset):
         return len(self._dataset)
 
     def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        return self._before.each_before(self.rows(indices))
+
+    def rows(self, indices: NDArray[np.int64]) -> list[bytes]:
+        """The samples as they are. InputError where there are none."""
         raw = self._dataset.raw(indices)
         if raw is None:
             raise InputError(
                 f"{self.name} has tensors and no raw samples; leave processors.before out, or name a data set of files",
                 field="processors.before",
             )
-        return self._before.each_before(raw)
+        return raw
 
     def labels(self) -> NDArray[np.int64] | None:
         return self._dataset.labels()

@@ -24,9 +24,12 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     if isinstance(spec.traffic.arrivals, MaxRate):
         message = "max_rate searches for its rate; samples are asked at a given one. Give a rate, or leave evaluate out"
         yield Finding((_HERE, "load.arrivals"), message)
-    if spec.processors is not None and spec.processors.side == "server":
-        message = "the samples of evaluate are asked as tensors; use side: client, or leave processors or evaluate out"
-        yield Finding((_HERE, "processors.side"), message)
+    if spec.processors is not None and spec.processors.side == "server" and spec.processors.after:
+        message = (
+            "answers are set beside the source model's own, which the server's processors take the place of; use side: "
+            "client, or leave processors.after or evaluate out"
+        )
+        yield Finding((_HERE, "processors.after"), message)
     if spec.processors is not None and spec.processors.before and spec.evaluate.vary is not None:
         message = "changes the plain pre-processing, which processors.before takes the place of; leave one of both out"
         yield Finding(("evaluate.vary", "processors.before"), message)

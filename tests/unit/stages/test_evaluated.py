@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import ModelArtifact, ProcessorStep, TensorSpec
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
@@ -24,7 +25,7 @@ from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
 from inferbench_tasks.quality.squad import ExactMatch
 from inferbench_tasks.requests.digits import Digits as OwnDigits
-from inferbench_tasks.stages import evaluated, passages
+from inferbench_tasks.stages import evaluated, evaluated_raw, passages
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.submission.schema import JobSpec
 from tests.layouts import answering, coco, detecting, squad, tokenizer
@@ -302,6 +303,39 @@ def test_what_processors_make_of_answers_is_set_against_targets(tmp_path: Path) 
 def judged_of(answered: Answered, reason: str) -> Judgement:
     """What is measured where the processors can't read the answers."""
     return measured(replace(answered, processed=reason), ["average_precision", "largest_difference_ratio"])
+
+
+def test_the_servers_processors_are_sent_the_files(tmp_path: Path) -> None:
+    """Requests carry each sample as it is, in the order of the answers, which are those of the same processors here."""
+    coco(tmp_path / "coco")
+    image = {"kind": "image", "settings": {"size": 64, "squeezed": True, "mean": 0.0, "std": 255.0}}
+    processors = {"side": "server", "before": [image]}
+    box = {"dataset": "coco", "path": "coco"}
+    inp = StageInput(run_id="r", job_id="j", job=job(processors, **box))
+    out = tmp_path / "out"
+    out.mkdir()
+    facts = evaluated.make(out, inp, Digits("digits"), detector(tmp_path, *FOUND), Watch(), tmp_path)
+    assert facts["processing"]["side"] == "server" and facts["processing"]["sent_path"] == "sent.npz"
+    sent = load_samples(str(out / "sent.npz"))["raw"]
+    step = ProcessorStep.model_validate(image)
+    inputs = Pipeline((step,), (), ("input",)).each_before(sent.tolist())
+    assert np.array_equal(inputs["input"], load_samples(str(out / "requests.npz"))["input"])
+    answers = load_samples(str(out / "reference.npz"))["detections"]
+    assert np.array_equal(answers[:, 0, :4], [[0, 0, 0, 0], [0, 0, 32, 32], [16, 16, 48, 48]])
+
+
+def test_answers_whose_size_follows_the_request_do_not_come_from_the_servers_processors(
+    tmp_path: Path,
+) -> None:
+    """In the server a text is filled up to the longest of its request, here to the longest of all."""
+    model = reads(tmp_path, start={"ada": 5}, end={"lovelace": 5})
+    with pytest.raises(
+        InputError, match=r"start_logits of reader is as large as what is asked at once"
+    ) as caught:
+        evaluated_raw.write(tmp_path, ["a", "b c"], (), model)
+    assert caught.value.field == "processors.side"
+    with pytest.raises(InputError, match="samples of the data set are ndarray"):
+        evaluated_raw.write(tmp_path, [np.zeros(3)], (), detector(tmp_path, *FOUND))
 
 
 def test_processors_before_the_model_need_raw_samples(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ POSSIBLE: list[JobSpec] = [
     spec(slo={"top1_ratio": 0.9, "auc": 0.9}, evaluate={"measures": ["auc", "top1_ratio"]}),
     spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}),
     spec(processors=IN_SERVER),
+    spec(processors=IN_SERVER, evaluate={"dataset": "digits-png"}),
     spec(processors={**IN_SERVER, "side": "client"}, serve={"backend": "triton"}),
     spec(processors={"after": [{"kind": "labels"}]}, requests={"kind": "random"}),
     spec({"batch_size": 8}, serve={"batching": {"max_batch_size": 8, "preferred_batch_sizes": [4, 8]}}),
@@ -158,7 +159,11 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"protocol": "openai"}, **STREAMS, evaluate={}), "evaluate", "does not go with streams"),
     (spec(slo={"top1_ratio": 0.9}), "slo.top1_ratio", "add `evaluate: {}`"),
     (spec(slo={"answer_f1": 0.9}, evaluate={"measures": ["auc"]}), "slo.answer_f1", "not among evaluate.measures"),
-    (spec(evaluate={}, processors=IN_SERVER), "evaluate", "are asked as tensors; use side: client"),
+    (
+        spec(evaluate={}, processors={**IN_SERVER, "after": [{"kind": "labels"}]}),
+        "evaluate",
+        "beside the source model's own",
+    ),
     (
         spec(evaluate={"dataset": "digits-png", "vary": {"resize": ["box"]}}, processors=BEFORE),
         "evaluate.vary",
