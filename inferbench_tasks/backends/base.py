@@ -57,6 +57,8 @@ class Deployment:
     #: only for backends that are ``guarded``.
     listens: str = ""
     secret: str = field(default="", repr=False)
+    #: The cores that a process of it may run on; empty: those of who starts it.
+    cores: tuple[int, ...] = ()
 
     @property
     def model_name(self) -> str:
@@ -118,6 +120,9 @@ class Backend(ABC):
     server_processors: ClassVar[bool] = False
     #: Whether it reads inputs from system shared memory, where ``Deployment.shared_memory`` asks for that.
     shared_memory: ClassVar[bool] = False
+    #: Whether several of it can stand behind a balancer: all that it tells it tells with its answers and by its
+    #: statistics, so that nothing is of one of them only.
+    replicas: ClassVar[bool] = False
     #: Whether its HTTP and gRPC take a secret with each request, and answer nobody else, where ``Deployment.secret`` is
     #: one.
     guarded: ClassVar[bool] = False

@@ -27,6 +27,7 @@ class OwnServer(Backend):
     fixed_batches = True
     shared_memory = True
     guarded = True
+    replicas = True
     tells_spans = True
     traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework")
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")

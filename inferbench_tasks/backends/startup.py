@@ -13,7 +13,7 @@ from inferbench_tasks.backends.probes.base import Probe, open_probe
 from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.launchers.base import LOOPBACK, Launcher
-from inferbench_tasks.launchers.records import end_run
+from inferbench_tasks.launchers.records import end_server
 from inferbench_tasks.sandbox import Watch, limits
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,8 @@ def start(
         prepared = backend.prepare(deployment)
         began_s = time.monotonic()
         named = deployment.spec.image is not None
-        server = launcher.start(replace(prepared.launch, image_by_submission=named), servers_dir)
+        launch = replace(prepared.launch, image_by_submission=named, cores=deployment.cores)
+        server = launcher.start(launch, servers_dir)
         try:
             return _wait(backend, prepared, deployment, launcher, server, began_s, cancelled)
         except ServerError:
@@ -69,7 +70,7 @@ def start(
             if port is None or not may_choose or port not in launcher.log_end(server, lines=200):
                 raise
             log.warning("a chosen port was taken meanwhile, trying others run_id=%s", deployment.run_id)
-            end_run(servers_dir, deployment.run_id)
+            end_server(servers_dir, server)
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -21,6 +21,7 @@ class TfsProtocol(OwnServer):
     protocols = ("grpc",)
     tfs_predict = True
     shared_memory = False
+    replicas = False
     engine = "savedmodel"
     package = "tensorflow"
     extra = "tensorflow"

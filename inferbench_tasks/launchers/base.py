@@ -49,6 +49,8 @@ class Launch:
     #: Of a server that names no ports any; it connects nowhere.
     reach: Reach = ANY_PORT
     counted: bool = False
+    #: The cores that a process may run on, from its first instruction; empty: those of who starts it.
+    cores: tuple[int, ...] = ()
 
 
 class Launcher(Protocol):

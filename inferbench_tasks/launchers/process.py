@@ -80,6 +80,8 @@ class ProcessLauncher:
                 with open(log_path, "ab") as output:
 
                     def start() -> subprocess.Popen[bytes]:
+                        if launch.cores:  # of this thread, which ends once the program is started
+                            os.sched_setaffinity(0, launch.cores)
                         return subprocess.Popen(
                             launch.argv,
                             stdin=subprocess.DEVNULL,

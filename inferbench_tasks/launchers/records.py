@@ -77,6 +77,11 @@ def end_run(servers_dir: Path, run_id: str) -> bool:
     return bool(sweep(servers_dir, lambda of: of == run_id))
 
 
+def end_server(servers_dir: Path, server: ServerHandle) -> bool:
+    """End one server, and no other of its run; whether it was there."""
+    return bool(_sweep(servers_dir, lambda record: record.server == server))
+
+
 def find(servers_dir: Path, server: ServerHandle) -> ServerRecord | None:
     """The record of a server; None once it was ended."""
     for record in read_all(servers_dir).values():

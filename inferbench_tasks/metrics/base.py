@@ -54,6 +54,8 @@ class Measured:
     neighbours: int = 0
     #: Of a load from another host: that host. ``recording`` and ``hardware`` are then the server's.
     client: ClientHost | None = None
+    #: Of replicas behind a balancer: the cores that it could run on.
+    balancer_cores: tuple[int, ...] = ()
 
     @property
     def requests(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.base import Block, Measured, shared
 from inferbench_tasks.monitors.environment import device_name, granted_cores
 
@@ -13,7 +14,8 @@ from inferbench_tasks.monitors.environment import device_name, granted_cores
 class Cost(Block):
     """Cost on every instance with the same device, the cheapest first.
 
-    A CPU instance's rate is scaled to the logical cores that the job had, so that half an instance costs half.
+    A CPU instance's rate is scaled to the logical cores that the job had, so that half an instance costs half; a
+    balancer on other cores than the job's devices adds what it used of them.
     ``usd_per_1k_samples`` compares requests of different sizes. ``usd_per_1k_under_slo`` uses the goodput: what was
     answered within the SLO's bound.
     """
@@ -44,6 +46,11 @@ class Cost(Block):
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
         cores = granted_cores(measured.hardware)
+        if kind == "cpu" and cores is not None and _is_beside(measured):
+            used = value_at(measured.summary, "resources.balancer.cpu_cores.mean")
+            if used is None:
+                return {"usd_per_1k": None, "reason": "what the balancer used of its cores was not recorded"}
+            cores += float(used)
         instances = sorted(
             (_priced(row, measured.summary, cores if kind == "cpu" else None) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
@@ -56,6 +63,12 @@ class Cost(Block):
             "instances": instances,
             "reason": None,
         }
+
+
+def _is_beside(measured: Measured) -> bool:
+    """Whether a balancer ran on cores that are none of the job's devices."""
+    own = measured.hardware.get("cores_allowed") or []
+    return bool(measured.balancer_cores) and not {*measured.balancer_cores} & {*own}
 
 
 def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict[str, Any]:

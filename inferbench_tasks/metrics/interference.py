@@ -151,6 +151,8 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str],
     window, recording = measured.window, measured.recording
     of_cores = machine_use(recording, measured.hardware, window.start_ns, window.end_ns)
     cores, busy_s, steal_s = of_cores.cores, of_cores.busy_s, of_cores.steal_s
+    # What stands before several servers on other cores than were looked at used none of these.
+    between_s: float | None = 0.0
 
     def grown(source: str, metric: str) -> float | None:
         series = recording.get(source, metric)
@@ -165,11 +167,13 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str],
             f"the hypervisor took {ratio:.1%} of the machine's CPU time (at most {STEAL_QUARANTINE_RATIO:.0%})",
         )  # fmt: skip
     server_s, client_s = grown("server", "cpu_s_total"), grown("client", "cpu_s_total")
-    if busy_s is None or server_s is None or client_s is None:
+    if measured.balancer_cores and (not of_cores.own or {*measured.balancer_cores} & {*of_cores.own}):
+        between_s = grown("balancer", "cpu_s_total")
+    if busy_s is None or server_s is None or client_s is None or between_s is None:
         missing.append(FOREIGN)
         return
     # The kernel's ticks and the CPU clocks are different instruments: a little below zero is zero.
-    foreign = max(0.0, busy_s - server_s - client_s) / window.duration_s
+    foreign = max(0.0, busy_s - server_s - client_s - between_s) / window.duration_s
     ratio = foreign / cores
     waited_s = grown("server", "waited_s_total")
     # Where no wait was seen, nobody knows that others took nothing of what they used.

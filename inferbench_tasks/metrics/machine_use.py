@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MachineUse:
-    """Of ``cores`` cores between two moments: CPU time in use and stolen, s; None where it was not recorded."""
+    """Of ``cores`` cores between two moments: CPU time in use and stolen, s; None where it was not recorded.
+
+    ``own``: which they are; empty: the machine's.
+    """
 
     cores: int
     busy_s: float | None
     steal_s: float | None
+    own: tuple[int, ...] = ()
 
 
 def machine_use(recording: Recording, hardware: Mapping[str, Any], start_ns: int, end_ns: int) -> MachineUse:
@@ -37,5 +41,5 @@ def machine_use(recording: Recording, hardware: Mapping[str, Any], start_ns: int
 
     busy_s, steal_s = on_my_cores("busy_s_total"), on_my_cores("steal_s_total")
     if busy_s is not None and steal_s is not None:
-        return MachineUse(len(mine), busy_s, steal_s)
+        return MachineUse(len(mine), busy_s, steal_s, tuple(mine))
     return MachineUse(cores, grown("cpu_busy_s_total"), grown("cpu_steal_s_total"))

@@ -18,8 +18,8 @@ from inferbench_tasks.monitors.records import Recording, Series
 
 #: Whose CPU time belongs to a wait, by ticks of 10 ms: what ran within half of this before and after it, s.
 _AROUND_S = 1.0
-#: The groups whose threads a request needs.
-_GROUPS = ("server", "sender")
+#: The groups whose threads a request needs, and the one that it needs where there is one.
+_GROUPS, _BETWEEN = ("server", "sender"), "balancer"
 #: Which of them is on a host that has only one.
 _ON_SIDE = {"server": "server", "client": "sender"}
 
@@ -174,6 +174,8 @@ def _of_others(
     """Of the steps that end in (start, end], or later until ``until_ns`` as far as they were recorded."""
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
+    if (between := recording.get(_BETWEEN, "cpu_s_total")) is not None:
+        used.append(between)
     if any(one is None or not one.reaches(start_ns, end_ns) for one in used):
         return None
     if steps is None:
@@ -192,8 +194,8 @@ def _of_others(
     else:
         half_ns = int(_AROUND_S * 5e8)
         before, after = ends_ns[inside] - half_ns, ends_ns[inside] + half_ns
-        all_s, server_s, client_s = (_grown(one, before, after) for one in used if one)
-        others_s = all_s - server_s - client_s
+        all_s, *own_s = (_grown(one, before, after) for one in used if one)
+        others_s = all_s - sum(own_s)
     foreign = np.clip(others_s / np.maximum(all_s, 1e-9), 0.0, 1.0)
     step_s = np.maximum((ends_ns[inside] - ends_ns[inside - 1]) / 1e9, 1e-6)
     return Waits(ends_ns[inside], step_s, wait_s * foreign)
@@ -223,9 +225,13 @@ def longest_waits(recording: Recording, start_ns: int, end_ns: int) -> Series | 
         return alone
     server, sender = (whole(f"{group}_longest_s") for group in _GROUPS)
     if server is not None and sender is not None:
-        return Series(
-            server.t_ns, np.maximum(server.values, np.interp(server.t_ns, sender.t_ns, sender.values))
-        )
+        between = whole(f"{_BETWEEN}_longest_s")
+        if between is None and recording.get("wait", f"{_BETWEEN}_longest_s") is not None:
+            return None  # what requests waited there is not nothing
+        longest = server.values
+        for other in (sender, *([between] if between is not None else [])):
+            longest = np.maximum(longest, np.interp(server.t_ns, other.t_ns, other.values))
+        return Series(server.t_ns, longest)
     for metric in ("server_pressure_s_total", "pressure_s_total"):
         if (pressure := whole(metric)) is not None:
             return Series(pressure.t_ns, np.diff(pressure.values, prepend=pressure.values[0]))

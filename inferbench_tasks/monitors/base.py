@@ -23,8 +23,9 @@ class Target:
 
     ``device`` is the submission's ("cpu", "gpu", "gpu:t4"); ``metrics_url`` the server's own Prometheus
     metrics; ``exporters`` are addresses of node exporter, cAdvisor or DCGM exporter, by source name. ``beside``: the
-    leading processes of the servers that share the device. ``side``: which of both is on this machine, where the load
-    comes from another host; ``pid`` is 0 where there is no server.
+    leading processes of the servers that share the device. ``replicas``: those of further servers that are watched
+    with the first as one, ``balancer``: that of what stands before them; 0: nothing does. ``side``: which of both is on
+    this machine, where the load comes from another host; ``pid`` is 0 where there is no server.
     """
 
     pid: int
@@ -34,7 +35,19 @@ class Target:
     metrics_url: str | None = None
     exporters: tuple[tuple[str, str], ...] = ()
     beside: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    balancer: int = 0
     side: Literal["both", "server", "client"] = "both"
+
+    @property
+    def servers(self) -> tuple[int, ...]:
+        """The leading processes of all that answer together; none where there is no server."""
+        return (self.pid, *self.replicas) if self.pid else ()
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """Of all that is under test: the servers, and what stands before them."""
+        return (*self.servers, *((self.balancer,) if self.balancer else ()))
 
 
 class Monitor(ABC):
@@ -72,6 +85,7 @@ MONITORS: Registry[type[Monitor]] = Registry(
     "inferbench.monitors",
     {
         "server": "inferbench_tasks.monitors.server:ServerMonitor",
+        "balancer": "inferbench_tasks.monitors.server:BalancerMonitor",
         "client": "inferbench_tasks.monitors.server:ClientMonitor",
         "host": "inferbench_tasks.monitors.host:HostMonitor",
         "wait": "inferbench_tasks.monitors.waiting:WaitMonitor",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from inferbench_tasks.monitors.schedstat import parse
 
@@ -170,6 +170,23 @@ class ProcessGroup:
                     members.add(child)
                     waiting.append(child)
         self.pids = members
+
+
+class Together:
+    """Which processes several groups have."""
+
+    def __init__(self, groups: Iterable[ProcessGroup]) -> None:
+        self._groups = tuple(groups)
+
+    @property
+    def pids(self) -> set[int]:
+        """Of all groups, as they were when they were last looked at."""
+        return {pid for group in self._groups for pid in group.pids}
+
+    def scan(self) -> None:
+        """Look for the members of each."""
+        for group in self._groups:
+            group.scan()
 
 
 def _cpu_clock(pid: int) -> int:

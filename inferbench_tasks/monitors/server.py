@@ -1,28 +1,89 @@
-"""The server's processes and the client's: each as one group."""
+"""The processes of the servers, of what stands before them, and the client's: each as one group."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
-from inferbench_tasks.monitors.process_group import GROUP_METRICS, ProcessGroup
+from inferbench_tasks.monitors.process_group import GROUP_METRICS, ProcessGroup, Together
+
+#: Of each of several servers: what is kept beside the sum.
+_EACH = ("cpu_s_total", "waited_s_total", "rss_bytes")
 
 
 class ServerMonitor(Monitor):
-    """CPU, memory and threads of a server's whole process group, see ``ProcessGroup``."""
+    """CPU, memory and threads of a server's whole process group, see ``ProcessGroup``; of several servers that answer
+    together the sums, and beside them each one's own.
+    """
 
     source: ClassVar[str] = "server"
+    metrics: ClassVar[dict[str, str]] = {
+        **GROUP_METRICS,
+        **{f"replica<N>_{name}": f"of replica N alone: {GROUP_METRICS[name]}" for name in _EACH},
+    }
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._groups = [ProcessGroup(pid, session=True) for pid in (target.pid, *target.replicas)]
+        self._waited_s: list[float | None] = [None for _ in self._groups]
+
+    @classmethod
+    def unavailable(cls, target: Target) -> str | None:
+        """The reason why a process cannot be read from /proc; None where all can."""
+        gone = [pid for pid in (target.pid, *target.replicas) if not os.path.exists(f"/proc/{pid}/stat")]
+        return f"process {gone[0]} is not running" if gone else None
+
+    def sample(self) -> dict[str, float]:
+        """The figures; nothing once one of the groups has ended: what is left is not the sum."""
+        each = [group.sample() for group in self._groups]
+        if len(each) == 1:
+            return each[0]
+        if not all(each):
+            return {}
+        sums = {name: sum(one[name] for one in each) for name in each[0] if all(name in one for one in each)}
+        sums.pop("waited_s_total", None)
+        return sums | self._waited(each) | _own(each)
+
+    def _waited(self, each: Sequence[dict[str, float]]) -> dict[str, float]:
+        """Waits are read once a second, by each group in its own time: what another told last still holds."""
+        new = [one.get("waited_s_total") for one in each]
+        self._waited_s = [
+            now if now is not None else last for now, last in zip(new, self._waited_s, strict=True)
+        ]
+        known = [waited for waited in self._waited_s if waited is not None]
+        if len(known) < len(each) or all(waited is None for waited in new):
+            return {}
+        return {"waited_s_total": sum(known)}
+
+
+def _own(each: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {
+        f"replica{number}_{name}": one[name]
+        for number, one in enumerate(each, 1)
+        for name in _EACH
+        if name in one
+    }
+
+
+class BalancerMonitor(Monitor):
+    """The same of what stands before several servers: no part of what they use."""
+
+    source: ClassVar[str] = "balancer"
     metrics: ClassVar[dict[str, str]] = GROUP_METRICS
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._group = ProcessGroup(target.pid, session=True)
+        self._group = ProcessGroup(target.balancer, session=True)
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
         """The reason why the process cannot be read from /proc; None where it can."""
-        return None if os.path.exists(f"/proc/{target.pid}/stat") else f"process {target.pid} is not running"
+        if not target.balancer:
+            return "nothing stands before the server"
+        there = os.path.exists(f"/proc/{target.balancer}/stat")
+        return None if there else f"process {target.balancer} is not running"
 
     def sample(self) -> dict[str, float]:
         """The group's figures; nothing once the group has ended."""
@@ -31,7 +92,7 @@ class ServerMonitor(Monitor):
 
 class ClientMonitor(Monitor):
     """The same of the load: the process that started the sampler and all its children, the sampler among
-    them, the server not. What a machine did beside server and client is foreign.
+    them, what is under test not. What a machine did beside server and client is foreign.
     """
 
     source: ClassVar[str] = "client"
@@ -39,15 +100,13 @@ class ClientMonitor(Monitor):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._server = ProcessGroup(target.pid, session=True) if target.pid else None
-        self._group = ProcessGroup(os.getppid(), session=False, excluded=self._server_pids)
+        self._tested = Together(ProcessGroup(pid, session=True) for pid in target.tested)
+        self._group = ProcessGroup(os.getppid(), session=False, excluded=self._tested_pids)
 
     def sample(self) -> dict[str, float]:
-        """The figures of the server's process group at this moment."""
+        """The figures of the load's process group at this moment."""
         return self._group.sample()
 
-    def _server_pids(self) -> set[int]:
-        if self._server is None:
-            return set()
-        self._server.scan()
-        return self._server.pids
+    def _tested_pids(self) -> set[int]:
+        self._tested.scan()
+        return self._tested.pids

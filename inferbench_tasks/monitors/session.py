@@ -34,6 +34,7 @@ class MonitorSession:
     """Samples the monitors in a process of its own until it is left; then the recording lies at ``path``.
 
     What happens inside is seen from its beginning: entering it waits for the first reading of all monitors.
+    ``replicas``: further servers, watched with the first as one; ``balancer``: what stands before them.
     It never fails a load: what goes wrong with the sampler is written into the recording (``problem``).
     Raises StorageError on leaving if the recording can't be written.
     """
@@ -49,6 +50,8 @@ class MonitorSession:
         exporters: dict[str, str] | None = None,
         kinds: Iterable[str] | None = None,
         beside: Iterable[ServerHandle] = (),
+        replicas: Iterable[ServerHandle] = (),
+        balancer: ServerHandle | None = None,
         side: Literal["both", "server"] = "both",
     ) -> None:
         target = Target(
@@ -59,9 +62,12 @@ class MonitorSession:
             metrics_url=metrics_url,
             exporters=tuple((exporters if exporters is not None else named_exporters()).items()),
             beside=tuple(handle.pid for handle in beside),
+            replicas=tuple(handle.pid for handle in replicas),
+            balancer=balancer.pid if balancer else 0,
             side=side,
         )
-        self._watch(target, path, interval_s, MONITORS if kinds is None else kinds)
+        usual = [kind for kind in MONITORS if kind != "balancer" or balancer is not None]
+        self._watch(target, path, interval_s, usual if kinds is None else kinds)
 
     @classmethod
     def of_client(cls, path: Path, interval_s: float = 0.1) -> MonitorSession:

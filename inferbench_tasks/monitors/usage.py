@@ -12,7 +12,8 @@ from inferbench_tasks.monitors.records import Recording, Series
 MAX_POINTS = 600
 #: The course over time that is kept in a result: (source, metric).
 COURSES = (
-    ("server", "cpu_cores"), ("server", "rss_bytes"), ("server", "threads"), ("host", "cpu_ratio"),
+    ("server", "cpu_cores"), ("server", "rss_bytes"), ("server", "threads"), ("balancer", "cpu_cores"),
+    ("host", "cpu_ratio"),
     ("host", "steal_ratio"), ("gpu", "utilisation_ratio"), ("gpu", "memory_used_bytes"), ("gpu", "power_w"),
     ("gpu", "sm_clock_mhz"), ("gpu", "temperature_c"),
 )  # fmt: skip
@@ -22,7 +23,7 @@ def usage(recording: Recording, start_ns: int, end_ns: int) -> dict[str, Any]:
     """Per source its metrics in [start, end]: {mean, max, last} of gauges, the increase of counters; None of what was
     seen in a part of it only.
 
-    ``server.cpu_cores.mean`` comes from the CPU-time counter, so it is exact and not a mean of samples.
+    ``server.cpu_cores.mean``, and the balancer's, come from the CPU-time counter: exact, and no mean of samples.
     ``timeseries``: see ``COURSES``. ``monitor``: what watching cost, and what could not be watched and why.
     """
     document: dict[str, Any] = {}
@@ -33,6 +34,7 @@ def usage(recording: Recording, start_ns: int, end_ns: int) -> dict[str, Any]:
     seconds = (end_ns - start_ns) / 1e9
     for source, counter, gauge, scale in (
         ("server", "cpu_s_total", "cpu_cores", 1.0),
+        ("balancer", "cpu_s_total", "cpu_cores", 1.0),
         ("host", "cpu_busy_s_total", "cpu_cores", 1.0),
         ("host", "cpu_steal_s_total", "steal_cores", 1.0),
     ):

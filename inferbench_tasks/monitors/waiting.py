@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
 from inferbench_tasks.monitors.machine_cpu import ForeignCpu, MachineCpu
-from inferbench_tasks.monitors.process_group import ProcessGroup
+from inferbench_tasks.monitors.process_group import ProcessGroup, Together
 from inferbench_tasks.monitors.schedstat import RunDelays
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -25,7 +25,7 @@ _SLACK_BYTES = 4096
 class Threads:
     """The run delays of a group's threads, those of one process left out (``without``)."""
 
-    def __init__(self, group: ProcessGroup, without: int | None = None) -> None:
+    def __init__(self, group: ProcessGroup | Together, without: int | None = None) -> None:
         self._group = group
         self._without = without
         self._delays = RunDelays()
@@ -70,6 +70,8 @@ class WaitMonitor(Monitor):
     metrics: ClassVar[dict[str, str]] = {
         "server_s_total": "time in which the server's threads were ready to run and waited for a core, s",
         "server_longest_s": "the longest that one of the server's threads waited since the last sample, s",
+        "balancer_s_total": "the same of what stands before several servers, s",
+        "balancer_longest_s": "the longest that one of its threads waited since the last sample, s",
         "sender_s_total": "the same of the sender's threads, s",
         "sender_longest_s": "the longest that one of the sender's threads waited since the last sample, s",
         "sender_runs_total": "how often one of the sender's threads got a core, number",
@@ -84,12 +86,15 @@ class WaitMonitor(Monitor):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        server = ProcessGroup(target.pid, session=True) if target.pid else None
+        servers = Together(ProcessGroup(pid, session=True) for pid in target.servers)
+        balancer = Together(ProcessGroup(pid, session=True) for pid in (target.balancer,) if pid)
 
         def others() -> set[int]:
-            return {*(server.pids if server else ()), *target.beside, os.getpid()}
+            return {*servers.pids, *balancer.pids, *target.beside, os.getpid()}
 
-        self._groups = {} if server is None else {"server": Threads(server)}
+        self._groups = {"server": Threads(servers)} if target.pid else {}
+        if target.balancer:
+            self._groups["balancer"] = Threads(balancer)
         if target.side != "server":
             # What started the sampler only follows the load: its waits are no request's.
             self._groups["sender"] = Threads(

@@ -118,7 +118,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice, and
         once more for each change of ``vary``.
         """
-        return AROUND_LOAD_S + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
+        servers_s = (spec.serve.devices - 1) * SERVER_S
+        return AROUND_LOAD_S + servers_s + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""
@@ -179,7 +180,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         spec = submission
         facts = {
             "model": f"`{spec.model.kind}`",
-            "backend": f"`{spec.serve.backend}` on `{spec.serve.device}`",
+            "backend": f"`{spec.serve.backend}` on `{_on(spec)}`",
             **({"arrivals": f"`{spec.load.arrivals.kind}`, {spec.load.duration_s:g} s"} if spec.load else {}),
             **{name: words for name, words in _BLOCKS.items() if getattr(spec, name) is not None},
         }
@@ -195,13 +196,22 @@ class ServingPipeline(Pipeline[JobSpec]):
 
     def for_nights(self, submission: Submission, what: str) -> Submission:
         """A load that is the same each time, from the server's own host: no search for the highest rate."""
-        if any(job.spec.stages_elsewhere() for job in expand(submission)):
+        specs = [job.spec for job in expand(submission)]
+        if any(spec.stages_elsewhere() for spec in specs):
             raise InputError(f"{what} runs on one host; use from: server_host", field="load.from")
+        if any(spec.needed_devices() > 1 for spec in specs):
+            raise InputError(f"{what} runs on one device; use devices: 1", field="serve.devices")
         return at_given_rates(submission, what)
 
     def tags(self, submission: Submission) -> tuple[str, ...]:
         """The tags of the DAG: the serving backend."""
         return (submission.serve.backend,)
+
+
+def _on(spec: JobSpec) -> str:
+    return (
+        str(spec.serve.device) if spec.serve.devices == 1 else f"{spec.serve.devices} x {spec.serve.device}"
+    )
 
 
 def _load_s(spec: JobSpec) -> float:

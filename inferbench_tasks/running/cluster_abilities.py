@@ -23,7 +23,7 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.known_systems import absent, of_devices, of_this_machine
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.systems import System
 from inferbench_tasks.workers.devices import gpu_count
 
@@ -122,7 +122,7 @@ def _types(device: DeviceSpec, devices: Iterable[Device]) -> frozenset[str]:
 
 
 def shortages_here(spec: JobBase) -> Iterator[Finding]:
-    """What this machine has too little of.
+    """What this machine has too little of, or lacks.
 
     A device has one core at least, as those that workers register. GPUs that NVML does not find may still be there: of
     them the stage says so.
@@ -138,6 +138,16 @@ def shortages_here(spec: JobBase) -> Iterator[Finding]:
     of_device, field = spec.needed_cores()
     if of_device * count > cores:
         yield Finding((field,), f"needs {of_device * count} cores; {cores} may be used here")
+    yield from _no_balancer(spec)
+
+
+def _no_balancer(spec: JobBase) -> Iterator[Finding]:
+    """What stands before a server on several devices, where it is not installed here."""
+    if isinstance(spec, JobSpec) and spec.serve.devices > 1:
+        from inferbench_tasks.backends.nginx_balancer import unavailable
+
+        if reason := unavailable(spec.traffic.protocol):
+            yield Finding((spec.devices_field,), reason)
 
 
 def of_cluster(db: PerfDB) -> ClusterAbilities:

@@ -182,7 +182,9 @@ def _execution(node: Node, invocation: Invocation, attempt: int, holding: Holdin
     """What an Input may hold of this execution."""
     if node.job_index is not None:
         devices = holding.devices if holding else ()
-        return {"run_id": invocation.run_id(node.job_index), "attempt": attempt, "devices": devices}
+        spare = holding.spare_cores if holding else ()
+        own = {"run_id": invocation.run_id(node.job_index), "attempt": attempt}
+        return {**own, "devices": devices, "spare_cores": spare}
     run_ids = [invocation.run_id(index) for index in range(node.input["jobs"])]
     return {"invocation_id": invocation.id, "run_ids": run_ids}
 

@@ -13,6 +13,7 @@ from inferbench_tasks.cluster.apart import own_part, place_of
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.held_device import HeldDevice
+from inferbench_tasks.cores import cpu_limit_cores
 from inferbench_tasks.errors import LeaseLostError
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -22,13 +23,14 @@ class Holding:
     """What a job holds: the lease's token, and its devices on this host, that of this worker first.
 
     ``members``: the ids of all, also of those on other hosts. ``elsewhere``: which of these this is, from 1; 0: the
-    job's own host.
+    job's own host. ``spare_cores``: where it holds several of a host, the cores there that are no device's.
     """
 
     token: int
     devices: tuple[HeldDevice, ...]
     members: tuple[str, ...] = ()
     elsewhere: int = 0
+    spare_cores: tuple[int, ...] = ()
 
     def require(self, *, elsewhere: int) -> None:
         """LeaseLostError where a stage came to the wrong one of the job's hosts: its result would tell of that one."""
@@ -95,6 +97,7 @@ class Fence:
             tuple(_held(member) for member in here),
             device.held_with,
             elsewhere=place_of(lease, self.device_id),
+            spare_cores=_spare(cluster, device.host) if len(here) > 1 else (),
         )
 
     def check(self, db: PerfDB, holding: Holding) -> None:
@@ -116,6 +119,15 @@ def require_chosen(job: Mapping[str, Any], holding: Holding) -> None:
             f"This job was given {', '.join(others)}, whose worker registered since it was submitted, and is for "
             f"{' or '.join(chosen)}. Submit it again."
         )
+
+
+def _spare(cluster: Cluster, host: str) -> tuple[int, ...]:
+    """None where a CPU quota grants no more than the devices have: what runs on any other core is taken from theirs."""
+    taken = {core for device in cluster.devices() if device.host == host for core in device.cores}
+    limit = cpu_limit_cores()
+    if not taken or (limit is not None and len(taken) >= limit):
+        return ()
+    return tuple(core for core in range(os.cpu_count() or 0) if core not in taken)
 
 
 def _held(device: Device) -> HeldDevice:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.replicas import Replica
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
@@ -17,6 +19,7 @@ from inferbench_tasks.stages.evaluate import ANSWERS_FILE
 from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
+from inferbench_tasks.stages.replica_figures import of_replicas, per_device, several
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.stages.two_hosts import of_two_hosts
@@ -144,6 +147,7 @@ def run(inp: Input, ctx: Context) -> Output:
             extensions["trace"] = {**inp.trace.document, "file": stored.model_dump()}
     if inp.load:
         extensions |= of_load(inp, inp.load, ctx, db)
+        extensions |= of_replicas(inp.serve.replicas, inp.serve.balancer, inp.load.replica_samples)
     if two is not None:
         extensions |= two.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
@@ -239,8 +243,23 @@ def figures(
     trace = inp.serve.backend.drawn.get("trace") or {}
     beside = len(inp.job.share.beside) if inp.job.share else 0
     device = inp.job.serve.device
-    measured = Measured(window, recording, summary, hardware, device, trace.get("file"), beside, client)
+    balancer = inp.serve.balancer
+    measured = Measured(
+        window,
+        recording,
+        summary,
+        hardware,
+        device,
+        trace.get("file"),
+        beside,
+        client,
+        balancer_cores=balancer.cores if balancer else (),
+    )
     figures = derive(measured)
+    if inp.serve.replicas:
+        figures["per_device"] = per_device(
+            figures, inp.serve.replicas, loaded.replica_samples, (end_ns - start_ns) / 1e9
+        )
     # Again, now that every figure is there that may be bounded.
     figures["slo"] = objective.judge(inp.job.slo, figures, window)
     return Summary.model_validate(figures)
@@ -283,7 +302,7 @@ def describe(
         ),
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
-        device=_device(job.serve.device, surroundings["hardware"]),
+        device=device_of(job.serve.device, surroundings["hardware"], inp.serve.replicas),
         load=LoadInfo(**load_document(job, inp.load.away.hosts if inp.load and inp.load.away else None)),
         summary=summary,
         certificate=inp.load.certificate if inp.load else {},
@@ -337,10 +356,20 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
     return {"name": name, **facts, **(network.model_dump(exclude={"name"}) if network else {})}
 
 
-def _device(device: DeviceSpec, hardware: dict[str, Any]) -> DeviceInfo:
+def device_of(device: DeviceSpec, hardware: dict[str, Any], replicas: Sequence[Replica]) -> DeviceInfo:
+    """Of several the name says how many: no list of devices takes them for one."""
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import DeviceInfo
 
     name = environment.device_name(device.kind, hardware)
     cores = environment.granted_cores(hardware)
-    return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})
+    if not replicas:
+        return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})
+    devices = [{"device_id": replica.device_id, "cores": list(replica.cores)} for replica in replicas]
+    of_all = float(sum(len(replica.cores) for replica in replicas))
+    return DeviceInfo(
+        kind=device.kind,
+        name=several(len(replicas), name),
+        cores=of_all,
+        **{"asked": str(device), "count": len(replicas), "devices": devices},
+    )

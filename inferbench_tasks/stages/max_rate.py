@@ -186,7 +186,15 @@ def _verdict(output: Output, window: Any, hardware: dict[str, Any], order: Input
     from inferbench_tasks.stages.judgement import judge
 
     recording = read_recording(Path(output.monitors_path)) if output.monitors_path else EMPTY
-    measured = Measured(window, recording, {}, hardware, order.job.serve.device)
+    balancer = order.serve.balancer
+    measured = Measured(
+        window,
+        recording,
+        {},
+        hardware,
+        order.job.serve.device,
+        balancer_cores=balancer.cores if balancer else (),
+    )
     return judge(output.certificate, output.stopped_early, Interference().compute(measured))
 
 

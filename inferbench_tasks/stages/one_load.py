@@ -17,6 +17,7 @@ from inferbench_tasks.stages.away import Away
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
+from inferbench_tasks.stages.replica_watch import Counts, living, remarks, with_counts
 from inferbench_tasks.stages.served_accuracy import ServedAccuracy
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Output(Handle):
     tokens: dict[str, Any] | None = None
     #: Of a load from another host: that host, and the way between both.
     away: Away | None = None
+    #: Of several servers that answer together: the samples that each counted, over the whole load.
+    replica_samples: tuple[int, ...] = ()
 
 
 def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
@@ -90,10 +93,11 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
     def cancelled() -> bool:
-        return ctx.cancelled() or verdict.reason is not None
+        return ctx.cancelled() or verdict.reason is not None or life.reason is not None
 
     patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.drawn)
+    counts = Counts.begun(inp.serve.replicas)
     with (
         beside(inp, ctx) as neighbours,
         MonitorSession(
@@ -102,13 +106,16 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
             device=inp.job.serve.device,
             metrics_url=metrics_url,
             beside=[neighbour.server for neighbour in neighbours],
+            replicas=[replica.server for replica in inp.serve.replicas[1:]],
+            balancer=inp.serve.balancer.server if inp.serve.balancer else None,
         ),
+        living(inp.serve.replicas, inp.serve.balancer) as life,
         watched(watches(inp, [neighbour.server for neighbour in neighbours])) as verdict,
     ):
         outcome = apply_load(plan, samples_path, progress=progress, cancelled=cancelled)
     applied = outcome.applied
-    if verdict.reason:
-        raise LoadError(f"{verdict.reason}\n{outcome.requests} records are kept in {samples_path}")
+    if reason := verdict.reason or life.reason:
+        raise LoadError(f"{reason}\n{outcome.requests} records are kept in {samples_path}")
     if applied.cancelled:
         raise CancelledError(f"The load was cancelled; {outcome.requests} records are kept in {samples_path}")
     if applied.problem:
@@ -123,7 +130,12 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     judged = outcome.certificate(plan)
     if plan.stream is not None and not unsafe:
         judged = judged.and_check(chunk_ceiling_check(outcome, ceiling))
+    answered = counts.since()
+    if answered:
+        judged = with_counts(judged, answered, samples_path)
     certificate = certificate_of(outcome, judged)
+    start_ns, end_ns = outcome.measure_start_ns, outcome.measure_end_ns
+    certificate["warnings"] += remarks(inp.serve.balancer, monitors_path, start_ns, end_ns)
     tokens = None
     if plan.stream is not None:
         tokens = token_figures(plan, outcome, options_of(inp.job).each, judged)
@@ -145,13 +157,16 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         quiet=patience.as_dict() if patience else None,
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
         tokens=tokens,
+        replica_samples=answered,
     )
 
 
 def watches(inp: Input, beside: Iterable[ServerHandle]) -> list[tuple[str, Watch]]:
     """The servers that a load could make too large, each with its name; a container's engine holds it to limits."""
     servers = [
-        ("The server", inp.serve.server),
+        *((replica.name, replica.server) for replica in inp.serve.replicas),
+        *([] if inp.serve.replicas else [("The server", inp.serve.server)]),
+        *([("The balancer", inp.serve.balancer.server)] if inp.serve.balancer else []),
         *(("The server of another model", server) for server in beside),
     ]
     return [(name, Watch(s.pid, s.uid)) for name, s in servers if s.launcher == "process" and s.pid]

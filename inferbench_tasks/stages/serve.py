@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from inferbench_tasks import settings
-from inferbench_tasks.backends import first_answer, startup
+from inferbench_tasks.backends import first_answer, nginx_balancer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
-from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.backends.probes.base import Probe, Refused
 from inferbench_tasks.contracts.handles import (
     BackendInfo,
     ColdStart,
@@ -19,6 +19,8 @@ from inferbench_tasks.contracts.handles import (
     Handle,
     ServerHandle,
 )
+from inferbench_tasks.contracts.held_device import HeldDevice
+from inferbench_tasks.contracts.replicas import Balancer, Replica
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
@@ -29,6 +31,7 @@ from inferbench_tasks.stages import convert, far_watch, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
+from inferbench_tasks.stages.replicated import replicated
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
@@ -40,10 +43,14 @@ LIGHT_RPS = 50.0
 
 
 class Input(StageInput):
-    """The requests and the model to serve."""
+    """The requests and the model to serve. ``devices``: those that the job holds; ``spare_cores``: where these are
+    several, the cores of their host that are no device's.
+    """
 
     generate: generate.Output
     convert: convert.Output
+    devices: tuple[HeldDevice, ...] = ()
+    spare_cores: tuple[int, ...] = ()
 
 
 class Output(Handle):
@@ -65,6 +72,9 @@ class Output(Handle):
     far: far_watch.FarWatch | None = None
     #: What tells a second client host of its own link, where two share the load.
     far_second: far_watch.FarWatch | None = None
+    #: Where several answer together: all of them, ``server`` among them, and what stands before them at ``endpoint``.
+    replicas: tuple[Replica, ...] = ()
+    balancer: Balancer | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -103,10 +113,29 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
+
+    def asked_first(probe: Probe) -> None:
+        """Of each of several, by itself."""
+        first_answer.ask_and_check(
+            probe, samples, reference, interface, interface.batch_size or 1, inp.convert.tolerance_ratio
+        )
+
     ctx.progress(0, 3, f"starting {spec.backend}")
     try:
         with placed(inp.job, ctx.run_dir(inp.run_id.partition(".beside")[0])):
-            started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+            group = (
+                replicated(
+                    inp.devices, inp.spare_cores, backend, deployment, launcher, servers_dir, ctx, asked_first
+                )
+                if spec.devices > 1
+                else None
+            )
+            started = (
+                group.front
+                if group
+                else startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+            )
+        backend = group.front.backend if group else backend
         ctx.progress(1, 3, "checking the first answer")
         try:
             asked_s = time.monotonic()
@@ -149,10 +178,12 @@ def run(inp: Input, ctx: Context) -> Output:
             version=backend.version(),
             launcher=spec.launcher,
             label=backend.label(),
-            settings=started.prepared.settings | _place(started.server),
+            settings=started.prepared.settings | _place(started.server) | (group.settings if group else {}),
             drawn=started.prepared.drawn,
         ),
-        cold_start=ColdStart(
+        cold_start=group.cold_start
+        if group
+        else ColdStart(
             process_ms=started.process_ms,
             model_load_ms=started.model_load_ms,
             first_answer_ms=(answered_s - asked_s) * 1e3,
@@ -163,6 +194,8 @@ def run(inp: Input, ctx: Context) -> Output:
         shared_memory=started.prepared.shared_memory,
         far=far,
         far_second=second,
+        replicas=group.replicas if group else (),
+        balancer=group.balancer if group else None,
     )
 
 
@@ -235,6 +268,8 @@ def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
     for finding in backend_findings(job, type(backend), model_format):
         raise finding.as_error()
     spec = job.serve
+    if spec.devices > 1 and (reason := nginx_balancer.unavailable(job.traffic.protocol)):
+        raise InputError(reason, field="serve.devices")
     if reason := backend.unavailable(spec.launcher, spec.device):
         raise InputError(
             f"{spec.backend} can't run here ({spec.launcher}, {spec.device}): {reason}", field="serve.backend"

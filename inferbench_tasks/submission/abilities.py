@@ -43,6 +43,8 @@ class BackendAbilities(Protocol):
     shared_memory: bool
     #: Whether its HTTP and gRPC take a secret with each request, and answer nobody else.
     guarded: bool
+    #: Whether several of it can stand behind a balancer (``serve.devices``).
+    replicas: bool
     #: Whether it answers texts with streams of tokens.
     streams: bool
     #: Whether it has slots for streams of tokens.

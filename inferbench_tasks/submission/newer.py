@@ -21,6 +21,8 @@ NEWER: dict[str, Any] = {
     "load.client_hosts": 1,
     "load.scenario": None,
     "stack": None,
+    "serve.devices": 1,
+    "serve.balancer": None,
     "serve.slots": None,
     "serve.context_tokens": None,
     "serve.prefix_cache": None,

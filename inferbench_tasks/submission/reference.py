@@ -32,6 +32,7 @@ from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, sl
 from inferbench_tasks.submission.model import ModelSpec, Training
 from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
 from inferbench_tasks.submission.schema import (
+    BalancerSpec,
     BatchingSpec,
     ConvertSpec,
     LoadSpec,
@@ -161,6 +162,7 @@ def markdown() -> str:
         _section("processors.before", ProcessorSpec),
         _section("convert", ConvertSpec),
         _section("serve", ServeSpec),
+        _section("serve.balancer", BalancerSpec),
         _section("serve.batching", BatchingSpec),
         _section("load", LoadSpec),
         _arrivals(),

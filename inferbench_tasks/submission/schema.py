@@ -149,6 +149,15 @@ class BatchingSpec(Spec):
     """Batches of these sizes leave at once; without, a batch leaves when it is full or its time is up."""
 
 
+class BalancerSpec(Spec):
+    """What stands before the replicas and hands each request to one of them."""
+
+    kind: Literal["nginx"] = "nginx"
+    """The program, which has to be installed on the device's host."""
+    policy: Literal["least_conn", "round_robin"] = "least_conn"
+    """To which replica a request goes: that with the fewest under way, or each in its turn."""
+
+
 #: Of most backends; see ``Backend.ready_timeout_s``.
 READY_TIMEOUT_S = 120.0
 
@@ -164,6 +173,12 @@ class ServeSpec(Spec):
     """The container's image; the backend's own unless one is named. With ``launcher: container`` only."""
     device: DeviceSpec = CPU
     """``cpu``, ``gpu`` (any), or ``gpu:<type>``."""
+    devices: Annotated[int, Field(ge=1, le=8)] = 1
+    """Devices of one host that the job holds at once: on each stands a replica of the server, with all of these
+    settings, behind a balancer that the load goes to. CPUs and our own servers only. `inferbench run` leases none: it
+    divides the machine's cores."""
+    balancer: BalancerSpec | None = None
+    """What stands before several replicas (``devices``); nginx by ``least_conn`` unless given."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Intra-op threads of each instance. On shared cores more can be many times slower."""
     instances: Annotated[int, Field(ge=1, le=256)] = 1
@@ -323,6 +338,7 @@ class NightlySpec(Spec):
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
+    devices_field: ClassVar[str] = "serve.devices"
     elsewhere_field: ClassVar[str] = "load.from"
     newer: ClassVar[dict[str, Any]] = NEWER | {f"requests.{name}": None for name in PROMPT_FIELDS}
 
@@ -381,6 +397,10 @@ class JobSpec(JobBase):
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""
         return self.serve.device
+
+    def needed_devices(self) -> int:
+        """One for each replica of the server."""
+        return self.serve.devices
 
     def stages_elsewhere(self) -> tuple[str, ...]:
         """The load, where it comes from another host, and what sends beside it."""

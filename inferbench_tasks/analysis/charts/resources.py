@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COURSES = {
     "server.cpu_cores": ("CPU of the server over time", "CPU, cores", 1.0),
     "server.rss_bytes": ("Memory of the server over time", "resident memory, MiB", 1 / 2**20),
+    "balancer.cpu_cores": ("CPU of the balancer over time", "CPU, cores", 1.0),
     "host.cpu_ratio": ("CPU of the whole machine over time", "busy share of all cores, %", 100.0),
     "gpu.utilisation_ratio": ("GPU utilisation over time", "utilisation, %", 100.0),
     "gpu.memory_used_bytes": ("GPU memory over time", "memory used, MiB", 1 / 2**20),

@@ -143,8 +143,8 @@ def _fields(figures: Sequence[str]) -> tuple[str, ...]:
 
 
 def thing_of(document: Document) -> Thing | None:
-    """None of a result that can't stand beside others: it does not count, shared its device, ran over an emulated
-    network, had users who think, or nobody recorded which model it was.
+    """None of a result that can't stand beside others: it does not count, shared its device or had several, ran over an
+    emulated network, had users who think, or nobody recorded which model it was.
     """
     arrivals = value_at(document, "load.arrivals") or {}
     model = document.get("model") or {}
@@ -155,6 +155,7 @@ def thing_of(document: Document) -> Thing | None:
         or (arrivals.get("think_time_ms") or 0) > 0
         or (value_at(document, "load.network") or "lan") != "lan"
         or value_at(document, "provenance.job.share")
+        or (value_at(document, "provenance.job.serve.devices") or 1) > 1
         or not digest
         or not model.get("precision")
     )

@@ -22,7 +22,16 @@ from inferbench_tasks.analysis.charts import (
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, client_host, devices, language, layers, stacks, tables
+from inferbench_tasks.analysis.report import (
+    answers,
+    client_host,
+    devices,
+    language,
+    layers,
+    replicas,
+    stacks,
+    tables,
+)
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.paired_advice import table as pairs_table
@@ -108,6 +117,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             client_host.words(measured),
             client_host.tables(measured),
         ),
+        Section("Replicas", [], replicas.words(measured), replicas.tables(measured)),
         Section("Answers", [], answers.words(looked_at), answers.tables(looked_at)),
         Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),
         Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),

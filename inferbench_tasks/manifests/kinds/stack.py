@@ -11,7 +11,7 @@ from inferbench_tasks.manifests.kinds.base import Manifest, RequirementText
 from inferbench_tasks.submission.schema import Precision, ServeSpec
 
 #: Fields of ``serve`` that are no settings of a stack: they have a place of their own.
-NO_SETTINGS = ("backend", "device")
+NO_SETTINGS = ("backend", "device", "devices")
 
 
 class StackManifest(Manifest):

@@ -45,6 +45,27 @@ def start(tmp_path: Path, servers_dir: Path) -> Start:
     return run
 
 
+def test_a_server_is_kept_to_its_cores_from_its_first_instruction(tmp_path: Path, servers_dir: Path) -> None:
+    """And what it starts; who starts it keeps its own."""
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    script = f"taskset -p $$ > {tmp_path}/own; sh -c 'taskset -p $$' > {tmp_path}/child; sleep 60"
+    launch = Launch("r", tmp_path, tmp_path / "c.json", ("/bin/sh", "-c", script), cores=(core,))
+    LAUNCHER.start(launch, servers_dir)
+    wait_for(lambda: len(written(tmp_path / "child")) > 0)
+    for name in ("own", "child"):
+        assert int(written(tmp_path / name)[-1], 16) == 1 << core
+    assert os.sched_getaffinity(0) == before
+
+
+def test_one_server_of_a_run_is_ended_alone(start: Start, servers_dir: Path) -> None:
+    """The others of its run live on, and are ended with it later."""
+    first, second = start("sleep 60"), start("sleep 60")
+    assert records.end_server(servers_dir, first) and not records.end_server(servers_dir, first)
+    assert (LAUNCHER.alive(first), LAUNCHER.alive(second)) == (False, True)
+    assert records.end_run(servers_dir, "r") and not LAUNCHER.alive(second)
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     """Until it holds; fails after ten seconds."""
     deadline = time.monotonic() + 10

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from inferbench_tasks.backends import nginx_balancer
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.running import cluster_abilities
@@ -76,6 +77,29 @@ def test_a_machine_has_as_many_devices_as_cores(monkeypatch: pytest.MonkeyPatch)
     assert said(TEXT.replace("{count}", "2") + "  cores: 1\n", MachineAbilities()) == []
     assert said(TEXT.replace("{count}", "2") + "  cores: 2\n", MachineAbilities()) == [
         "x.yaml:7: devices.cores: needs 4 cores; 2 may be used here"
+    ]
+
+
+def test_replicas_need_a_core_each_and_a_balancer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that is run at once on parts of this machine; a cluster's hosts may have what this one lacks."""
+    text = (
+        "name: x\nmodel: {kind: zoo, name: digits}\nserve:\n  devices: 3\n"
+        "load: {arrivals: {kind: poisson, rate_rps: 10}}\n"
+    )
+    monkeypatch.setattr(nginx_balancer, "unavailable", lambda protocol: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    assert said(text, MachineAbilities()) == []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    assert said(text, MachineAbilities()) == [
+        "x.yaml:4: serve.devices: needs 3 devices with a core each; 2 core(s) may be used here"
+    ]
+    monkeypatch.setattr(nginx_balancer, "unavailable", lambda protocol: f"install nginx for {protocol}")
+    assert said(text.replace("3", "2"), MachineAbilities()) == [
+        "x.yaml:4: serve.devices: install nginx for http"
+    ]
+    assert said(text, ClusterAbilities(lambda: [])) == []
+    assert said(text, ClusterAbilities(lambda: [device("x.0"), device("x.1")])) == [
+        "x.yaml:4: serve.devices: it needs 3 devices of type cpu on one host; there are 2 on x"
     ]
 
 

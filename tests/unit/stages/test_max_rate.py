@@ -94,7 +94,12 @@ def searched(
     spec = job(**arrivals)
 
     def copy(job: JobSpec) -> Any:
-        made = SimpleNamespace(run_id="r", job=job, generate=SimpleNamespace(requests=requests))
+        made = SimpleNamespace(
+            run_id="r",
+            job=job,
+            generate=SimpleNamespace(requests=requests),
+            serve=SimpleNamespace(balancer=None),
+        )
         made.model_copy = lambda update: copy(update["job"])
         return made
 

@@ -22,6 +22,7 @@ class Narrow:
     server_processors: bool = False
     shared_memory: bool = False
     guarded: bool = False
+    replicas: bool = False
     slots: bool = False
     dummy_weights: bool = False
     slot_tokens: int | None = None

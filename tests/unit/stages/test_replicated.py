@@ -1,0 +1,203 @@
+"""Devices of replicas, what each of them counted, and what a result says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks.contracts.device import DeviceSpec
+from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
+from inferbench_tasks.contracts.held_device import HeldDevice
+from inferbench_tasks.contracts.replicas import Balancer, Replica
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.monitors.records import convert_spool
+from inferbench_tasks.stages import replicated
+from inferbench_tasks.stages.collect import device_of
+from inferbench_tasks.stages.replica_figures import of_replicas, per_device
+from inferbench_tasks.stages.replica_watch import Life, answered_in, checks_of, remarks
+from inferbench_tasks.stages.replicated import places, usable
+from tests.samples import samples_table
+
+HANDLE = ServerHandle(launcher="process", pid=2**22 - 1, started_ns=0, log_path="/nowhere", config_path="c")
+
+
+def held(*cores: tuple[int, ...]) -> tuple[HeldDevice, ...]:
+    return tuple(
+        HeldDevice(device_id=f"h.cpu-{at}", device_type="cpu", host="h", cores=own)
+        for at, own in enumerate(cores)
+    )
+
+
+def replica(number: int) -> Replica:
+    endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="m")
+    return Replica(
+        number=number, of=2, device_id=f"h.cpu-{number}", cores=(number,), server=HANDLE, endpoint=endpoint
+    )
+
+
+def balancer(**changes: Any) -> Balancer:
+    told: dict[str, Any] = {
+        "kind": "nginx", "policy": "least_conn", "version": "1.22.1", "workers": 1, "cores": (7,), "apart": True,
+        "server": HANDLE, **changes,
+    }  # fmt: skip
+    return Balancer(**told)
+
+
+def test_each_replica_has_a_device_that_was_leased() -> None:
+    """In their order; what no device has is left for others."""
+    devices, left = places(held((0, 1), (2, 3)), (4, 5), 2)
+    assert [(device.device_id, device.cores) for device in devices] == [
+        ("h.cpu-0", (0, 1)),
+        ("h.cpu-1", (2, 3)),
+    ]
+    assert left == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        (held((0,)), "holds 1 device.s. and needs 2"),
+        (held((0,), ()), "h.cpu-1 states no cores"),
+        (held((0, 1), (1, 2)), "share cores"),
+    ],
+)
+def test_devices_without_cores_of_their_own_are_refused(devices: tuple[HeldDevice, ...], words: str) -> None:
+    """Nobody would know what a replica had."""
+    with pytest.raises(InputError, match=words) as raised:
+        places(devices, (), 2)
+    assert raised.value.field == "serve.devices"
+
+
+def test_without_a_lease_the_machine_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evenly; what is left over is nobody's. Fewer cores than devices are too few."""
+    monkeypatch.setattr(replicated, "granted", lambda: [2, 3, 5, 7, 11])
+    devices, left = places((), (), 2)
+    assert [device.cores for device in devices] == [(2, 3), (5, 7)] and left == (11,)
+    assert devices[0].device_id.endswith(".cpu-2-3")
+    with pytest.raises(InputError, match="6 devices need a core each; 5 may be used here"):
+        places((), (), 6)
+
+
+def test_cores_that_the_kernel_gives_are_found_and_nothing_is_changed() -> None:
+    """A core that is none is not usable; this thread keeps its own."""
+    before = os.sched_getaffinity(0)
+    core = min(before)
+    assert usable([core, 4000]) == (core,) and usable([4000]) == () and usable([]) == ()
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize(
+    ("counts", "answered", "all_good", "failing"),
+    [
+        ((60, 40), 100, True, []),
+        ((60, 39), 100, True, ["replica_counts"]),
+        ((60, 41), 100, True, ["replica_counts"]),
+        ((60, 45), 100, False, []),  # five were answered too late for the client
+        ((60, 30), 100, False, ["replica_counts"]),
+        ((100, 0), 100, True, ["replica_idle"]),
+        ((3, 0), 3, True, []),  # too few to say
+    ],
+)
+def test_answers_are_what_the_replicas_counted(
+    counts: tuple[int, ...], answered: int, all_good: bool, failing: list[str]
+) -> None:
+    """Each has to have had some; none may have come from elsewhere."""
+    checks = checks_of(counts, answered, all_good)
+    assert [check.name for check in checks if not check.ok] == failing
+
+
+def test_answered_samples_are_those_of_good_records(tmp_path: Path) -> None:
+    """Of warm-up and measurement, with the samples of each request."""
+    times = np.arange(4) * 1_000_000
+    table = samples_table(
+        {
+            "intended_ns": times, "sent_ns": times, "first_byte_ns": times + 5, "done_ns": times + 9,
+            "status": ["ok", "ok", "timeout", "ok"], "batch_size": np.full(4, 3),
+            "phase": ["warmup", "measure", "measure", "measure"],
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "samples.parquet")
+    assert answered_in(tmp_path / "samples.parquet") == (9, False)
+
+
+def test_one_that_ended_is_named_with_its_device() -> None:
+    """By its number, and of how many."""
+    life = Life((replica(2),), None)
+    life.look()
+    assert life.reason is not None
+    assert life.reason.startswith("Replica 2 of 2 (h.cpu-2) ended while the load lasted")
+
+
+def summary() -> dict[str, Any]:
+    return {
+        "throughput_rps": 100.0, "throughput_samples_per_s": 200.0, "goodput_rps": None,
+        "resources": {
+            "server": {
+                "replica1_cpu_s_total": 5.0, "replica2_cpu_s_total": 3.0,
+                "replica1_rss_bytes": {"max": 10.0}, "replica2_rss_bytes": {"max": 20.0},
+            }
+        },
+    }  # fmt: skip
+
+
+def test_figures_of_all_are_divided_by_the_devices() -> None:
+    """Rates by two; of each its own samples, CPU and memory."""
+    each = per_device(summary(), (replica(1), replica(2)), (1500, 500), seconds=10.0)
+    assert (each["devices"], each["throughput_rps"], each["throughput_samples_per_s"]) == (2, 50.0, 100.0)
+    assert each["goodput_rps"] is None and each["share_ratio"] == pytest.approx(1 / 3)
+    told = ("device_id", "samples_ratio", "cpu_cores", "rss_bytes")
+    assert [tuple(row[name] for name in told) for row in each["replicas"]] == [
+        ("h.cpu-1", 0.75, 0.5, 10.0), ("h.cpu-2", 0.25, 0.3, 20.0),
+    ]  # fmt: skip
+
+
+def test_a_result_names_all_devices_and_the_balancers_cores() -> None:
+    """The device's name says how many, so that no list takes them for one; of one server nothing is said."""
+    replicas = (replica(1), replica(2))
+    told = of_replicas(replicas, balancer(), (1, 2))["replicas"]
+    assert [server["device_id"] for server in told["servers"]] == ["h.cpu-1", "h.cpu-2"]
+    assert (told["balancer"]["core_numbers"], told["balancer"]["apart"]) == ([7], True)
+    hardware = {"cpu": "A CPU", "cores_allowed": [1, 2, 7], "cores_logical": 8}
+    device = device_of(DeviceSpec("cpu"), hardware, replicas).model_dump()
+    assert (device["name"], device["cores"], device["count"]) == ("2 x A CPU", 2.0, 2)
+    assert [each["device_id"] for each in device["devices"]] == ["h.cpu-1", "h.cpu-2"]
+    alone = device_of(DeviceSpec("cpu"), hardware, ()).model_dump()
+    assert (alone["name"], alone["cores"]) == ("A CPU", 3.0) and "count" not in alone
+    assert of_replicas((), None, ()) == {}
+
+
+SECOND = 1_000_000_000
+
+
+def recorded(folder: Path, cores: float) -> Path:
+    """Ten seconds in which the balancer used so many cores."""
+    lines = [
+        {"unavailable": {}},
+        *([at * SECOND, "balancer", {"cpu_s_total": at * cores}] for at in range(11)),
+    ]
+    (folder / "spool").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    convert_spool(folder / "spool", folder / "monitors.parquet", None)
+    return folder / "monitors.parquet"
+
+
+def test_a_balancer_on_the_replicas_cores_or_at_its_end_is_said(tmp_path: Path) -> None:
+    """Neither of one with cores of its own and room; nothing without one."""
+    calm, busy = recorded(tmp_path, 0.3), (0, 10 * SECOND)
+    assert remarks(None, calm, *busy) == [] == remarks(balancer(), calm, *busy)
+    (shared,) = remarks(balancer(apart=False), calm, *busy)
+    assert "ran on the replicas' cores" in shared
+    (full,) = remarks(balancer(), recorded(tmp_path, 0.9), *busy)
+    assert "used 90% of the 1 core(s)" in full
+    assert remarks(balancer(workers=2), recorded(tmp_path, 0.9), *busy) == []
+
+
+def test_what_nobody_saw_of_it_is_said(tmp_path: Path) -> None:
+    """A recording that ends amid the window."""
+    (unseen,) = remarks(balancer(), recorded(tmp_path, 0.3), 0, 100 * SECOND)
+    assert "not recorded over the whole of the window" in unseen
