@@ -64,6 +64,27 @@ def host_namespace(mbit_s: float, delay_ms: float = 0.0) -> Iterator[HostNamespa
         namespace.__exit__(None, None, None)
 
 
+def wire(first: HostNamespace, other: HostNamespace, number: int) -> None:
+    """A wire between the hosts of two namespaces; each reaches the other's address through it. ``number``: of several
+    wires at once, from 0.
+    """
+    tag = other.name.split("-")[1]
+    at = 4 * number
+    ends = ((first, f"ibx{tag}", f"10.213.7.{at + 1}"), (other, f"iby{tag}", f"10.213.7.{at + 2}"))
+    (_, one, _), (_, two, _) = ends
+    words = [
+        "link", "add", one, "netns", first.name, "type", "veth", "peer", "name", two, "netns", other.name,
+    ]  # fmt: skip
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+    for (host, device, address), (far, _, through) in zip(ends, reversed(ends), strict=True):
+        for command in (
+            ["addr", "add", f"{address}/30", "dev", device],
+            ["link", "set", device, "up"],
+            ["route", "add", f"{far.address}/32", "via", through],
+        ):
+            subprocess.run(["ip", "-n", host.name, *command], check=True, capture_output=True)
+
+
 def missing() -> str | None:
     """Why no host can be made of namespaces here."""
     try:

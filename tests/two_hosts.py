@@ -1,4 +1,4 @@
-"""Stages of a job on two hosts of a test: this machine and a network namespace, each with a data directory of its own.
+"""Stages of a job on several hosts of a test: this machine and network namespaces, each with its own data directory.
 
 They are one machine with one boot id, which is no two hosts: that they count as such is ``ONE_MACHINE_AS_HOSTS``.
 """
@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,8 +24,8 @@ from inferbench_tasks.launchers.processes import MARK
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.perfdb.store import PerfDB
-from tests.away_hosts import RUN
-from tests.namespaces import HostNamespace
+from tests.away_hosts import RUN, relayed
+from tests.namespaces import HostNamespace, host_namespace, wire
 
 ROOT = Path(__file__).parents[1]
 
@@ -121,6 +122,32 @@ class Begun:
         said = json.loads(self._answer.read_text())
         self.outputs = said["outputs"]
         return f"{said['error']}\n{log[-3000:]}" if "error" in said else None
+
+
+@contextmanager
+def hosts_apart(
+    db: PerfDB, uri: str, folder: Path, *, there: str, here: str, beside: Sequence[str] = ()
+) -> Iterator[Hosts]:
+    """``here``: this machine. The others are namespaces, each behind a wire of 100 Mbit/s; those ``beside`` reach
+    ``there`` by wires of their own.
+    """
+    port = urlsplit(uri).port
+    assert port is not None
+    with ExitStack() as stack:
+        fars = [stack.enter_context(host_namespace(100)) for _ in (there, *beside)]
+        for number, far in enumerate(fars[1:]):
+            wire(fars[0], far, number)
+        first, *others = [stack.enter_context(relayed(far.near, port)) for far in fars]
+        hosts = Hosts(fars[0], uri, first, folder, db, there=there, here=here)
+        for name, far, through in zip(beside, fars[1:], others, strict=True):
+            hosts.add(name, uri, far, through)
+        yield hosts
+
+
+def result_of(hosts: Hosts) -> Any:
+    """What the last ``collect`` of a serving job stored."""
+    (result,) = hosts.db.find_results({"run_id": hosts.outputs["job-000.collect"]["run_id"]})
+    return result
 
 
 def left_of(run_id: str) -> list[Mapping[str, Any]]:

@@ -48,7 +48,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         "inferbench_tasks.stages.generate",
         "inferbench_tasks.stages.convert",
         "inferbench_tasks.stages.serve",
-        "inferbench_tasks.stages.standby",
+        "inferbench_tasks.stages.senders.standby",
         "inferbench_tasks.stages.load",
         "inferbench_tasks.stages.evaluate",
         "inferbench_tasks.stages.trace",

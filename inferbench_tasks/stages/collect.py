@@ -20,9 +20,9 @@ from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device, several
+from inferbench_tasks.stages.senders.two_hosts import of_two_hosts
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
-from inferbench_tasks.stages.two_hosts import of_two_hosts
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.networks.base import emulated
-from inferbench_tasks.stages import away_load, max_rate, one_load
+from inferbench_tasks.stages import max_rate, one_load
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
+from inferbench_tasks.stages.senders import away_load
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
 

@@ -14,8 +14,8 @@ from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShap
 from inferbench_tasks.loadgen.shared_inputs import SharedInputs, layout
 from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages import generate, prompted, serve
-from inferbench_tasks.stages.away import Standby
 from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.senders.handles import Standby
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.schema import SHARED_MEMORY
 

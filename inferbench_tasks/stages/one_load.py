@@ -13,18 +13,21 @@ from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.requests.ragged import byte_count
 from inferbench_tasks.sandbox import Watch, watched
-from inferbench_tasks.stages.away import Away
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
 from inferbench_tasks.stages.replica_watch import Counts, living, remarks, with_counts
+from inferbench_tasks.stages.senders.handles import Away
 from inferbench_tasks.stages.served_accuracy import ServedAccuracy
 
 if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.ceiling import Ceiling
     from inferbench_tasks.loadgen.certificate import Certificate
     from inferbench_tasks.loadgen.live import Snapshot
     from inferbench_tasks.loadgen.outcome import Outcome
+    from inferbench_tasks.loadgen.plan import LoadPlan
     from inferbench_tasks.monitors.quiet import Patience
+    from inferbench_tasks.stages.sending import Progress
 
 MONITORS_FILE = "monitors.parquet"
 
@@ -63,34 +66,39 @@ class Output(Handle):
     #: Of several servers that answer together: the samples that each counted, over the whole load.
     replica_samples: tuple[int, ...] = ()
 
+    @classmethod
+    def of(
+        cls, outcome: Outcome, certificate: dict[str, Any], patience: Patience | None, **more: Any
+    ) -> Output:
+        """What every load tells, whoever sent it; ``more``: what this one does beside."""
+        return cls(
+            samples_path=str(outcome.samples_path),
+            measure_start_ns=outcome.measure_start_ns,
+            measure_end_ns=outcome.measure_end_ns,
+            epoch_offset_ns=outcome.epoch_offset_ns,
+            requests=outcome.requests,
+            certificate=certificate,
+            accuracy_ratio=None,
+            stopped_early=outcome.applied.stopped_early,
+            quiet=patience.as_dict() if patience else None,
+            **more,
+        )
+
 
 def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     """Apply the job's load once, with its monitors and its certificate; the records and all else lie in ``folder``.
 
     ``endpoint`` is the server, or the emulated network before it. The answers themselves are not looked at.
     """
-    from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
-    from inferbench_tasks.loadgen.chunk_ceiling import check_chunk_ceiling, chunk_ceiling_check
+    from inferbench_tasks.loadgen.chunk_ceiling import chunk_ceiling_check
     from inferbench_tasks.loadgen.outcome import apply_load
     from inferbench_tasks.loadgen.token_load import token_figures, words
     from inferbench_tasks.monitors.session import MonitorSession, metrics_address
     from inferbench_tasks.stages.neighbours import beside
 
     plan = plan_of(inp, ctx, folder / "load", endpoint)
-    ctx.progress(0, None, "checking that this client can send that much")
-    unsafe, kept = inp.job.traffic.allow_unsafe_load, ctx.cache_dir("ceilings")
-    if plan.stream is not None:
-        ceiling = check_chunk_ceiling(plan, kept, allow_unsafe=unsafe)
-    else:
-        size = answer_bytes(inp.generate.requests, inp.job.traffic.samples_per_request)
-        ceiling = check_ceiling(plan, size, kept, allow_unsafe=unsafe)
-    if (processing := inp.generate.requests.processing) and plan.processing:
-        check_processing(plan, processing.client_ms, allow_unsafe=inp.job.traffic.allow_unsafe_load)
-    samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
-
-    def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
-        phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
-        ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
+    ceiling = client_ceiling(inp, plan, ctx)
+    monitors_path = folder / MONITORS_FILE
 
     def cancelled() -> bool:
         return ctx.cancelled() or verdict.reason is not None or life.reason is not None
@@ -112,27 +120,14 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         living(inp.serve.replicas, inp.serve.balancer) as life,
         watched(watches(inp, [neighbour.server for neighbour in neighbours])) as verdict,
     ):
-        outcome = apply_load(plan, samples_path, progress=progress, cancelled=cancelled)
-    applied = outcome.applied
-    if reason := verdict.reason or life.reason:
-        raise LoadError(f"{reason}\n{outcome.requests} records are kept in {samples_path}")
-    if applied.cancelled:
-        raise CancelledError(f"The load was cancelled; {outcome.requests} records are kept in {samples_path}")
-    if applied.problem:
-        raise LoadError(f"{applied.problem}\n{outcome.requests} records are kept in {samples_path}")
-    if not applied.usages:
-        raise LoadError(
-            f"No sender came to its end in time, so that nobody knows what it used\n{outcome.requests} records are "
-            f"kept in {samples_path}"
-        )
-    if not outcome.requests:
-        raise LoadError("The load ended without a single request; nothing was measured")
+        outcome = apply_load(plan, folder / SAMPLES_FILE, progress=by_phase(plan, ctx), cancelled=cancelled)
+    require_sent(outcome, verdict.reason or life.reason or "")
     judged = outcome.certificate(plan)
-    if plan.stream is not None and not unsafe:
+    if plan.stream is not None and not inp.job.traffic.allow_unsafe_load:
         judged = judged.and_check(chunk_ceiling_check(outcome, ceiling))
     answered = counts.since()
     if answered:
-        judged = with_counts(judged, answered, samples_path)
+        judged = with_counts(judged, answered, folder / SAMPLES_FILE)
     certificate = certificate_of(outcome, judged)
     start_ns, end_ns = outcome.measure_start_ns, outcome.measure_end_ns
     certificate["warnings"] += remarks(inp.serve.balancer, monitors_path, start_ns, end_ns)
@@ -143,22 +138,59 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     certificate["figures"]["ceiling"] = ceiling.model_dump()
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
-    return Output(
-        samples_path=str(samples_path),
+    return Output.of(
+        outcome,
+        certificate,
+        patience,
         monitors_path=str(monitors_path),
-        measure_start_ns=outcome.measure_start_ns,
-        measure_end_ns=outcome.measure_end_ns,
-        epoch_offset_ns=outcome.epoch_offset_ns,
-        requests=outcome.requests,
-        certificate=certificate,
-        accuracy_ratio=None,
-        stopped_early=applied.stopped_early,
         neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
-        quiet=patience.as_dict() if patience else None,
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
         tokens=tokens,
         replica_samples=answered,
     )
+
+
+def client_ceiling(inp: Input, plan: LoadPlan, ctx: Context) -> Ceiling:
+    """What this host's client can send; InputError for a load above the safe share of it, unless that was allowed."""
+    from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
+    from inferbench_tasks.loadgen.chunk_ceiling import check_chunk_ceiling
+
+    ctx.progress(0, None, "checking that this client can send that much")
+    unsafe, kept = inp.job.traffic.allow_unsafe_load, ctx.cache_dir("ceilings")
+    if plan.stream is not None:
+        ceiling = check_chunk_ceiling(plan, kept, allow_unsafe=unsafe)
+    else:
+        size = answer_bytes(inp.generate.requests, inp.job.traffic.samples_per_request)
+        ceiling = check_ceiling(plan, size, kept, allow_unsafe=unsafe)
+    if (processing := inp.generate.requests.processing) and plan.processing:
+        check_processing(plan, processing.client_ms, allow_unsafe=unsafe)
+    return ceiling
+
+
+def by_phase(plan: LoadPlan, ctx: Context) -> Progress:
+    """How a load goes, as the stage tells it."""
+
+    def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
+        phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
+        ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
+
+    return progress
+
+
+def require_sent(outcome: Outcome, reason: str = "") -> None:
+    """LoadError, or CancelledError, where no load came to its end; ``reason``: why it could not, known elsewhere."""
+    applied = outcome.applied
+    kept = f"{outcome.requests} records are kept in {outcome.samples_path}"
+    if reason:
+        raise LoadError(f"{reason}\n{kept}")
+    if applied.cancelled:
+        raise CancelledError(f"The load was cancelled; {kept}")
+    if applied.problem:
+        raise LoadError(f"{applied.problem}\n{kept}")
+    if not applied.usages:
+        raise LoadError(f"No sender came to its end in time, so that nobody knows what it used\n{kept}")
+    if not outcome.requests:
+        raise LoadError("The load ended without a single request; nothing was measured")
 
 
 def watches(inp: Input, beside: Iterable[ServerHandle]) -> list[tuple[str, Watch]]:

@@ -27,11 +27,12 @@ from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.loadgen.shared_inputs import check_shareable
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
-from inferbench_tasks.stages import convert, far_watch, generate, prompted
+from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.stages.replicated import replicated
+from inferbench_tasks.stages.senders import far_watch
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 

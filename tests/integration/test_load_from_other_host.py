@@ -11,29 +11,24 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
-import psutil
 import pytest
 
 from inferbench_tasks.analysis.report.client_host import tables
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.contracts.located import references
-from inferbench_tasks.launchers.processes import MARK
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.protocols.kserve_proto import SERVICE
-from tests import two_hosts
-from tests.away_hosts import relayed
 from tests.docker_engine import ENVIRONMENTS
-from tests.namespaces import AHEAD_S, host_namespace
+from tests.namespaces import AHEAD_S
+from tests.two_hosts import Hosts, hosts_apart, left_of, result_of
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
-ROOT = Path(__file__).parents[2]
 YAML = """
 name: %s
 model: {kind: zoo, name: digits}
@@ -41,14 +36,7 @@ load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 20, warmup_s: 1, wai
 """
 
 
-class Hosts(two_hosts.Hosts):
-    """``server``: behind 100 Mbit/s, its CLOCK_MONOTONIC 1,000 s ahead; ``client``: this machine."""
-
-    yaml = YAML
-
-    def run(self, host: str, name: str, place: str, *stages: str) -> dict[str, Any]:
-        """These stages on that host; the outputs of all so far."""
-        return super().run(host, name, self.yaml % (name, place), *stages)
+AWAY, ALONE = YAML % ("away", "other_host"), YAML % ("alone", "server_host")
 
 
 @pytest.fixture
@@ -56,23 +44,16 @@ def hosts(
     perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hosts]:
     warm(tmp_path / "client", tmp_path_factory)
-    port = urlsplit(perfdb_uri).port
-    assert port is not None
-    with host_namespace(100) as far, relayed(far.near, port) as through:
-        yield Hosts(far, perfdb_uri, through, tmp_path, perfdb, there="server", here="client")
-
-
-def result_of(hosts: Hosts) -> Any:
-    (result,) = hosts.db.find_results({"run_id": hosts.outputs["job-000.collect"]["run_id"]})
-    return result
+    with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client") as two:
+        yield two
 
 
 def test_a_load_from_another_host(hosts: Hosts) -> None:
     """Served on one host, loaded from the other, judged by both; its latencies are those of the server's own host and
     the link's round trip. The secret is in no document, the server answers nobody without it, and nothing is left."""
-    hosts.run("client", "away", "other_host", "generate", "convert")
+    hosts.run("client", "away", AWAY, "generate", "convert")
     hosts.lease("away", "server.cpu", "client.cpu")
-    hosts.run("server", "away", "other_host", "serve")
+    hosts.run("server", "away", AWAY, "serve")
     served = hosts.outputs["job-000.serve"]
     secret, far_secret = served["endpoint"]["secret"], served["far"]["secret"]
     url = f"http://{served['endpoint']['host']}:{served['endpoint']['port']}/v2/health/ready"
@@ -80,10 +61,10 @@ def test_a_load_from_another_host(hosts: Hosts) -> None:
         ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url], capture_output=True, text=True
     )
     assert served["endpoint"]["host"] == hosts.far.address and asked.stdout == "401"
-    hosts.run("client", "away", "other_host", "load")
+    hosts.run("client", "away", AWAY, "load")
     loaded = hosts.outputs["job-000.load"]
     assert str(hosts.homes["client"]) not in json.dumps(loaded) and len(references(loaded)) == 2
-    hosts.run("server", "away", "other_host", "collect", "release")
+    hosts.run("server", "away", AWAY, "collect", "release")
     hosts.release()
     away = result_of(hosts)
     summary = away.summary.model_dump()
@@ -118,14 +99,10 @@ def test_a_load_from_another_host(hosts: Hosts) -> None:
     run = hosts.db.get_run(away.run_id).model_dump_json() + away.model_dump_json()
     assert secret not in run and far_secret not in run
     assert not list((hosts.homes["server"] / "servers").glob("*.json"))
-    left = [
-        p.info["cmdline"] for p in psutil.process_iter(["cmdline", "environ"])
-        if (p.info["environ"] or {}).get(MARK, "").startswith(away.run_id)
-    ]  # fmt: skip
-    assert not left
+    assert not left_of(away.run_id)
     hosts.outputs = {name: hosts.outputs[name] for name in ("job-000.generate", "job-000.convert")}
     hosts.lease("alone", "server.cpu")
-    hosts.run("server", "alone", "server_host", "serve", "load", "collect", "release")
+    hosts.run("server", "alone", ALONE, "serve", "load", "collect", "release")
     alone = result_of(hosts)
     assert "client_host" not in alone.extensions and alone.load.network == "lan"
     trip = host["link"]["before"]["round_trip"]
@@ -139,8 +116,8 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     """Our server and Triton: who has the run's secret is answered, nobody else; their own times are in the result."""
     if reason := BACKENDS.load(backend).unavailable("process"):
         pytest.skip(reason)
-    hosts.yaml = (
-        YAML.replace("duration_s: 20", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
+    text = (
+        AWAY.replace("duration_s: 20", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
     )
     ENVIRONMENTS.mkdir(exist_ok=True)
     if backend == "triton":  # the host of the namespace reaches no index of packages
@@ -150,9 +127,9 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     envs = hosts.homes["server"] / "cache" / "envs"
     envs.parent.mkdir(parents=True)
     envs.symlink_to(ENVIRONMENTS)
-    hosts.run("client", "away", "other_host", "generate", "convert")
+    hosts.run("client", "away", text, "generate", "convert")
     hosts.lease("away", "server.cpu", "client.cpu")
-    hosts.run("server", "away", "other_host", "serve")
+    hosts.run("server", "away", text, "serve")
     endpoint = hosts.outputs["job-000.serve"]["endpoint"]
     assert endpoint["host"] == hosts.far.address
     for metadata in ((), ((endpoint.get("metadata_key", "authorization"), "Bearer x"),)):
@@ -161,8 +138,8 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
             with pytest.raises(grpc.RpcError) as refusal:
                 ready(b"", metadata=metadata, timeout=10)
         assert refusal.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE)
-    hosts.run("client", "away", "other_host", "load")
-    hosts.run("server", "away", "other_host", "collect", "release")
+    hosts.run("client", "away", text, "load")
+    hosts.run("server", "away", text, "collect", "release")
     hosts.release()
     result = result_of(hosts)
     summary = result.summary.model_dump()

@@ -7,13 +7,9 @@ Each has an address, a data directory and a clock of its own, 1,000 s apart, so 
 from __future__ import annotations
 
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
@@ -23,9 +19,7 @@ from inferbench_tasks.analysis.report.client_host import tables
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
-from tests.away_hosts import relayed
-from tests.namespaces import HostNamespace, host_namespace
-from tests.two_hosts import Begun, Hosts, left_of
+from tests.two_hosts import Begun, Hosts, hosts_apart, left_of, result_of
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
@@ -51,48 +45,12 @@ def yaml(name: str, arrivals: str = "{kind: poisson, rate_rps: 40}", duration_s:
     return YAML % (name, arrivals, duration_s)
 
 
-def wire(first: HostNamespace, other: HostNamespace) -> None:
-    """A wire between the hosts of two namespaces; each reaches the other's address through it."""
-    tag = first.name.split("-")[1]
-    ends = ((first, f"ibx{tag}", "10.213.7.1"), (other, f"iby{tag}", "10.213.7.2"))
-    (_, one, _), (_, two, _) = ends
-    words = [
-        "link",
-        "add",
-        one,
-        "netns",
-        first.name,
-        "type",
-        "veth",
-        "peer",
-        "name",
-        two,
-        "netns",
-        other.name,
-    ]
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-    for (host, device, address), (far, _, through) in zip(ends, reversed(ends), strict=True):
-        for command in (
-            ["addr", "add", f"{address}/30", "dev", device],
-            ["link", "set", device, "up"],
-            ["route", "add", f"{far.address}/32", "via", through],
-        ):
-            subprocess.run(["ip", "-n", host.name, *command], check=True, capture_output=True)
-
-
 @pytest.fixture
 def hosts(
     perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hosts]:
     warm(tmp_path / "client", tmp_path_factory)
-    port = urlsplit(perfdb_uri).port
-    assert port is not None
-    with ExitStack() as stack:
-        server, second = (stack.enter_context(host_namespace(100)) for _ in range(2))
-        wire(server, second)
-        through = [stack.enter_context(relayed(far.near, port)) for far in (server, second)]
-        three = Hosts(server, perfdb_uri, through[0], tmp_path, perfdb, there="server", here="client")
-        three.add("second", perfdb_uri, second, through[1])
+    with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client", beside=["second"]) as three:
         yield three
 
 
@@ -102,11 +60,6 @@ def prepared(hosts: Hosts, name: str, text: str) -> None:
     hosts.lease(name, "server.cpu", "client.cpu", "second.cpu")
     hosts.run("server", name, text, "serve")
     hosts.run("second", name, text, "standby")
-
-
-def result_of(hosts: Hosts) -> Any:
-    (result,) = hosts.db.find_results({"run_id": hosts.outputs["job-000.collect"]["run_id"]})
-    return result
 
 
 def test_two_hosts_share_a_load(hosts: Hosts) -> None:
@@ -178,7 +131,7 @@ def test_a_lost_host_leaves_no_half_of_a_load(hosts: Hosts) -> None:
         time.sleep(0.2)
     victims = [
         process for process in psutil.process_iter(["cmdline"])
-        if "inferbench_tasks.stages.far_senders" in (process.info["cmdline"] or [])
+        if "inferbench_tasks.stages.senders.far_senders" in (process.info["cmdline"] or [])
     ]  # fmt: skip
     assert len(victims) == 1 and len(spools) == 1
     victims[0].kill()

@@ -22,10 +22,10 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.networks.links import measure as measuring
 from inferbench_tasks.networks.links.far_side import FarSide
-from inferbench_tasks.stages import far_senders, second_client, second_part
-from inferbench_tasks.stages.away import Standby
-from inferbench_tasks.stages.far_watch import FarWatch
-from inferbench_tasks.stages.second_client import SecondClient
+from inferbench_tasks.stages.senders import far_senders, second_client, second_part
+from inferbench_tasks.stages.senders.far_watch import FarWatch
+from inferbench_tasks.stages.senders.handles import Standby
+from inferbench_tasks.stages.senders.second_client import SecondClient
 from tests.far_side import listening
 from tests.load_servers import ANSWER_BYTES, FaultyHttp, endpoint, http_answer, load_plan, serving
 

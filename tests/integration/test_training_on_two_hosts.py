@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 import pyarrow as pa
@@ -27,9 +26,9 @@ from inferbench_tasks.training import step_spans
 from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
 from inferbench_tasks.training.order import FOLDER, PROGRESS_FILE, Answer, answer_path
 from inferbench_tasks.training.result import TrainingResult
-from tests.away_hosts import RUN, relayed
-from tests.namespaces import AHEAD_S, host_namespace
-from tests.two_hosts import Begun, Hosts, left_of
+from tests.away_hosts import RUN
+from tests.namespaces import AHEAD_S
+from tests.two_hosts import Begun, Hosts, hosts_apart, left_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 YAML = """
@@ -45,10 +44,8 @@ TWO = "{count: 2, hosts: 2, strategy: ddp}"
 @pytest.fixture
 def hosts(perfdb: PerfDB, perfdb_uri: str, tmp_path: Path) -> Iterator[Hosts]:
     """``first``: in the namespace, the job's own; ``second``: this machine."""
-    port = urlsplit(perfdb_uri).port
-    assert port is not None
-    with host_namespace(100) as far, relayed(far.near, port) as through:
-        yield Hosts(far, perfdb_uri, through, tmp_path, perfdb, there="first", here="second")
+    with hosts_apart(perfdb, perfdb_uri, tmp_path, there="first", here="second") as two:
+        yield two
 
 
 def run_id(hosts: Hosts, name: str) -> str:

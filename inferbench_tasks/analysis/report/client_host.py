@@ -21,7 +21,7 @@ _NOTE = (
 
 
 def client_hosts(views: Sequence[RunView]) -> list[tuple[RunView, dict[str, Any]]]:
-    """The runs whose load came from other hosts, with what ``stages.two_hosts`` stored of each of these."""
+    """The runs whose load came from other hosts, with what ``stages.senders.two_hosts`` stored of each of these."""
     known = [(view, view.result.extensions.get("client_host")) for view in views if view.result]
     away = [(view, host) for view, host in known if host and host.get("link")]
     return [(view, one) for view, host in away for one in (host, host.get("second")) if one]

@@ -22,7 +22,7 @@ from inferbench_tasks.networks.links.around import AroundLoad
 from inferbench_tasks.networks.links.following import Follow, followed
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.timing.two_clocks import Exchange
 from inferbench_tasks.training import launch
 from inferbench_tasks.training.hosts import on_host

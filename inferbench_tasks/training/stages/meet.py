@@ -13,7 +13,7 @@ from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.stages.base import Context, JobInput, Stage
-from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import FOLDER
 from inferbench_tasks.training.stages import generate
@@ -44,7 +44,7 @@ def run(inp: Input, ctx: Context) -> Output:
     """Begin to listen; on failure nothing is left running. InputError where this host's address is not known."""
     from inferbench_tasks import sandbox
     from inferbench_tasks.launchers import records
-    from inferbench_tasks.stages import listener
+    from inferbench_tasks.stages.senders import listener
     from inferbench_tasks.training.hosts import first, on_host
 
     folder = ctx.run_dir(inp.run_id) / FOLDER

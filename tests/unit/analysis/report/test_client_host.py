@@ -34,7 +34,7 @@ def link(p50_ms: float, clock: LinkClock | None = None) -> MeasuredLink:
 
 
 def client_host(**changes: Any) -> dict[str, Any]:
-    """As ``stages.two_hosts`` stores it."""
+    """As ``stages.senders.two_hosts`` stores it."""
     around = LinkAround(before=link(0.4), after=link(0.5), drift_ppm=(-2.0, 3.5))
     return {
         "host": "sender",

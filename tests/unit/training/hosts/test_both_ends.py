@@ -19,7 +19,7 @@ from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.timing.two_clocks import Exchange
 from inferbench_tasks.training import launch
 from inferbench_tasks.training.hosts import first, on_host, second

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.stages.senders.handles import OwnFacts
 
 #: What is asked for by ``take``, beside spools: what was sent, what is known of the host, its monitors.
 PART, ABOUT, MONITORS = "part", "about", "monitors"
@@ -54,11 +54,7 @@ class Part(Handle):
     spools: dict[str, int]
 
 
-class About(Handle):
-    """The second host, and its way to the server's; ``exchanges``: with that one, by its own clock."""
+class About(OwnFacts):
+    """The second host, and what its client can send (``loadgen.ceiling``)."""
 
-    hardware: dict[str, Any]
-    system: dict[str, Any]
     ceiling: dict[str, Any]
-    link: LinkAround
-    exchanges: tuple[tuple[int, int, int, int], ...]

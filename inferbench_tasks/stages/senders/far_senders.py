@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
-from inferbench_tasks.stages import listener
-from inferbench_tasks.stages.far_watch import FarWatch
-from inferbench_tasks.stages.second_part import Order, SecondPart
+from inferbench_tasks.stages.senders import listener
+from inferbench_tasks.stages.senders.far_watch import FarWatch
+from inferbench_tasks.stages.senders.second_part import Order, SecondPart
 
 if TYPE_CHECKING:
     from inferbench_tasks.networks.links.far_side import FarSide

@@ -20,9 +20,10 @@ from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.running import execute
-from inferbench_tasks.stages import away_load, far_watch, serve
+from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.collect import load_document
+from inferbench_tasks.stages.senders import away_load, far_watch
 from inferbench_tasks.submission.schema import JobSpec
 from tests.far_side import listening
 
@@ -55,14 +56,13 @@ def order(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def waits(*_: object) -> None:
         raise Waits
 
-    monkeypatch.setattr("inferbench_tasks.loadgen.ceiling.check_ceiling", lambda *order, **more: None)
     monkeypatch.setattr(away_load, "plan_of", lambda *order: None)
-    monkeypatch.setattr(away_load, "answer_bytes", lambda *order: 1)
+    monkeypatch.setattr(away_load, "client_ceiling", lambda *order: None)
     monkeypatch.setattr(away_load, "quiet_machine", waits)
     return SimpleNamespace(
         job=job(),
         serve=SimpleNamespace(far=None),
-        generate=SimpleNamespace(requests=SimpleNamespace(processing=None)),
+        generate=None,
     )
 
 

@@ -14,13 +14,13 @@ from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.reached_address import reached_address
-from inferbench_tasks.stages import far_senders
-from inferbench_tasks.stages.away import Standby as Output
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as LoadInput
 from inferbench_tasks.stages.load_order import ToSend
 from inferbench_tasks.stages.one_load import quiet_machine
-from inferbench_tasks.stages.second_part import PATIENCE_S, Order
+from inferbench_tasks.stages.senders import far_senders
+from inferbench_tasks.stages.senders.handles import Standby as Output
+from inferbench_tasks.stages.senders.second_part import PATIENCE_S, Order
 
 STAGE = Stage(needs=("generate", "serve"), leased=True, block="shared_load", unread=("generate.model",))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.link import RoundTrips
-from inferbench_tasks.stages.away import NEAR_FILE, SECOND_FILE, Away, SecondHost
 from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.senders.handles import NEAR_FILE, SECOND_FILE, Away, SecondHost
 from inferbench_tasks.timing.two_clocks import Exchange
 
 if TYPE_CHECKING:

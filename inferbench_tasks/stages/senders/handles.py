@@ -1,4 +1,4 @@
-"""What stage ``load`` tells of itself where it ran on another host than the server."""
+"""What is handed on of hosts that send a load to another host's server: who waits where, what they are, their links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.contracts.located import LocatedPath
-from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.senders.far_watch import FarWatch
 
 #: Between two exchanges with another host while a load lasts, and how many pass before it is asked how things are.
 EVERY_S, ASK_EVERY = 0.25, 4
@@ -27,18 +27,27 @@ class Standby(Handle):
     not_quiet: str = ""
 
 
-class SendingHost(Handle):
-    """What is known of a host that sends, and the way from it to the server's.
+class OwnFacts(Handle):
+    """What a host that sends knows of itself, and of the way from it to the server's host.
 
-    ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``; by its own clock,
-    as its monitors in ``monitors_path``.
+    ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``; by its own clock.
     """
 
-    host: str
     hardware: dict[str, Any]
     system: dict[str, Any]
     link: LinkAround
     exchanges: tuple[tuple[int, int, int, int], ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """These alone, for a handle that has more."""
+        return {name: getattr(self, name) for name in OwnFacts.model_fields}
+
+
+class SendingHost(OwnFacts):
+    """The same with its name; its monitors are by its own clock, too."""
+
+    host: str
     monitors_path: LocatedPath
 
 

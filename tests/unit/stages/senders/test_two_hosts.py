@@ -11,7 +11,7 @@ import numpy as np
 from inferbench_tasks.monitors.records import Recording, Series
 from inferbench_tasks.monitors.two_hosts import Placed, write
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.two_hosts import TwoHosts, of_two_hosts
+from inferbench_tasks.stages.senders.two_hosts import TwoHosts, of_two_hosts
 
 MS, S = 1_000_000, 1_000_000_000
 AHEAD = 1000 * S

@@ -23,9 +23,9 @@ from inferbench_tasks.loadgen.sender_hosts import SenderHost, part_of, put_back,
 from inferbench_tasks.monitors.two_hosts import misplaced_ns
 from inferbench_tasks.networks.links.following import Follow
 from inferbench_tasks.networks.links.near_side import NearSide
-from inferbench_tasks.stages.away import ASK_EVERY, EVERY_S, SECOND_FILE, SecondHost, Standby
-from inferbench_tasks.stages.second_messages import ABOUT, MONITORS, PART, About, Part, Question, State
-from inferbench_tasks.stages.second_part import LEAST_NOTICE_NS
+from inferbench_tasks.stages.senders.handles import ASK_EVERY, EVERY_S, SECOND_FILE, SecondHost, Standby
+from inferbench_tasks.stages.senders.messages import ABOUT, MONITORS, PART, About, Part, Question, State
+from inferbench_tasks.stages.senders.second_part import LEAST_NOTICE_NS
 from inferbench_tasks.timing.two_clocks import Exchange, bounds_at
 
 #: Who is connected to, in what is said where that fails.
@@ -128,11 +128,8 @@ class SecondClient:
         monitors = folder / SECOND_FILE
         monitors.write_bytes(self._take(MONITORS))
         second = SecondHost(
+            **about.facts,
             host=self.host,
-            hardware=about.hardware,
-            system=about.system,
-            link=about.link,
-            exchanges=about.exchanges,
             monitors_path=str(monitors),
             ahead_ns=self._ahead_ns,
             error_ns=error_ns,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.monitors.quiet import Look, Patience
-from inferbench_tasks.stages import standby
-from inferbench_tasks.stages.away_load import of_second
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.far_watch import FarWatch
+from inferbench_tasks.stages.senders import standby
+from inferbench_tasks.stages.senders.away_load import of_second
+from inferbench_tasks.stages.senders.far_watch import FarWatch
 
 REACHED = FarWatch(address="192.0.2.2", port=1, secret="00", recording_path="")
 LOUD = Patience(Look(25.0, 0.0), 60.0)
@@ -27,7 +27,7 @@ def test_a_second_host_that_was_not_quiet_is_told_by_its_name(
     monkeypatch.setattr(standby, "reached_address", lambda: "192.0.2.2")
     monkeypatch.setattr(standby, "Order", SimpleNamespace)
     monkeypatch.setattr(standby, "LoadInput", SimpleNamespace(model_validate=lambda order: order))
-    monkeypatch.setattr("inferbench_tasks.stages.far_senders.start", lambda *order: REACHED)
+    monkeypatch.setattr("inferbench_tasks.stages.senders.far_senders.start", lambda *order: REACHED)
     monkeypatch.setattr("inferbench_tasks.loadgen.prepare.senders_here", lambda *order: 1)
     inp: Any = SimpleNamespace(
         serve=SimpleNamespace(far_second=REACHED),

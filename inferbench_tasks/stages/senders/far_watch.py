@@ -18,7 +18,7 @@ from pydantic import Field
 from inferbench_tasks.contracts.handles import Handle, ServerHandle
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.invitation import Invitation
-from inferbench_tasks.stages import listener
+from inferbench_tasks.stages.senders import listener
 
 if TYPE_CHECKING:
     from inferbench_tasks.networks.links.far_side import FarSide

@@ -15,10 +15,11 @@ from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import InferBenchError, LoadError
-from inferbench_tasks.stages.away import EVERY_S
+from inferbench_tasks.networks.links.following import nothing
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import Input, plan_of
-from inferbench_tasks.stages.second_messages import (
+from inferbench_tasks.stages.one_load import client_ceiling
+from inferbench_tasks.stages.senders.messages import (
     ABOUT,
     MONITORS,
     PART,
@@ -28,6 +29,7 @@ from inferbench_tasks.stages.second_messages import (
     Question,
     State,
 )
+from inferbench_tasks.stages.senders.own_side import own_side
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.controller import Applied
@@ -128,15 +130,8 @@ class SecondPart:
             self._state = self._state.model_copy(update={"problem": words or "it failed without a word"})
 
     def _share(self, question: Question) -> None:
-        from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
         from inferbench_tasks.loadgen.controller import Controller
         from inferbench_tasks.loadgen.sender_hosts import part_of, schedule_digest
-        from inferbench_tasks.monitors import environment
-        from inferbench_tasks.monitors.session import MonitorSession
-        from inferbench_tasks.networks.links.around import AroundLoad
-        from inferbench_tasks.networks.links.following import followed, nothing
-        from inferbench_tasks.networks.links.near_side import NearSide
-        from inferbench_tasks.stages.one_load import answer_bytes
 
         order, inp = self._order, self._order.load
         context = Context(
@@ -149,21 +144,12 @@ class SecondPart:
                 "what it is built on"
             )
         plan = part_of(plan, 1, inp.job.traffic.client_hosts)
-        unsafe = inp.job.traffic.allow_unsafe_load
-        size = answer_bytes(inp.generate.requests, inp.job.traffic.samples_per_request)
-        ceiling = check_ceiling(plan, size, context.cache_dir("ceilings"), allow_unsafe=unsafe)
-        if (processing := inp.generate.requests.processing) and plan.processing:
-            check_processing(plan, processing.client_ms, allow_unsafe=unsafe)
+        ceiling = client_ceiling(inp, plan, context)
         me = LinkEnd(host=order.host, home=order.home, address="", boot_id=settings.boot_id())
         assert inp.serve.far_second is not None
-        with NearSide(inp.serve.far_second.invitation, listener=_LISTENER) as near:
-            if near.far.same_machine(me):
-                raise LoadError(f"it came to the server's own host ({near.far.host})")
-            around = AroundLoad(near, me)
-            with (
-                MonitorSession.of_client(self._folder / MONITORS),
-                followed(near, EVERY_S, ask=nothing) as follow,
-            ):
+        with own_side(inp.serve.far_second, me, listener=_LISTENER, what="its part of the load") as side:
+            side.measure()
+            with side.recorded(self._folder / MONITORS, nothing):
                 controller = Controller(plan, progress=self._progress, cancelled=self._ended)
                 applied = controller.apply(self._starts)
             self._hand_over(plan, applied)
@@ -173,15 +159,8 @@ class SecondPart:
                 if self._gone.is_set():
                     return
             self._state = self._state.model_copy(update={"stage": "closing"})
-            link = around.ended()
-        asked = [*around.before.exchanges, *follow.exchanges]
-        about = About(
-            hardware=environment.hardware(),
-            system=environment.system(),
-            ceiling=ceiling.model_dump(),
-            link=link,
-            exchanges=tuple((e.sent_ns, e.arrived_ns, e.answered_ns, e.received_ns) for e in asked),
-        )
+            side.measure_again()
+        about = About(**side.facts().facts, ceiling=ceiling.model_dump())
         (self._folder / ABOUT).write_text(about.model_dump_json())
         self._state = self._state.model_copy(update={"stage": "closed"})
 
