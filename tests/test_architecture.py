@@ -88,7 +88,7 @@ def test_heavy_libraries_are_imported_where_they_are_needed() -> None:
 def floors() -> dict[str, int]:
     """Each room's floor, from 0 at the top, as import-linter's contract has it."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    (layers,) = (contract["layers"] for contract in contracts if contract.get("containers") == [IMPORTS])
     return {f"{IMPORTS}.{room}": floor for floor, row in enumerate(layers) for room in row.split(" | ")}
 
 
