@@ -143,8 +143,9 @@ def test_the_secret_counts_once() -> None:
             pass
 
 
-def test_who_listens_proves_that_it_is_who_wrote_the_file() -> None:
+def test_who_listens_proves_that_it_is_who_wrote_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else on that port, who says what the far side would say, is found out; so is any other server."""
+    monkeypatch.setattr(wire, "TIMEOUT_S", 1.0)
 
     def impostor(listener: socket.socket) -> None:
         connection, _ = listener.accept()
