@@ -25,6 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet, TensorSpec
 from inferbench_tasks.servers.config import ServerConfig
 from inferbench_tasks.stages import convert, generate, serve
+from tests.made_once import made_once, shared_folder
 
 FEATURES = 6
 CLASSES = 4
@@ -257,9 +258,16 @@ def _tflite(case: Case, folder: Path, dynamic: bool) -> Path:
 
 @cache
 def _saved_models() -> Path:
-    """Both, and TFLite files of them, once, in a process of its own: TensorFlow stays in one for good."""
+    """Both, and TFLite files of them: made once, in a process of its own, for TensorFlow stays in one for good."""
+    if suite := shared_folder():
+        return made_once(suite, "saved-models", _save_models)
     folder = Path(tempfile.mkdtemp(prefix="inferbench-saved-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _save_models(folder)
+    return folder
+
+
+def _save_models(folder: Path) -> None:
     weights, bias = dense_weights()
     np.savez(folder / "weights.npz", w=weights, b=bias)
     script = (
@@ -279,7 +287,6 @@ def _saved_models() -> Path:
     command = [sys.executable, "-c", script, str(folder / "weights.npz"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 MAKERS = {

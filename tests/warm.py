@@ -14,70 +14,57 @@ import sys
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from inferbench_tasks import settings
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.provider import metadata_db
+from tests.made_once import made_once, shared_folder
 
 DIGITS = """
 name: digits
 model: {kind: zoo, name: digits}
 load: {arrivals: {kind: constant, rate_rps: 20}, duration_s: 2, warmup_s: 0, wait_for_quiet_s: 0}
 """
-#: The folder that the parts of one suite share.
-SHARED = "INFERBENCH_TEST_SHARED"
 
 
 def warm(data_dir: Path, factory: pytest.TempPathFactory) -> None:
     """Copy what that run left into a data directory that nothing has run in yet."""
-    shutil.copytree(_made(factory) / "cache", data_dir / "cache", dirs_exist_ok=True)
+    made = made_once(_base(factory), "warm", _run)
+    shutil.copytree(made / "cache", data_dir / "cache", dirs_exist_ok=True)
     metadata(data_dir, factory)
 
 
 def metadata(data_dir: Path, factory: pytest.TempPathFactory) -> None:
     """Copy Airflow's migrated database alone, the one that new systems and runs of a data directory copy in turn."""
-    folder = _base(factory) / "metadata"
-    with FileLock(str(folder) + ".lock"):
-        if not folder.exists():
-            making = folder.with_name("metadata-making")
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir()
-            metadata_db.copy(making / "unused.db", making)
-            making.rename(folder)
-    shutil.copytree(folder / "airflow", data_dir / "airflow", dirs_exist_ok=True)
+    made = made_once(_base(factory), "metadata", _migrate)
+    shutil.copytree(made / "airflow", data_dir / "airflow", dirs_exist_ok=True)
 
 
-def _made(factory: pytest.TempPathFactory) -> Path:
-    base = _base(factory)
-    folder = base / "warm"
-    with FileLock(str(folder) + ".lock"):
-        if not folder.exists():
-            making = base / "warm-making"
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir()
-            (making / "digits.yaml").write_text(DIGITS)
-            environment = {
-                **os.environ,
-                settings.DATA_DIR: str(making),
-                "INFERBENCH_INTERFERENCE": "note",
-                "CI": "",
-            }
-            command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", "--inline"]
-            process = subprocess.run(
-                [*command, str(making / "digits.yaml")],
-                env=environment, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            embedded.stop(making)
-            # On a busy machine the load itself may be invalid (1): what is kept was made before it.
-            measured = process.returncode in (0, 1) and any(making.glob("runs/*/collect.json"))
-            assert measured and any(making.glob("cache/conversions/*")), process.stdout + process.stderr
-            making.rename(folder)
-    return folder
+def ceilings(data_dir: Path, factory: pytest.TempPathFactory) -> None:
+    """Copy what this machine's senders can do alone: the next load like that run's needs not measure it again."""
+    made = made_once(_base(factory), "warm", _run)
+    shutil.copytree(made / "cache" / "ceilings", data_dir / "cache" / "ceilings")
+
+
+def _migrate(making: Path) -> None:
+    metadata_db.copy(making / "unused.db", making)
+
+
+def _run(making: Path) -> None:
+    (making / "digits.yaml").write_text(DIGITS)
+    environment = {**os.environ, settings.DATA_DIR: str(making), "INFERBENCH_INTERFERENCE": "note", "CI": ""}
+    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", "--inline"]
+    process = subprocess.run(
+        [*command, str(making / "digits.yaml")], env=environment, capture_output=True, text=True, check=False
+    )
+    embedded.stop(making)
+    # On a busy machine the load itself may be invalid (1): what is kept was made before it.
+    measured = process.returncode in (0, 1) and any(making.glob("runs/*/collect.json"))
+    assert measured and any(making.glob("cache/conversions/*")), process.stdout + process.stderr
 
 
 def _base(factory: pytest.TempPathFactory) -> Path:
-    if folder := os.environ.get(SHARED):
-        return Path(folder)
+    if folder := shared_folder():
+        return folder
     base = factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

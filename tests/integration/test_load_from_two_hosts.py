@@ -20,7 +20,7 @@ from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.two_hosts import Begun, Hosts, hosts_apart, left_of, result_of
-from tests.warm import warm
+from tests.warm import ceilings, warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 YAML = """
@@ -50,6 +50,7 @@ def hosts(
     perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hosts]:
     warm(tmp_path / "client", tmp_path_factory)
+    ceilings(tmp_path / "second", tmp_path_factory)
     with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client", beside=["second"]) as three:
         yield three
 
@@ -144,6 +145,7 @@ def test_a_lost_host_leaves_no_half_of_a_load(hosts: Hosts) -> None:
     assert hosts.db.find_results({"submission.name": "lost"}) == []
 
 
+@pytest.mark.long
 def test_users_are_shared_and_a_late_host_is_named(hosts: Hosts) -> None:
     """A closed loop's users are of one host or the other; a sender that is stopped for a second makes all of it
     invalid, and the reason says on which host."""
