@@ -9,16 +9,19 @@ unexport PYTHONDONTWRITEBYTECODE
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup all dev lint types unit env images docs hashes sbom clean
+.PHONY: help run test test-long setup all dev lint types unit env images docs hashes sbom clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: setup ## set up and run the quick start (FILE=x.yaml for another submission)
 	@$(BIN)/inferbench run $(FILE)
 
 test: dev lint ## set up everything; lint, types and the whole test suite
 	@sh scripts/test.sh $(BIN)
+
+test-long: dev ## what `make test` leaves out: before a release, and after a change of what it tests
+	@sh scripts/test.sh $(BIN) long
 
 setup: ## the lean environment: what the quick start needs
 	$(SETUP)

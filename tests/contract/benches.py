@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,37 @@ def combinations(all_protocols: bool = True) -> list[Any]:
                     pytest.param((kind, launcher, protocol), marks=marks, id=f"{kind}-{launcher}-{protocol}")
                 )
     return found
+
+
+def processes_over_http() -> list[Any]:
+    """The combinations with processes that speak HTTP."""
+    return [found for found in combinations() if found.values[0][1:] == ("process", "http")]
+
+
+def of_several_formats() -> list[Any]:
+    """The combinations whose backend serves more than one format."""
+    found = combinations(all_protocols=False)
+    return [of for of in found if len(BACKENDS.load(of.values[0][0]).formats) > 1]
+
+
+def of_onnx() -> list[Any]:
+    """The combinations whose backend serves ONNX files."""
+    return [found for found in combinations() if "onnx" in BACKENDS.load(found.values[0][0]).formats]
+
+
+#: One of each program, and of each way to start one. The other backends are engines of the first one's program.
+PROCESSES = [("onnxruntime", "process"), ("triton", "process")]
+PROGRAMS = [*PROCESSES, ("onnxruntime", "container")]
+
+
+def long_unless(usual: Callable[[str, str, str], bool], found: list[Any]) -> list[Any]:
+    """These combinations, of which `make test` runs those that are ``usual``, by backend, launcher and protocol."""
+    return [of if usual(*of.values[0]) else of._replace(marks=[*of.marks, pytest.mark.long]) for of in found]
+
+
+def with_programs(kinds: Sequence[tuple[str, str]], found: list[Any]) -> list[Any]:
+    """These combinations, of which `make test` runs those of ``kinds``, by backend and launcher."""
+    return long_unless(lambda kind, launcher, protocol: (kind, launcher) in kinds, found)
 
 
 class Bench:

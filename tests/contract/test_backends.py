@@ -25,28 +25,26 @@ from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import records
 from inferbench_tasks.stages.asked import ask as ask_all
 from inferbench_tasks.submission.schema import LoadSpec
-from tests.contract.benches import RUN, Bench, Kept, ask, combinations, leftovers
+from tests.contract.benches import (
+    PROCESSES,
+    PROGRAMS,
+    RUN,
+    Bench,
+    Kept,
+    ask,
+    combinations,
+    leftovers,
+    long_unless,
+    of_onnx,
+    of_several_formats,
+    processes_over_http,
+    with_programs,
+)
 from tests.serving_cases import bare_case
 
 pytestmark = pytest.mark.integration
 #: ``INFERBENCH_TEST_CYCLES=100 pytest tests/contract/test_backends.py -k start_and_stop`` goes on for longer.
 CYCLES = int(os.environ.get("INFERBENCH_TEST_CYCLES", "2"))
-
-
-def processes_over_http() -> list[Any]:
-    """The combinations with processes that speak HTTP."""
-    return [found for found in combinations() if found.values[0][1:] == ("process", "http")]
-
-
-def of_several_formats() -> list[Any]:
-    """The combinations whose backend serves more than one format."""
-    found = combinations(all_protocols=False)
-    return [of for of in found if len(BACKENDS.load(of.values[0][0]).formats) > 1]
-
-
-def of_onnx() -> list[Any]:
-    """The combinations whose backend serves ONNX files."""
-    return [found for found in combinations() if "onnx" in BACKENDS.load(found.values[0][0]).formats]
 
 
 def cannot_make(format_: str) -> str | None:
@@ -56,9 +54,27 @@ def cannot_make(format_: str) -> str | None:
     return FORMATS.load(format_)().unavailable()
 
 
-every = pytest.mark.parametrize("kept", combinations(), indirect=True)
+def first_or_program(kind: str, launcher: str, protocol: str) -> bool:
+    """Protocols are the program's: an engine of ours is asked by its first one, unless all is run."""
+    return (kind, launcher) in PROGRAMS or protocol == BACKENDS.load(kind).protocols[0]
 
-first_protocol = pytest.mark.parametrize("bench", combinations(all_protocols=False), indirect=True)
+
+ALL, FIRST = combinations(), combinations(all_protocols=False)
+#: Every engine gives the right answers and leaves nothing behind; what its program does is tested on one engine of it.
+every = pytest.mark.parametrize("kept", long_unless(first_or_program, ALL), indirect=True)
+every_program = pytest.mark.parametrize("kept", with_programs(PROGRAMS, ALL), indirect=True)
+first_protocol = pytest.mark.parametrize("bench", with_programs(PROGRAMS, FIRST), indirect=True)
+of_processes = pytest.mark.parametrize("bench", with_programs(PROCESSES, FIRST), indirect=True)
+#: Where an axis of any size is each format's own.
+OF_A_KIND = [*PROCESSES, *((kind, "process") for kind in ("openvino", "tflite", "torch_export"))]
+of_a_kind = pytest.mark.parametrize("bench", with_programs(OF_A_KIND, FIRST), indirect=True)
+
+
+def test_every_backend_is_asked_in_make_test() -> None:
+    """By each of its launchers, whatever is left out."""
+    found = long_unless(first_or_program, ALL)
+    usual = {of.values[0][:2] for of in found if "long" not in {mark.name for mark in of.marks}}
+    assert usual == {of.values[0][:2] for of in ALL}
 
 
 @every
@@ -84,7 +100,34 @@ def test_values_are_the_references_and_bad_input_is_refused(kept: Kept) -> None:
     assert check_answer(ask(started.probe, case, 1), expected, case.model, 1, 1e-5) <= 1e-5
 
 
-@every
+@pytest.mark.parametrize("kept", processes_over_http(), indirect=True)
+def test_nobody_can_have_a_server_load_a_model(kept: Kept) -> None:
+    """A port is every local user's: what asks there for another model, which may be code, is refused, and the one that
+    is measured stays."""
+    hostile = base64.b64encode(b"import os; os.abort()").decode()
+    config = json.dumps({"name": "hostile", "backend": "python", "max_batch_size": 0})
+    parameters = {"parameters": {"config": config, "file:1/model.py": hostile}}
+    started = kept.started()
+    for path, body in (
+        ("/v2/repository/models/hostile/load", parameters),
+        (f"/v2/repository/models/{started.endpoint.model_name}/load", parameters),
+        ("/models?url=file:///tmp/hostile.mar", {}),
+        ("/models/hostile", {}),
+    ):
+        assert _post(started.endpoint, path, body) >= 400, path
+    assert started.backend.ready(started.probe)
+
+
+def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
+    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=30)
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@every_program
 def test_a_killed_server_is_noticed_within_a_second(kept: Kept) -> None:
     """kill -9: the launcher and the probe both see it."""
     started = kept.started()
@@ -111,7 +154,7 @@ def test_its_other_formats_are_served_too(bench: Bench) -> None:
                 assert check_answer(ask(started.probe, case, rows), expected, case.model, rows, 1e-5) <= 1e-5
 
 
-@pytest.mark.parametrize("bench", of_onnx(), indirect=True)
+@pytest.mark.parametrize("bench", with_programs(PROCESSES, of_onnx()), indirect=True)
 def test_one_number_and_one_text_for_each_sample(bench: Bench) -> None:
     """[n] goes in and [n] comes out, by the first answer and under load, whether the server knows bare rows or not."""
     case = bare_case(bench.folder)
@@ -136,7 +179,7 @@ def test_one_number_and_one_text_for_each_sample(bench: Bench) -> None:
         np.testing.assert_array_equal(found.outputs[name], expected)
 
 
-@first_protocol
+@of_a_kind
 def test_dynamic_shapes(bench: Bench) -> None:
     """An axis of any size takes different sizes from request to request."""
     case = bench.case(dynamic=True)
@@ -148,7 +191,7 @@ def test_dynamic_shapes(bench: Bench) -> None:
             assert check_answer(answer, expected, case.model, 2, 1e-5) <= 1e-5
 
 
-@first_protocol
+@of_processes
 def test_batching_really_batches(bench: Bench) -> None:
     """Concurrent single requests are executed together, each gets its own answer, the statistics show it."""
     if not bench.backend_class.batching:
@@ -198,7 +241,7 @@ def test_start_and_stop_leave_nothing_behind(
     shared_before = set(os.listdir("/dev/shm"))
     this = psutil.Process()
     fast = (bench.kind, bench.launcher_kind) == ("onnxruntime", "process")
-    cycles = max(CYCLES, 10) if fast else CYCLES
+    cycles = max(CYCLES, 5) if fast else CYCLES
     record_property("cell", f"{cycles} times")
     for cycle in range(cycles):
         with bench.server(f"{RUN}-{cycle}") as started:
@@ -212,30 +255,3 @@ def test_start_and_stop_leave_nothing_behind(
         assert time.monotonic() < deadline, shared_left
         time.sleep(0.5)
     assert this.num_fds() <= files_before + 2
-
-
-def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
-    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=30)
-    try:
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        return connection.getresponse().status
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("bench", processes_over_http(), indirect=True)
-def test_nobody_can_have_a_server_load_a_model(bench: Bench) -> None:
-    """A port is every local user's: what asks there for another model, which may be code, is refused, and the one that
-    is measured stays."""
-    hostile = base64.b64encode(b"import os; os.abort()").decode()
-    config = json.dumps({"name": "hostile", "backend": "python", "max_batch_size": 0})
-    parameters = {"parameters": {"config": config, "file:1/model.py": hostile}}
-    with bench.server() as started:
-        for path, body in (
-            ("/v2/repository/models/hostile/load", parameters),
-            (f"/v2/repository/models/{started.endpoint.model_name}/load", parameters),
-            ("/models?url=file:///tmp/hostile.mar", {}),
-            ("/models/hostile", {}),
-        ):
-            assert _post(started.endpoint, path, body) >= 400, path
-        assert started.backend.ready(started.probe)

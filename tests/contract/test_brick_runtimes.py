@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,22 @@ def runtime(request: pytest.FixtureRequest) -> BrickRuntime:
     return found
 
 
-@pytest.fixture(scope="module", params=[*NETWORKS, "residual"])
+#: The largest are of convolutions, which the small ones have too.
+LARGE = ("mobilenet_v2", "resnet18")
+
+
+def each_pair() -> list[Any]:
+    """Runtime and network; of the large ones `make test` has the first runtime's first."""
+    found = []
+    for runtime in RUNTIMES:
+        for network in (*NETWORKS, "residual"):
+            usual = network not in LARGE or (runtime, network) == ("onnxruntime", LARGE[0])
+            marks = [] if usual else [pytest.mark.long]
+            found.append(pytest.param(runtime, network, marks=marks, id=f"{runtime}-{network}"))
+    return found
+
+
+@pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Arrays]:
     """A network with random weights, and its inputs."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -54,6 +70,7 @@ def assert_cut(graph: LayerGraph, bricks: list[Brick]) -> None:
         assert all(position < at for position in before)
 
 
+@pytest.mark.parametrize(("runtime", "model"), each_pair(), indirect=True)
 def test_each_layer_is_in_one_brick_and_chained_they_are_the_model(
     runtime: BrickRuntime, model: tuple[Path, Arrays], tmp_path: Path
 ) -> None:

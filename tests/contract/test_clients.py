@@ -327,9 +327,26 @@ def test_all_clients_see_the_same_latency(target: Target, tmp_path: Path) -> Non
         assert library_ms <= 3.0 * fast_ms + 10.0
 
 
-@pytest.mark.parametrize(
-    "arrivals", [{"kind": "closed_loop", "concurrency": 4}, {"kind": "poisson", "rate_rps": 150}]
-)
+CLOSED: dict[str, Any] = {"kind": "closed_loop", "concurrency": 4}
+OPEN: dict[str, Any] = {"kind": "poisson", "rate_rps": 150}
+#: An open load on every kind of server, a closed one on ours; who waits for whom is the client's. `make test` leaves
+#: out servers that answer nothing else than one of the others.
+NO_OTHER = ("null-http", "null-grpc")
+
+
+def each_load() -> list[Any]:
+    """Server and arrivals."""
+    found = []
+    for server in SERVERS:
+        for arrivals in (CLOSED, OPEN):
+            usual = server.id not in NO_OTHER if arrivals is OPEN else "onnxruntime" in str(server.id)
+            marks = [*server.marks, *([] if usual else [pytest.mark.long])]
+            name = f"{server.id}-{arrivals['kind']}"
+            found.append(pytest.param(*server.values, arrivals, marks=marks, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("target", "arrivals"), each_load(), indirect=["target"])
 def test_a_load_is_answered_whole(target: Target, tmp_path: Path, arrivals: dict[str, Any]) -> None:
     """Open and closed loop, by every client: each request ends well, with its times in order and its bytes counted.
 
@@ -384,7 +401,7 @@ def same_records(tables: dict[str, Any]) -> None:
         )
 
 
-@pytest.mark.parametrize("client", ["fast", *LIBRARIES])
+@pytest.mark.parametrize("client", ["fast", *(pytest.param(of, marks=pytest.mark.long) for of in LIBRARIES)])
 def test_an_unknown_model_is_an_error_of_the_server_with_its_words(
     target: Target, tmp_path: Path, client: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.doctor.ports import listening
-from tests.contract.benches import Bench, ask, combinations
+from tests.contract.benches import PROCESSES, Bench, ask, combinations, with_programs
 from tests.stranger import ask as stranger
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,9 @@ def processes_only() -> list[Any]:
 
 
 @stranger.needs_root
-@pytest.mark.parametrize("bench", processes_only(), indirect=True)
+@pytest.mark.parametrize(
+    "bench", with_programs([*PROCESSES, ("tfs_protocol", "process")], processes_only()), indirect=True
+)
 def test_another_local_user_loads_no_model(bench: Bench) -> None:
     """By no port and no API of a server: it answers as before, with its own model."""
     case = bench.case()

@@ -20,7 +20,7 @@ from inferbench_tasks.protocols.kserve_proto import SERVICE
 from inferbench_tasks.stages.asked import Asked
 from inferbench_tasks.stages.asked import ask as ask_all
 from inferbench_tasks.submission.schema import LoadSpec
-from tests.contract.benches import Bench, ask, combinations
+from tests.contract.benches import PROCESSES, Bench, ask, combinations, with_programs
 
 pytestmark = pytest.mark.integration
 SECRET = "abc-DEF_123-0123456789"
@@ -40,10 +40,12 @@ METHODS = (
 
 
 def guarded() -> list[Any]:
-    """The combinations with processes of backends that take a secret."""
-    return [
+    """The combinations with processes of backends that take a secret: who is let in is the program's, and the gRPC of
+    TensorFlow Serving's protocol another one."""
+    found = [
         c for c in combinations() if c.values[0][1] == "process" and BACKENDS.load(c.values[0][0]).guarded
     ]
+    return with_programs([*PROCESSES, ("tfs_protocol", "process")], found)
 
 
 @pytest.mark.parametrize("bench", guarded(), indirect=True)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
         ("resnet50", "torch", 4.089, 25_557_032),
         ("mobilenet_v2", "torch", 0.301, 3_504_872),
         ("lstm", "torch", 0.235, 3_678_208),
-        ("mobilenet_v2", "tensorflow", 0.301, 3_504_872),
+        pytest.param("mobilenet_v2", "tensorflow", 0.301, 3_504_872, marks=pytest.mark.long),
     ],
 )
 def test_known_figures(tmp_path: Path, name: str, framework: str, gmac: float, parameters: int) -> None:

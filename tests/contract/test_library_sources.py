@@ -30,7 +30,11 @@ def engines() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize(
+    # Of PyTorch there are two forms, and one profiler.
+    "engine",
+    [pytest.param(of, marks=pytest.mark.long) if of == "torchscript" else of for of in engines()],
+)
 def test_kernels_lie_in_their_layers_and_are_what_was_calculated(engine: str, tmp_path: Path) -> None:
     """Answers stay right with the instruments on; kernels are inside layers, and take no longer; the convolution has
     its FLOPs where the source tells them."""

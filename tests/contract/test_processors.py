@@ -41,7 +41,10 @@ OWN = [
     kind for kind in BACKENDS if BACKENDS.origin(kind) == "built-in" and BACKENDS.load(kind).server_processors
 ]
 CASES = [
-    pytest.param(kind, protocol, id=f"{kind}-{protocol}")
+    # Processors know nothing of engines.
+    pytest.param(
+        kind, protocol, id=f"{kind}-{protocol}", marks=[pytest.mark.long] if kind == "openvino" else []
+    )
     for kind in OWN
     for protocol in BACKENDS.load(kind).protocols
     if "onnx" in BACKENDS.load(kind).formats or "openvino" in BACKENDS.load(kind).formats

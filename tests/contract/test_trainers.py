@@ -95,6 +95,7 @@ def test_ranks_agree_on_the_gradients_of_the_whole_batch(
     assert [len(of) for of in taken] == [8, 8] and taken[0] | taken[1] == set(range(16))
 
 
+@pytest.mark.long  # of torchrun, and with more to tell: tests/integration/test_training.py
 @pytest.mark.timeout(300)
 def test_a_run_is_measured_and_kept_under_its_name(
     trainer: str, installed: dict[str, str], tmp_path: Path, perfdb: PerfDB, perfdb_uri: str

@@ -78,7 +78,7 @@ def test_what_is_open_stands_in_the_address(page: Page, site: Site) -> None:
     assert page.evaluate("window.find('g4dn.xlarge')"), "the browser's own search opens what it is in"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.long), "dark"])
 def test_on_paper_it_is_whole(page: Page, site: Site, theme: str) -> None:
     """All parts open with their charts, dark on white whatever the screen's colours; folded again afterwards, with the
     address as it was.

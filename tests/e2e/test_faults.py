@@ -18,6 +18,7 @@ from tests.warm import warm
 
 pytestmark = pytest.mark.integration
 STAGES = ["generate", "convert", "serve", "load", "collect"]
+LONG = ("convert", "serve", "collect")
 
 
 def measured(result: dict[str, Any]) -> bool:
@@ -45,7 +46,9 @@ def stop_at(cli: Cli, stage: str, number: signal.Signals, *options: str) -> tupl
     return child.returncode, out + err
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "stage", [pytest.param(of, marks=pytest.mark.long) if of in LONG else of for of in STAGES]
+)
 def test_ctrl_c_leaves_nothing_running(
     cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -84,7 +87,7 @@ def test_a_killed_run_is_settled_by_its_parent(warm_cli: Cli) -> None:
     assert [r["verdict"].split(",")[0] for r in warm_cli.results()] == ["failed: load"]
 
 
-@pytest.mark.parametrize("stage", ["convert", "load"])
+@pytest.mark.parametrize("stage", [pytest.param("convert", marks=pytest.mark.long), "load"])
 def test_mongod_killed_during_a_stage(cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """kill -9 of PerfDB's server in the middle of a stage: it is started again and nothing is lost."""
     before(stage, cli, tmp_path_factory)

@@ -90,6 +90,7 @@ def test_a_disturbed_run_is_quarantined_and_run_once_more(warm_cli: Cli) -> None
     assert "second attempt" in report.read_text()
 
 
+@pytest.mark.long
 def test_a_signal_during_the_second_attempt_ends_all_of_it(warm_cli: Cli) -> None:
     """Two disturbed jobs, SIGTERM while the first is run once more: it is cancelled, the second is not begun again,
     and no server is left."""

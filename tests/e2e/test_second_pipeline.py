@@ -54,7 +54,10 @@ def test_it_validates_and_plans(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--inline"], pytest.param([], marks=pytest.mark.airflow)], ids=["inline", "dag"]
+    # As a DAG of a whole system: tests/integration/test_scheduled_jobs.py.
+    "options",
+    [["--inline"], pytest.param([], marks=[pytest.mark.airflow, pytest.mark.long])],
+    ids=["inline", "dag"],
 )
 def test_it_runs(warm_cli: Cli, options: list[str]) -> None:
     """Without Airflow and as a DAG: both jobs have a result of their kind, which is shown; nothing is left."""
@@ -73,6 +76,7 @@ def test_it_runs(warm_cli: Cli, options: list[str]) -> None:
     assert warm_cli.left_over() == []
 
 
+@pytest.mark.long  # of a load: tests/e2e/test_faults.py
 def test_killed_it_has_failed_and_runs_again(cli: Cli) -> None:
     """kill -9 of the process that runs its stages: a result says so, the machine is free, the next run is valid."""
     child = cli.start("run", cli.submission(submission("probe", 60.0)), "--inline", "-o", "json")

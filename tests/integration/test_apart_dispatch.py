@@ -340,7 +340,7 @@ def test_a_job_apart_is_kept_as_json() -> None:
         apart(n_devices=2)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 2, pytest.param(3, marks=pytest.mark.long)])
 def test_random_jobs_of_one_host_and_of_two_all_end(
     cluster: Cluster, make: type, clock: Clock, seed: int
 ) -> None:

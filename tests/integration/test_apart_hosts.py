@@ -175,6 +175,7 @@ def second_host(driver: Driver, home: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(serve, env=env, stdout=log, stderr=log, cwd=home)
 
 
+@pytest.mark.long  # what goes to each of two hosts of a whole system: tests/integration/test_three_hosts.py
 @pytest.mark.airflow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(

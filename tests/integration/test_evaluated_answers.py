@@ -195,7 +195,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+#: Other orders of the same requests.
+LONG = ("offline", "multi-stream")
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(of, marks=pytest.mark.long) if of in LONG else of for of in SCENARIOS]
+)
 def test_every_sample_is_asked_once(tmp_path: Path, scenario: str) -> None:
     """Whatever the scenario, and however many passes it takes, each sample has its own answer and all are right."""
     found = asked(tmp_path, Right(), **SCENARIOS[scenario])

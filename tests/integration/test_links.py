@@ -148,6 +148,7 @@ def test_a_load_on_a_server_of_another_host_has_its_link(far: HostNamespace, tmp
     assert plan.endpoint.host == far.address
 
 
+@pytest.mark.long  # of a wire: tests/integration/test_load_from_other_host.py
 @pytest.mark.parametrize("latency_ms", [2, 20])
 def test_latencies_over_a_link_are_those_of_one_host_and_its_round_trip(
     latency_ms: float, tmp_path: Path

@@ -47,7 +47,7 @@ def send(table: pa.Table, address: str, give_up_after_s: float = 20.0) -> Pushed
     return send_table(table, {"inferbench.run": "r"}, target_of(address), give_up_after_s=give_up_after_s)
 
 
-@BOTH
+@pytest.mark.parametrize("over", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_100_000_spans_arrive_once(over: Over) -> None:
     """Each span with its ids, its parent and its times, in requests of bounded size. 20 s."""
     table = some(100_000)
@@ -151,7 +151,7 @@ def test_a_login_is_sent_along(over: Over, monkeypatch: pytest.MonkeyPatch) -> N
     assert collector.headers["authorization"] == "Bearer s3cret" and collector.headers["x-team"] == "vision"
 
 
-@pytest.mark.parametrize("over", ["http", "grpc"])
+@pytest.mark.parametrize("over", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_by_the_command(
     over: Over,
     perfdb: PerfDB,
@@ -221,7 +221,9 @@ def test_after_a_run_to_the_operators_collector(
     assert sent("failed") == sent("plain") == {}
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "grpc://127.0.0.1:9", "ftp://x"])
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9", pytest.param("grpc://127.0.0.1:9", marks=pytest.mark.long), "ftp://x"]
+)
 def test_a_collector_that_is_away_leaves_runs_alone(
     address: str, perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

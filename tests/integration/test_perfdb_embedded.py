@@ -144,6 +144,7 @@ def test_no_acknowledged_write_is_lost(home: Path) -> None:
     assert {f"{n}-{i}" for n, count in written.items() for i in range(count)} <= stored
 
 
+@pytest.mark.long  # writes of any kind: the one before it; of a run: tests/e2e/test_faults.py
 def test_stages_are_recorded_though_the_server_dies_between_and_during_them(home: Path) -> None:
     """Killed again and again, between and while stages are recorded, it comes back with all that was told."""
     db = PerfDB.connect(None, home)

@@ -39,10 +39,7 @@ SHARED = {
     "duration_s": 1.0, "warmup_s": 0.2, "wait_for_quiet_s": 0.0,
 }  # fmt: skip
 WHY_NOT = Triton.unavailable("process")
-BACKENDS = [
-    "onnxruntime",
-    pytest.param("triton", marks=pytest.mark.skipif(bool(WHY_NOT), reason=str(WHY_NOT))),
-]
+TRITON = pytest.mark.skipif(bool(WHY_NOT), reason=str(WHY_NOT))
 
 
 @pytest.fixture
@@ -68,8 +65,15 @@ def served(folder: Path, ctx: Context, backend: str, **changes: Any) -> Iterator
         release.run(release.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, serve=output), ctx)
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("backend", "protocol"),
+    [
+        ("onnxruntime", "http"),
+        ("onnxruntime", "grpc"),
+        pytest.param("triton", "http", marks=[TRITON, pytest.mark.long]),
+        pytest.param("triton", "grpc", marks=TRITON),
+    ],
+)
 def test_a_load_reads_its_inputs_from_shared_memory(
     tmp_path: Path, ctx: Context, backend: str, protocol: str
 ) -> None:
@@ -96,6 +100,7 @@ def test_a_load_reads_its_inputs_from_shared_memory(
     assert not region.exists()
 
 
+@pytest.mark.long
 def test_the_reference_client_sends_the_same(tmp_path: Path, ctx: Context) -> None:
     """aiohttp passes on where the inputs lie."""
     with served(tmp_path, ctx, "onnxruntime", client="reference") as inp:
@@ -179,7 +184,7 @@ load.run(inp, Context(data_dir=Path(sys.argv[2]), base_dir=Path(sys.argv[2])))
 """
 
 
-@pytest.mark.parametrize("whose", ["load", "server"])
+@pytest.mark.parametrize("whose", [pytest.param("load", marks=pytest.mark.long), "server"])
 def test_a_killed_load_or_server_leaves_nothing_in_shared_memory(
     tmp_path: Path, ctx: Context, whose: str
 ) -> None:

@@ -218,7 +218,7 @@ def assert_found(
     raise AssertionError(f"sleep in {stage}: {found} ms more in each part")
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("protocol", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_a_sleep_of_20_ms_is_found_in_its_stage(
     tmp_path: Path, plugins: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

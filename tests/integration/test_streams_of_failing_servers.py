@@ -28,6 +28,7 @@ from inferbench_tasks.loadgen.token_summary import Each
 from tests.llm_stand_in import StandIn, stand_in
 
 pytestmark = pytest.mark.integration
+CLIENTS = pytest.mark.parametrize("client", ["fast", pytest.param("reference", marks=pytest.mark.long)])
 KEY = "sk-test-0123456789"
 EACH = Each(ttft_ms=60_000)
 #: What the client's own failure would be called; none of these is the server's.
@@ -105,7 +106,7 @@ def stream(*, usage: bool = True) -> bytes:
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in [*chunks, end])
 
 
-@pytest.mark.parametrize("client", ["fast", "reference"])
+@CLIENTS
 def test_a_server_that_closes_a_kept_connection_at_the_next_request(tmp_path: Path, client: str) -> None:
     """Requests that it gave no answer are sent again, that is told, and from then on each has a connection of its own:
     no failure, and none but the first waited for a dead one, whatever the client."""
@@ -118,7 +119,7 @@ def test_a_server_that_closes_a_kept_connection_at_the_next_request(tmp_path: Pa
     assert 1 <= len(closed) <= 2
 
 
-@pytest.mark.parametrize("client", ["fast", "reference"])
+@CLIENTS
 def test_a_server_that_is_killed_amid_streams(tmp_path: Path, client: str) -> None:
     """By SIGKILL in the middle of the load: every request has a record, each failure a name, each is bad, what
     failures may belong to has no percentile, and no process of the load is left."""
@@ -233,7 +234,7 @@ def test_a_server_that_loads_its_model_is_not_ready(tmp_path: Path) -> None:
             probe.close()
 
 
-@pytest.mark.parametrize("client", ["fast", "reference"])
+@CLIENTS
 def test_refusals_in_a_load_are_failures_and_no_answers(tmp_path: Path, client: str) -> None:
     """The first twenty requests meet 503: so many failures of that name, with the words, none of them good."""
     asked: list[str] = []

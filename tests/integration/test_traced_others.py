@@ -53,7 +53,7 @@ def context(folder: Path) -> Context:
     ("backend", "protocol", "inner"),
     [
         pytest.param("triton", "http", "compute", marks=_triton),
-        pytest.param("triton", "grpc", "compute", marks=_triton),
+        pytest.param("triton", "grpc", "compute", marks=[_triton, pytest.mark.long]),
         pytest.param("mlserver", "grpc", "ModelInfer", marks=_mlserver),
     ],
 )

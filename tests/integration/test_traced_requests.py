@@ -105,7 +105,12 @@ def test_a_request_is_seen_down_to_its_layers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "client"),
-    [("grpc", "fast"), ("grpc", "reference"), ("grpc", "tritonclient"), ("http", "tritonclient")],
+    [
+        ("grpc", "fast"),
+        pytest.param("grpc", "reference", marks=pytest.mark.long),
+        pytest.param("grpc", "tritonclient", marks=pytest.mark.long),
+        ("http", "tritonclient"),
+    ],
 )
 def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: Path) -> None:
     """Over gRPC as metadata, and by libraries that write requests: the server's spans are within the client's."""
@@ -114,6 +119,8 @@ def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: 
     )
     output = trace.run(inp, Context(data_dir=tmp_path / "data"))
     assert "problem" not in output.document, output.document
+    # No instrument below the deepest level that was asked for is on, and nothing is said of layers.
+    assert output.document["levels"] == ["application", "model"] and output.document["layers"] is None
     assert output.document["unanswered"] == output.document["ignored"] == output.document["lost"] == 0
     assert output.spans_path is not None
     spans = list(spans_of(pq.read_table(output.spans_path)))
@@ -129,6 +136,7 @@ def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: 
     assert leftovers(inp.run_id) == []
 
 
+@pytest.mark.long
 def test_over_grpc_down_to_the_layers(tmp_path: Path) -> None:
     """The same levels as over HTTP, each layer in its run."""
     output = trace.run(
@@ -147,7 +155,7 @@ def told_of_use(spans: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]
     return [(names["session.run"], names["server"]) for names in by_trace.values()]
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("protocol", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_what_a_request_used_is_told(protocol: str, tmp_path: Path) -> None:
     """The thread's and the process's time of each run, the process's of each request, which is no less."""
     inp = order(dense_case(tmp_path), tmp_path, load={"protocol": protocol}, deepest="framework")
@@ -202,7 +210,7 @@ def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
     assert {names[span.trace_id, span.parent] for span in inner} == {"Loop"}
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("protocol", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: str) -> None:
     """Those that their numbers choose, each in a trace of its own down to the parts in the server, with the probability
     as its state; the trace says of how many requests it is. Samples are sent again and again meanwhile.
@@ -246,15 +254,6 @@ def test_a_share_of_which_nothing_was_chosen_is_no_trace(tmp_path: Path) -> None
         "None of the load's 20 requests was chosen, 1 in 1,000,000 is by"
     )
     assert leftovers(inp.run_id) == []
-
-
-def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
-    """No instrument below it is on, and nothing is said of layers."""
-    output = trace.run(
-        order(dense_case(tmp_path), tmp_path, deepest="model"), Context(data_dir=tmp_path / "data")
-    )
-    assert output.document["levels"] == ["application", "model"]
-    assert output.document["layers"] is None
 
 
 def busy(folder: Path) -> Case:

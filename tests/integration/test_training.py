@@ -142,6 +142,7 @@ def test_one_process_and_two_train_and_tell_their_phases(
     assert "explained_ratio" in shown.stdout
 
 
+@pytest.mark.long  # of one network by each trainer: tests/contract/test_trainers.py
 @pytest.mark.timeout(300)
 def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_path: Path) -> None:
     """Twice 2 samples and once 4 of them, of each network: equal to 1e-5."""
@@ -172,15 +173,19 @@ def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_pat
 @pytest.mark.parametrize(
     ("data", "learnt", "least"),
     [
-        ("digits", 1347, 0.8),
+        # Two ranks have the gradients and the weights of one: tests/contract/test_trainers.py.
+        pytest.param("digits", 1347, 0.8, marks=pytest.mark.long),
         pytest.param(
             "fashion-mnist",
             4000,
             0.7,
-            marks=pytest.mark.skipif(
-                not fashion.FOLDER.exists(),
-                reason="`apt-get install dataset-fashion-mnist` brings the data set",
-            ),
+            marks=[
+                pytest.mark.long,
+                pytest.mark.skipif(
+                    not fashion.FOLDER.exists(),
+                    reason="`apt-get install dataset-fashion-mnist` brings the data set",
+                ),
+            ],
         ),
     ],
 )

@@ -154,6 +154,7 @@ def until(condition: Callable[[], Any], what: str, limit_s: float = 300.0) -> An
     return found
 
 
+@pytest.mark.long  # a host that is lost with all that is on it: tests/integration/test_three_hosts.py
 @pytest.mark.parametrize("lost", ["the first host's rank", "the second host's rank", "what leads them"])
 def test_one_host_lost_ends_both(hosts: Hosts, lost: str) -> None:
     """Amid the training, by whatever is killed on either: the ranks of both hosts end, before anybody cleans up, and

@@ -23,7 +23,8 @@ from inferbench_tasks.stores.base import open_store
 from inferbench_tasks.stores.holdings import FETCHED
 from inferbench_tasks.submission.reader import read_submission_text
 
-pytestmark = pytest.mark.integration
+# A host whose home is its own: tests/integration/test_three_hosts.py.
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 YAML = """
 name: travels
 model: {kind: zoo, name: digits}

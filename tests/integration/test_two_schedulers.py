@@ -13,6 +13,8 @@ from tests.local_system import Driver, local_system, write_job
 from tests.warm import warm
 
 pytestmark = [
+    # Two dispatchers on one PerfDB, one of which goes: tests/integration/test_cluster_leases.py and its neighbours.
+    pytest.mark.long,
     pytest.mark.integration,
     pytest.mark.airflow,
     pytest.mark.timeout(1200),

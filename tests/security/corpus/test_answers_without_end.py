@@ -79,7 +79,10 @@ def asker() -> Iterator[Asker]:
 @pytest.mark.parametrize(
     ("kind", "protocol", "case"),
     [
-        pytest.param(kind, protocol, case, id=f"{kind}, {case}")
+        # What reads gRPC is the same whatever messages are in it.
+        pytest.param(
+            kind, protocol, case, id=f"{kind}, {case}", marks=[pytest.mark.long] if "grpc_tfs" in kind else []
+        )
         for protocol, kind in ASKERS
         for case in CASES[protocol]
     ],
