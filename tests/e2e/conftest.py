@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from inferbench_tasks import settings
 from inferbench_tasks.perfdb import embedded, frames
 from inferbench_tasks.perfdb.store import PerfDB
 from tests import browser
+from tests.databases import Databases
 from tests.warm import warm
 
 if TYPE_CHECKING:
@@ -140,6 +142,17 @@ def page(chromium: Browser) -> Iterator[Page]:
     """A page in a context of its own."""
     with browser.fresh(chromium) as context:
         yield context.new_page()
+
+
+@pytest.fixture(scope="module")
+def kept_perfdb(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PerfDB]:
+    """A PerfDB that the tests of a file share, for they read alone; the first of them finds it empty."""
+    uri, folder = databases.take(), tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(settings.DATA_DIR, str(folder))
+        with PerfDB.connect(uri, folder) as db:
+            yield db
+    databases.give_back(uri)
 
 
 @pytest.fixture

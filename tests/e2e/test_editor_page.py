@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,10 +36,10 @@ COVERED = """(plan) => {
 }"""
 
 
-@pytest.fixture
-def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
+@pytest.fixture(scope="module")
+def site(kept_perfdb: PerfDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The pages with the shipped submissions, and a run that asked for something."""
-    with served(perfdb, tmp_path) as site:
+    with served(kept_perfdb, tmp_path_factory.mktemp("site")) as site:
         yield site
 
 

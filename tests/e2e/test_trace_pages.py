@@ -37,13 +37,14 @@ COUNTED = """async () => {
 }"""
 
 
-@pytest.fixture
-def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
+@pytest.fixture(scope="module")
+def site(kept_perfdb: PerfDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two traced runs, one whose trace failed, an imported trace."""
-    made_traces.seed(perfdb, tmp_path)
-    made_traces.store(perfdb, tmp_path, "traced-steps", made_traces.steps(), 18)
-    made_traces.store(perfdb, tmp_path, "traced-instrumented", made_traces.instrumented(), 5)
-    with served(perfdb, tmp_path) as site:
+    folder = tmp_path_factory.mktemp("site")
+    made_traces.seed(kept_perfdb, folder)
+    made_traces.store(kept_perfdb, folder, "traced-steps", made_traces.steps(), 18)
+    made_traces.store(kept_perfdb, folder, "traced-instrumented", made_traces.instrumented(), 5)
+    with served(kept_perfdb, folder) as site:
         yield site
 
 

@@ -350,14 +350,20 @@ def test_a_night_leads_to_the_runs_of_its_pair(page: Page, site: Site) -> None:
     page.get_by_role("region", name="Figures").wait_for()
 
 
-#: A theme changes colours alone, so the dark one is looked at on a laptop only, unless pictures are asked for.
+#: A theme changes colours alone, so the dark one is looked at on a laptop only, unless pictures are asked for; and in
+#: `make test` on pages that have, together, charts, tables, tiles, marks, forms and a report.
 DARK_WIDTHS = WIDTHS if "INFERBENCH_SCREENSHOTS" in os.environ else WIDTHS[1:2]
+DARK_PAGES = ("home", "leaderboard?y=throughput_rps", "run/fast-run", "trace/traced-quick", "cluster")
+DARK, LIGHT = ("dark", "rgb(17, 18, 20)", DARK_WIDTHS), ("light", "rgb(255, 255, 255)", WIDTHS)
 
 
 @pytest.mark.parametrize(
-    ("theme", "background", "widths"),
-    [("dark", "rgb(17, 18, 20)", DARK_WIDTHS), ("light", "rgb(255, 255, 255)", WIDTHS)],
-    ids=["dark", "light"],
+    ("theme", "background", "widths", "pages"),
+    [
+        pytest.param(*DARK, DARK_PAGES, id="dark-some"),
+        pytest.param(*DARK, PAGES, id="dark", marks=pytest.mark.long),
+        pytest.param(*LIGHT, PAGES, id="light"),
+    ],
 )
 def test_pages_fit_every_screen(
     chromium: Browser,
@@ -368,6 +374,7 @@ def test_pages_fit_every_screen(
     theme: Any,
     background: str,
     widths: tuple[int, ...],
+    pages: tuple[str, ...],
 ) -> None:
     """On a phone, a laptop and a wide screen no page scrolls sideways as a whole, and axe-core finds no violation, the
     editor with a mistake, a run that goes on and a report among them; a wide one is used, with no line of prose that is
@@ -396,10 +403,10 @@ def test_pages_fit_every_screen(
         ),
     )
     try:
-        for number, path in enumerate((*PAGES, *MADE)):
+        for number, path in enumerate((*pages, *MADE)):
             page.set_viewport_size({"width": widths[0], "height": 800})
             page.goto(f"{site.url}/inferbench/{path}", wait_until="load")
-            made = number >= len(PAGES)
+            made = number >= len(pages)
             if made:
                 make(page, path)
             page.locator("[aria-busy=true]").first.wait_for(state="detached")
