@@ -22,6 +22,7 @@ from inferbench_tasks.perfdb import clients, embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from tests import skips
 from tests.databases import Databases
+from tests.file_groups import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 
 # The whole suite tries the same examples each time, so that a verdict is the code's; while one works on a test it
 # tries new ones (a plain ``pytest``). How long drawing them takes says how busy the machine is.

@@ -45,9 +45,9 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Cas
     return case
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def docker() -> Iterator[None]:
-    """A Docker engine."""
+    """A Docker engine with the images that were built; ``tests/file_groups.py`` has one process run who needs it."""
     with docker_engine.engine():
         yield
 
