@@ -103,6 +103,11 @@ class Driver:
         assert answer.status_code == 200, answer.text
         return f"/dags/{dag}/dagRuns/{answer.json()['dag_run_id']}"
 
+    def runs(self, dag: str, state: str) -> list[str]:
+        """Of a DAG, in that state: what earlier tests took to bring one there need not be done again."""
+        found = self.api("GET", f"/dags/{dag}/dagRuns", params={"state": state}).json()["dag_runs"]
+        return [f"/dags/{dag}/dagRuns/{of['dag_run_id']}" for of in found]
+
     def state(self, run: str) -> str:
         """Of a DAG run."""
         return str(self.api("GET", run).json()["state"])
@@ -117,7 +122,7 @@ class Driver:
         check: Callable[[], Any],
         what: str | Callable[[], str],
         timeout_s: float = 180,
-        every_s: float = 0.3,
+        every_s: float = 0.5,
     ) -> Any:
         """What ``check`` returns once it is true."""
         deadline = time.monotonic() + timeout_s

@@ -249,6 +249,8 @@ class Checklist:
         return digest
 
 
+#: What `make test` leaves out: two more jobs, of what tests/unit/analysis/evaluations/test_together.py has.
+LONG = ("Scalable",)
 #: Objective, as the page's heading has it -> what shows it.
 SHOWN: dict[str, Callable[[Checklist], None]] = {
     "Reproducible": Checklist.reproducible,
