@@ -141,15 +141,24 @@ def _figures(window: Window, usages: Sequence[ShardUsage], host: SenderHost) -> 
 
 
 def _apart(hosts: Sequence[SenderHost], p50_ms: float, limits: Thresholds) -> Check:
-    """What gaps between requests of one host may differ by, those between requests of two may."""
-    worst = max(hosts, key=lambda host: host.misplaced_ms)
+    """What gaps between requests of one host may differ by, those between requests of two may.
+
+    The first host's moments are its own; two others may be wrong by what either is, one forwards and one backwards.
+    """
+    worst, other = sorted(hosts, key=lambda host: -host.misplaced_ms)[:2]
+    apart_ms = worst.misplaced_ms + other.misplaced_ms
     limit = max(limits.gap_slack_ms, limits.gap_slack_latency_ratio * p50_ms)
-    value, most = beside(worst.misplaced_ms, limit, 2)
+    value, most = beside(apart_ms, limit, 2)
+    words = (
+        f"{worst.name} and {other.name} sent their parts of the load up to {value} ms (at most {most} ms) nearer to "
+        f"each other, or farther apart, than by the moments that {hosts[0].name} kept"
+        if other.misplaced_ms
+        else f"{worst.name} sent its part of the load up to {value} ms (at most {most} ms) before or after the moments "
+        f"that {hosts[0].name} kept"
+    )
     return Check.at_most(
-        "hosts_apart", worst.misplaced_ms, limit, "ms",
-        f"{worst.name} sent its part of the load up to {value} ms (at most {most} ms) before or after the moments that "
-        f"{hosts[0].name} kept: how their clocks lay is not known better",
-    )  # fmt: skip
+        "hosts_apart", apart_ms, limit, "ms", f"{words}: how their clocks lay is not known better"
+    )
 
 
 def _late(name: str, words: str, late_ms: float, host: str, limit_ms: float) -> Check:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from inferbench_tasks import figures
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.registry import Registry
 
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ClientHost:
     """The host that a load came from, where it was another than the server's. ``unwatched``: why the server's host was
-    not watched over the whole of the load; "" where it was. Where two hosts shared the load, ``shards`` are the senders
-    of this one, and ``second`` is the other one; its ``recording`` is on the first one's clock.
+    not watched over the whole of the load; "" where it was. Where several hosts shared the load, ``shards`` are the
+    senders of this one, and ``further`` are the other ones; their ``recording``s are on the first one's clock.
     """
 
     recording: Recording
     hardware: dict[str, Any]
     unwatched: str = ""
     shards: tuple[int, ...] = ()
-    second: ClientHost | None = None
+    further: tuple[ClientHost, ...] = ()
 
     @property
     def by_role(self) -> dict[str, ClientHost]:
         """Those that sent, as results call them."""
-        return {"client": self, **({"second client": self.second} if self.second else {})}
+        others = zip(ORDINALS, self.further, strict=False)
+        return {"client": self, **{f"{ordinal} client": host for ordinal, host in others}}
 
 
 @dataclass(frozen=True)

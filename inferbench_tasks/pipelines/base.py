@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from pydantic import PlainValidator, SerializeAsAny
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import InputError, UnknownKindError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.output import OutputFormat, emit, say
@@ -41,11 +42,26 @@ UNKNOWN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class StageEntry:
-    """A stage of a pipeline: its name, the module that has it, its facts."""
+    """A stage of a pipeline: its name, the module that has it, its facts. ``number``: of those of one job, from 1."""
 
     name: str
     module: str
     facts: Stage
+    number: int = 1
+
+    @property
+    def stage(self) -> str:
+        """The name of all of its kind in a job."""
+        return name_of(self.module)
+
+    def of(self, job: JobBase) -> tuple[StageEntry, ...]:
+        """As often as a job has it: not at all without its block."""
+        if self.facts.of_submission or (self.facts.block and getattr(job, self.facts.block) is None):
+            return ()
+        times = getattr(job, self.facts.times) if self.facts.times else 1
+        return tuple(
+            replace(self, name=numbered(self.name, number), number=number) for number in range(1, times + 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +235,16 @@ class Pipeline(Generic[SpecT]):
 
     def of_job(self, job: SpecT) -> tuple[StageEntry, ...]:
         """The stages that a job goes through: without those of blocks that it does not have."""
-        return tuple(
-            entry
-            for entry in self.entries
-            if not entry.facts.of_submission
-            and (entry.facts.block is None or getattr(job, entry.facts.block) is not None)
-        )
+        return tuple(one for entry in self.entries for one in entry.of(job))
+
+    def entry_of(self, stage: str) -> StageEntry | None:
+        """The entry of a job's stage by its name, whichever of several it is; None of another pipeline's."""
+        by_name = {entry.name: entry for entry in self.entries}
+        if stage in by_name:
+            return by_name[stage]
+        plain, _, number = stage.rpartition("_")
+        one = by_name.get(plain) if number.isdigit() else None
+        return one if one and one.facts.times else None
 
     @property
     def leased(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.pipelines.base import Pipeline, pipeline_of
+from inferbench_tasks.pipelines.base import Pipeline, StageEntry, pipeline_of
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.digest import digest_of_jobs
@@ -79,13 +79,11 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
             id=ids[entry.name],
             stage=entry.name,
             module=entry.module,
-            needs={
-                need: ids[need] for need in (*entry.facts.needs, *names[max(0, at - 1) : at]) if need in ids
-            },
+            needs={need: ids[need] for need in (*_needed(entry, entries[:at]), *names[max(0, at - 1) : at])},
             resource=device if entry.facts.leased else "host",
             lease=job.job_id if entry.facts.leased else None,
             job_index=job.index,
-            input=static,
+            input={**static, "number": entry.number} if entry.facts.times else static,
             expected_s=expected_s,
             devices=devices,
             retries=entry.facts.retries,
@@ -98,6 +96,11 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
         )
         for at, entry in enumerate(entries)
     ]
+
+
+def _needed(entry: StageEntry, before: Sequence[StageEntry]) -> list[str]:
+    """The names of the stages that one needs, of those that its job has."""
+    return [one.name for need in entry.facts.needs for one in before if one.stage == need]
 
 
 def _elsewhere(kind: str, spec: JobBase, leased: Sequence[str]) -> dict[str, int]:

@@ -36,7 +36,9 @@ class Stage:
     outputs. ``leased``: it runs while the job holds its device; the first such stage of a job opens the
     lease, the last closes it and cleans up. ``retries``: how often it may be tried again after a failure;
     only what measures nothing may, since a second try would hide the first. ``block``: a job has this stage
-    only if it has that block (an optional field of its schema, or a property). ``of_submission``: it runs once,
+    only if it has that block (an optional field of its schema, or a property). ``times``: it has it as often as that
+    property says; the later ones have a name with their number (``contracts.stage_name``), and all are told it
+    (``number`` of their Input). ``of_submission``: it runs once,
     after all jobs, whatever became of them. ``after``: stages of other jobs of the same point of the sweep, which
     stand before its own job; it waits for them, whatever became of them, and reads what they left in their runs'
     folders.
@@ -53,6 +55,7 @@ class Stage:
     retries: int = 0
     in_child: bool = False
     block: str | None = None
+    times: str | None = None
     of_submission: bool = False
     after: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device, several
-from inferbench_tasks.stages.senders.two_hosts import of_two_hosts
+from inferbench_tasks.stages.senders.all_hosts import of_all_hosts
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.digest import job_digest
@@ -76,11 +76,11 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.perfdb.store import PerfDB
 
     ctx.progress(0, 3, "describing the environment")
-    two = of_two_hosts(inp, inp.load, ctx) if inp.load and inp.load.away else None
+    hosts = of_all_hosts(inp, inp.load, ctx) if inp.load and inp.load.away else None
     monitored = inp.load.monitors_path if inp.load else None
     recording = read_recording(Path(monitored)) if monitored else EMPTY
-    if two is not None:
-        recording = two.server
+    if hosts is not None:
+        recording = hosts.server
     hardware = environment.hardware()
     if inp.job.serve.device.kind == "gpu":
         hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
@@ -93,7 +93,7 @@ def run(inp: Input, ctx: Context) -> Output:
         summary = unloaded.figures(inp.serve, inp.evaluate, inp.job.slo)
         verdict = unloaded.verdict(inp.evaluate, inp.trace)
     else:
-        summary = figures(inp, inp.load, recording, surroundings["hardware"], two.client if two else None)
+        summary = figures(inp, inp.load, recording, surroundings["hardware"], hosts.client if hosts else None)
         ledger = summary.model_dump()["interference"]
         answers = inp.evaluate.reasons if inp.evaluate else ()
         verdict = judge(inp.load.certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
@@ -148,8 +148,8 @@ def run(inp: Input, ctx: Context) -> Output:
     if inp.load:
         extensions |= of_load(inp, inp.load, ctx, db)
         extensions |= of_replicas(inp.serve.replicas, inp.serve.balancer, inp.load.replica_samples)
-    if two is not None:
-        extensions |= two.stored(db, inp)
+    if hosts is not None:
+        extensions |= hosts.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
     db.save_result(document, Path(inp.load.samples_path) if inp.load else None)
     ctx.progress(3, 3, verdict.kind)
@@ -321,7 +321,7 @@ def describe(
 def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``.
 
-    ``client_host``: the other host that it came from, or the two, where it did; None before it is known.
+    ``client_host``: the other host that it came from, or the several, where it did; None before it is known.
     """
     from inferbench_tasks.submission.prompt_words import prompt_words, size_words
 

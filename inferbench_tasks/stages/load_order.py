@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import Arrays, load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+from inferbench_tasks.contracts.sending_hosts import MOST
+from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
 from inferbench_tasks.loadgen.shared_inputs import SharedInputs, layout
@@ -33,8 +35,20 @@ class ToSend(StageInput):
 class Input(ToSend):
     """The same, with who sends it too."""
 
-    #: What sends a part of the load from a second host; None where one host sends all of it.
+    #: What sends a part of the load from a further host each; none where one host sends all of it.
     standby: Standby | None = None
+    standby_2: Standby | None = None
+    standby_3: Standby | None = None
+    standby_4: Standby | None = None
+    standby_5: Standby | None = None
+    standby_6: Standby | None = None
+    standby_7: Standby | None = None
+
+    @property
+    def standing_by(self) -> tuple[Standby, ...]:
+        """Those that are there, in their order."""
+        names = (numbered("standby", number) for number in range(1, MOST))
+        return tuple(one for name in names if (one := getattr(self, name)) is not None)
 
 
 def plan_of(

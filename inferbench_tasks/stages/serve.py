@@ -21,6 +21,7 @@ from inferbench_tasks.contracts.handles import (
 )
 from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.contracts.replicas import Balancer, Replica
+from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
@@ -71,11 +72,11 @@ class Output(Handle):
     shared_memory: str | None = None
     #: What watches here while the load comes from another host; None where it does not.
     far: far_watch.FarWatch | None = None
-    #: What tells a second client host of its own link, where two share the load.
-    far_second: far_watch.FarWatch | None = None
     #: Where several answer together: all of them, ``server`` among them, and what stands before them at ``endpoint``.
     replicas: tuple[Replica, ...] = ()
     balancer: Balancer | None = None
+    #: What tells each client host beside the first of its own link, where several share the load.
+    far_further: tuple[far_watch.FarWatch, ...] = ()
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -164,8 +165,9 @@ def run(inp: Input, ctx: Context) -> Output:
         finally:
             started.probe.close()
         far = _watch(inp, ctx, deployment, started, servers_dir) if inp.job.traffic.away else None
-        second = (
-            _watch(inp, ctx, deployment, started, servers_dir, second=True) if inp.job.shared_load else None
+        further = tuple(
+            _watch(inp, ctx, deployment, started, servers_dir, number)
+            for number in range(1, 1 + inp.job.further_hosts)
         )
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
@@ -194,7 +196,7 @@ def run(inp: Input, ctx: Context) -> Output:
         tells_spans=backend.tells_spans,
         shared_memory=started.prepared.shared_memory,
         far=far,
-        far_second=second,
+        far_further=further,
         replicas=group.replicas if group else (),
         balancer=group.balancer if group else None,
     )
@@ -206,10 +208,9 @@ def _watch(
     deployment: Deployment,
     started: startup.Started,
     servers_dir: Path,
-    *,
-    second: bool = False,
+    number: int = 0,
 ) -> far_watch.FarWatch:
-    """Begin to listen for the load's host; ``second``: for the one that shares it."""
+    """Begin to listen for the load's host; ``number``: for that one of those that share it, from 1."""
     metrics_port = started.prepared.drawn.get("metrics_port")
     order = far_watch.Order(
         address=deployment.listens,
@@ -219,10 +220,12 @@ def _watch(
         device=inp.job.serve.device,
         metrics_url=f"http://{LOOPBACK}:{metrics_port}/metrics" if metrics_port else None,
         recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
-        told_path=str(deployment.folder / f"far-{'link' if second else 'watch'}.invitation"),
-        # Of two client hosts one waits after the other.
+        told_path=str(
+            deployment.folder / f"{numbered('far-link', number) if number else 'far-watch'}.invitation"
+        ),
+        # Of several client hosts one waits after the other.
         patience_s=inp.job.traffic.client_hosts * inp.job.traffic.wait_for_quiet_s + far_watch.PATIENCE_S,
-        watches=not second,
+        watches=not number,
     )
     return far_watch.start(inp.run_id, deployment.folder, servers_dir, order)
 

@@ -80,7 +80,8 @@ def shared_findings(spec: JobSpec) -> Iterator[Finding]:
         if arrivals.users < hosts:
             yield Finding(
                 (_HOSTS, "load.arrivals"),
-                f"{arrivals.users} user can't ask from {hosts} hosts; have {hosts} at least, or {_ALONE}",
+                f"{arrivals.users} {'user' if arrivals.users == 1 else 'users'} can't ask from {hosts} hosts; have "
+                f"{hosts} at least, or {_ALONE}",
             )
     elif not arrivals.paced:
         yield Finding(

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.sending_hosts import MOST as MOST_CLIENT_HOSTS
 from inferbench_tasks.contracts.spec import (
     IMAGE_PATTERN,
     NETWORK_PATTERN,
@@ -19,6 +20,7 @@ from inferbench_tasks.contracts.spec import (
     Slug,
     Spec,
 )
+from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
 from inferbench_tasks.submission.evaluation import EvaluateSpec
@@ -233,10 +235,10 @@ class LoadSpec(Spec):
     # Python has the word for itself, and an alias would stand in what is dumped, swept and hashed.
     __annotations__["from"] = Literal["server_host", "other_host"] | Slug
     vars()["from"] = Field("server_host", description=FROM)
-    client_hosts: Annotated[int, Field(ge=1, le=2)] = 1
-    """From how many other hosts at once: 2 share the load. Each sends every other request of one schedule, from one
-    instant on; what both recorded is judged as one load. With ``from: other_host`` or the name of a cluster; the job
-    then holds a device of each."""
+    client_hosts: Annotated[int, Field(ge=1, le=MOST_CLIENT_HOSTS)] = 1
+    """From how many other hosts at once: 2 to 8 share the load. Each sends an equal part of one schedule (of 3 hosts
+    every third request), from one instant on; what all recorded is judged as one load. With ``from: other_host`` or the
+    name of a cluster; the job then holds a device of each."""
     duration_s: Seconds = 10.0
     """Length of the measurement, without the warm-up."""
     warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
@@ -406,16 +408,27 @@ class JobSpec(JobBase):
         """The load, where it comes from another host, and what sends beside it."""
         if not self.traffic.away:
             return ()
-        return ("standby", "load") if self.shared_load else ("load",)
+        return (*self._standbys, "load")
 
     def hosts_elsewhere(self) -> dict[str, int]:
         """The leading client host is the first."""
-        return {"load": 1, "standby": 2} if self.traffic.away and self.shared_load else {}
+        if not self.traffic.away or not self.further_hosts:
+            return {}
+        return {"load": 1, **{name: number for number, name in enumerate(self._standbys, 2)}}
+
+    @property
+    def _standbys(self) -> tuple[str, ...]:
+        return tuple(numbered("standby", number) for number in range(1, self.further_hosts + 1))
 
     @property
     def shared_load(self) -> int | None:
         """How many hosts share the load; None where one sends all of it."""
         return self.traffic.client_hosts if self.traffic.client_hosts > 1 else None
+
+    @property
+    def further_hosts(self) -> int:
+        """How many hosts share the load with the first one."""
+        return self.traffic.client_hosts - 1
 
     def named_elsewhere(self) -> str:
         """As the load says."""

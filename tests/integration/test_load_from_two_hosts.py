@@ -19,30 +19,11 @@ from inferbench_tasks.analysis.report.client_host import tables
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.shared_load import SOUND, prepared, secrets_of, yaml
 from tests.two_hosts import Begun, Hosts, hosts_apart, left_of, result_of
 from tests.warm import ceilings, warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
-YAML = """
-name: %s
-model: {kind: zoo, name: digits}
-load:
-  arrivals: %s
-  duration_s: %s
-  warmup_s: 1
-  wait_for_quiet_s: 0
-  from: other_host
-  client_hosts: 2
-"""
-#: What the sender of a busy machine may fail at is left out; what was sent, and recorded, has to be right.
-SOUND = {
-    "empty", "repeated_records", "backward_records", "impossible_records", "errors", "senders", "owners",
-    "unrecorded", "schedule_moved", "sent_early", "mislabelled_records",
-}  # fmt: skip
-
-
-def yaml(name: str, arrivals: str = "{kind: poisson, rate_rps: 40}", duration_s: float = 12.0) -> str:
-    return YAML % (name, arrivals, duration_s)
 
 
 @pytest.fixture
@@ -55,22 +36,11 @@ def hosts(
         yield three
 
 
-def prepared(hosts: Hosts, name: str, text: str) -> None:
-    """Up to the stage that waits on the second client host."""
-    hosts.run("client", name, text, "generate", "convert")
-    hosts.lease(name, "server.cpu", "client.cpu", "second.cpu")
-    hosts.run("server", name, text, "serve")
-    hosts.run("second", name, text, "standby")
-
-
 def test_two_hosts_share_a_load(hosts: Hosts) -> None:
     """Each request of the one schedule leaves from one of them, from one instant on; all of it is in one result, with
     one certificate, three ledgers and both links; no secret is kept and nothing is left on any host."""
     prepared(hosts, "shared", yaml("shared"))
-    secrets = [
-        hosts.outputs["job-000.standby"]["reached"]["secret"], hosts.outputs["job-000.serve"]["endpoint"]["secret"],
-        hosts.outputs["job-000.serve"]["far_second"]["secret"],
-    ]  # fmt: skip
+    secrets = secrets_of(hosts)
     hosts.run("client", "shared", yaml("shared"), "load")
     hosts.run("server", "shared", yaml("shared"), "collect", "release")
     hosts.release()

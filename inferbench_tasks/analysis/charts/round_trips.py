@@ -17,13 +17,13 @@ from inferbench_tasks.analysis.charts.style import (
 from inferbench_tasks.analysis.report.client_host import (
     MOMENTS,
     client_hosts,
-    is_second,
+    is_further,
     label_of,
     round_trips,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from inferbench_tasks.analysis.report.runs import RunView
 
@@ -64,11 +64,11 @@ def network(views: Sequence[RunView]) -> Chart | None:
     )
 
 
-def _rows(view: RunView, host: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _rows(view: RunView, host: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     label = label_of(view, host)
     label = label if view.valid else f"{label} — {view.state}"
     rows = [(f"{label}: link {MOMENTS[moment]}", trip) for moment, trip in round_trips(host).items()]
-    if is_second(host):
+    if is_further(host):
         return rows
     latency = view.figure("e2e_latency_ms") or {}
     told = {mark: latency.get(mark.removesuffix("_ms")) for mark in _MARKS}

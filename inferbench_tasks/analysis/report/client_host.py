@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.link import LEAST
+from inferbench_tasks.contracts.sending_hosts import all_of
 from inferbench_tasks.monitors.two_hosts import WAITS_ERROR_NS
 
 #: The measurements of a link, by where they stand in ``client_host``, in the order of their time.
@@ -20,24 +21,32 @@ _NOTE = (
 )
 
 
-def client_hosts(views: Sequence[RunView]) -> list[tuple[RunView, dict[str, Any]]]:
-    """The runs whose load came from other hosts, with what ``stages.senders.two_hosts`` stored of each of these."""
+def client_hosts(views: Sequence[RunView]) -> list[tuple[RunView, Mapping[str, Any]]]:
+    """The runs whose load came from other hosts, with what ``stages.senders.all_hosts`` stored of each of these."""
+    return [(view, host) for view, hosts in _by_run(views) for host in hosts]
+
+
+def _by_run(views: Sequence[RunView]) -> list[tuple[RunView, list[Mapping[str, Any]]]]:
     known = [(view, view.result.extensions.get("client_host")) for view in views if view.result]
-    away = [(view, host) for view, host in known if host and host.get("link")]
-    return [(view, one) for view, host in away for one in (host, host.get("second")) if one]
+    return [(view, all_of(host)) for view, host in known if host and host.get("link")]
 
 
-def label_of(view: RunView, host: dict[str, Any]) -> str:
-    """The run; with the host's name where it is one of two that sent."""
+def label_of(view: RunView, host: Mapping[str, Any]) -> str:
+    """The run; with the host's name where it is one of several that sent."""
     return f"{view.label}: {host['host']}" if "shards" in host else view.label
 
 
-def is_second(host: dict[str, Any]) -> bool:
-    """Whether it is the second of two that sent; what is said of the run as a whole stands with the first."""
-    return "shards" in host and not host.get("second")
+def is_further(host: Mapping[str, Any]) -> bool:
+    """Whether it is not the first of several that sent; what is said of the run as a whole stands with that one."""
+    return "shards" in host and not _leads(host)
 
 
-def round_trips(host: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _leads(host: Mapping[str, Any]) -> bool:
+    """Whether others shared the load with it."""
+    return len(all_of(host)) > 1
+
+
+def round_trips(host: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """By the moments of ``MOMENTS``; without those that were not measured."""
     link = host["link"]
     measured = {
@@ -71,7 +80,7 @@ def tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
     untold = [[label_of(view, host), *row] for view, host in away for row in _untold(view, host)]
     found = [
         _table(
-            "The hosts", ["run", "which", "host", "processor", "cores", "memory, GiB"], _hosts(away), (4, 5)
+            "The hosts", ["run", "which", "host", "processor", "cores", "memory, GiB"], _hosts(views), (4, 5)
         ),
         {**_link(away), "note": _NOTE},
         _table(
@@ -92,14 +101,16 @@ def _table(title: str, head: list[str], rows: list[list[str]], numbers: Sequence
     return {"title": title, "head": head, "rows": rows, "numbers": list(numbers)}
 
 
-def _hosts(away: Sequence[tuple[RunView, dict[str, Any]]]) -> list[list[str]]:
+def _hosts(views: Sequence[RunView]) -> list[list[str]]:
     rows = []
-    for view, host in away:
+    for view, hosts in _by_run(views):
         assert view.result is not None
         served: dict[str, Any] = view.result.environment.get("hardware") or {}
-        far = host["link"]["before"]["far"]["host"]
-        rows += [_host([view.label, "the load's", host["host"]], host.get("hardware") or {})]
-        rows += [] if host.get("second") else [_host([view.label, "the server's", far], served)]
+        far = hosts[0]["link"]["before"]["far"]["host"]
+        rows += [
+            _host([view.label, "the load's", host["host"]], host.get("hardware") or {}) for host in hosts
+        ]
+        rows.append(_host([view.label, "the server's", far], served))
     return rows
 
 
@@ -110,7 +121,7 @@ def _host(first: list[str], hardware: dict[str, Any]) -> list[str]:
     return [*first, hardware.get("cpu") or "–", cores, number(memory and memory / 2**30)]
 
 
-def _link(away: Sequence[tuple[RunView, dict[str, Any]]]) -> dict[str, Any]:
+def _link(away: Sequence[tuple[RunView, Mapping[str, Any]]]) -> dict[str, Any]:
     rows = []
     for view, host in away:
         for moment, trip in round_trips(host).items():
@@ -136,24 +147,24 @@ def _ahead(clock: dict[str, Any]) -> str:
     return f"{clock['ahead_s'] * 1e3:+,.3f} ± {clock['error_s'] * 1e3:,.3f}"
 
 
-def _clock_of(view: RunView, host: dict[str, Any]) -> str:
-    """Whose clock lies elsewhere: the server's host's, beside that of the first that sent; or the second's."""
-    return f"{view.label}: the server's host" if host.get("second") else label_of(view, host)
+def _clock_of(view: RunView, host: Mapping[str, Any]) -> str:
+    """Whose clock lies elsewhere: the server's host's, beside that of the first that sent; or another sender's."""
+    return f"{view.label}: the server's host" if _leads(host) else label_of(view, host)
 
 
-def _drift(host: dict[str, Any]) -> str:
+def _drift(host: Mapping[str, Any]) -> str:
     """The range that the two measurements leave."""
     drift = host["link"].get("drift_ppm")
     return "–" if drift is None else f"{drift[0]:+,.1f} to {drift[1]:+,.1f}"
 
 
-def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _untold(view: RunView, host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(what, why)."""
     link, error_ms = host["link"], host.get("clock_error_ms")
     if error_ms is None:
         yield "everything that was recorded on the server's host", host.get("clock_reason") or "–"
     elif error_ms > _WAITS_ERROR_MS:
-        whose = "its senders'" if is_second(host) else "the server's"
+        whose = "its senders'" if is_further(host) else "the server's"
         yield (
             f"when {whose} threads waited for a core",
             f"recorded in steps of 40 ms, which may be misplaced by {number(error_ms)} ms (at most "
@@ -177,7 +188,7 @@ def _untold(view: RunView, host: dict[str, Any]) -> Iterator[tuple[str, str]]:
         clock = (link.get(moment) or {}).get("clock") or {}
         if clock.get("reason"):
             yield f"the server's Unix time {MOMENTS[moment]}", clock["reason"]
-    if is_second(host):
+    if is_further(host):
         return
     if (ledger := view.figure("interference")) and ledger.get("waits_ms") is None:
         yield "what a request waited for a core", "the waits of its hosts are known on clocks of their own"

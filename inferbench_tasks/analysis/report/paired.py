@@ -29,6 +29,7 @@ from inferbench_tasks.analysis.certainty import Change
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.sending_hosts import all_of
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -244,7 +245,8 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     assert view.result is not None
     device, system = view.result.device, view.result.environment.get("system") or {}
     # A load from another host is measured by that one, through its link.
-    clients = [value_at(view.result.extensions, f"client_host.{path}") for path in ("host", "second.host")]
+    client = view.result.extensions.get("client_host")
+    clients = [host.get("host") for host in all_of(client)] if client else []
     return device.name, device.cores, value_at(system, "host"), *clients
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.dotted import flatten
 
 
@@ -89,7 +90,7 @@ def _of_client(host: dict[str, Any] | None) -> dict[str, Any] | None:
     if not host:
         return None
     of = {name: host.get(name) for name in ("host", "hardware", "system")}
-    return {**of, "second": _of_client(host["second"])} if host.get("second") else of
+    return of | {name: _of_client(host[name]) for name in ORDINALS if host.get(name)}
 
 
 def _cells(path: str, value: Any) -> list[str]:

@@ -158,13 +158,13 @@ def planned_stages(pipeline: Pipeline[Any], nodes: Sequence[Node]) -> list[Plann
         of_stage.setdefault(node.stage, []).append(node)
     return [
         PlannedStage(
-            name=entry.name,
-            jobs=sum(node.job_index is not None for node in of_stage[entry.name]),
-            leased=any(node.lease is not None for node in of_stage[entry.name]),
+            name=name,
+            jobs=sum(node.job_index is not None for node in of_stage[name]),
+            leased=any(node.lease is not None for node in of_stage[name]),
             of_submission=entry.facts.of_submission,
         )
         for entry in pipeline.entries
-        if entry.name in of_stage
+        for name in sorted(name for name in of_stage if pipeline.entry_of(name) is entry)
     ]
 
 

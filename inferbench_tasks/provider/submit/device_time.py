@@ -85,16 +85,17 @@ def leases(run: Mapping[str, Any], now_s: float) -> list[Span]:
     has the next one it waits as every other job does.
     """
     try:
-        leased = pipeline_of(run.get("job") or {}).leased
+        pipeline = pipeline_of(run.get("job") or {})
     except UnknownKindError:  # of a package that is not installed any more
         return []
+    leased = pipeline.leased
     running = run["status"] == "running"
     last = now_s if running else (run.get("ended_at") or run["updated_at"]).timestamp()
     spans: list[Span] = []
     began: float | None = None
     known = 0.0
     for stage in sorted(run.get("stages") or (), key=lambda stage: stage["started_at"]):
-        if stage["stage"] not in leased:
+        if (entry := pipeline.entry_of(stage["stage"])) is None or not entry.facts.leased:
             continue
         start = stage["started_at"].timestamp()
         if stage["stage"] == leased[0]:

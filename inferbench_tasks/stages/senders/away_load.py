@@ -2,8 +2,8 @@
 
 The senders' records, the certificate and this host's monitors are of this host; the server's host is watched by a
 process that stands beside the server (``far_watch``). Exchanges with it all the while tell how the two clocks lie, so
-that ``collect`` can put the recordings of both hosts on one. Where two hosts share the load this one leads, and has the
-records of both (``second_client``).
+that ``collect`` can put the recordings of both hosts on one. Where several hosts share the load this one leads, and has
+the records of all (``together``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.contracts.link import LinkEnd
+from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.around import warnings
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from inferbench_tasks.loadgen.live import Snapshot
     from inferbench_tasks.loadgen.outcome import Outcome
     from inferbench_tasks.loadgen.plan import LoadPlan
-    from inferbench_tasks.stages.senders.handles import SecondHost
-    from inferbench_tasks.stages.senders.second_client import SecondClient
+    from inferbench_tasks.stages.senders.handles import FurtherHost
+    from inferbench_tasks.stages.senders.together import Together
 
 #: Who is connected to, in what is said where that fails.
 LISTENER = "the watch that `serve` started beside the server"
@@ -71,8 +72,7 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.progress(0, None, "measuring the network to the server's host")
         side.measure()
         if beside:
-            ctx.progress(0, None, f"getting {beside.host} ready, which sends a part of the load")
-            beside.prepare(me, ctx.cancelled)
+            beside.prepare(me, ctx.cancelled, lambda text: ctx.progress(0, None, text))
         if reason := side.near.tell(wire.BEGIN):
             raise LoadError(f"The server's host is not watched: {reason}")
         with side.recorded(folder / NEAR_FILE, its_state) as follow:
@@ -93,18 +93,18 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         except LoadError as error:
             excess, unwatched = "", unwatched or str(error)
         link = side.measure_again()
-        # What ended this host's part may have been the other one's: that is no user's cancelling.
+        # What ended this host's part may have been another one's: that is no user's cancelling.
         require_sent(outcome, excess or ("" if ctx.cancelled() else outcome.applied.problem or ""))
-        second, their_ceiling = beside.closed(folder) if beside else (None, None)
+        further = beside.closed(folder) if beside else []
     judged = outcome.certificate(whole)
-    if beside and second:
-        judged = _judged_by_host(judged, whole, outcome, beside, second)
+    if beside:
+        judged = _judged_by_host(judged, whole, outcome, beside)
     certificate = certificate_of(outcome, judged)
     certificate["figures"]["ceiling"] = ceiling.model_dump()
     certificate["warnings"] += warnings(link)
-    if second:
-        certificate["figures"]["second_ceiling"] = their_ceiling
-        certificate["warnings"] += of_second(second)
+    for which, (host, its_ceiling) in zip(ORDINALS, further, strict=False):
+        certificate["figures"][f"{which}_ceiling"] = its_ceiling
+        certificate["warnings"] += of_further(host)
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
     away = Away(
@@ -112,38 +112,37 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         host=me.host,
         monitors_path=str(folder / NEAR_FILE),
         unwatched=unwatched,
-        shards=tuple(plan.own) if second else (),
-        second=second,
+        shards=tuple(plan.own) if beside else (),
+        further=tuple(host for host, _ in further),
     )
     return Output.of(outcome, certificate, patience, monitors_path=None, away=away)
 
 
-def _planned(
-    inp: Input, ctx: Context, folder: Path, endpoint: Endpoint
-) -> tuple[LoadPlan, SecondClient | None]:
-    """The plan of the whole load, and the host that sends a part of it, where there is one."""
+def _planned(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> tuple[LoadPlan, Together | None]:
+    """The plan of the whole load, and the hosts that send a part of it each, where there are some."""
     hosts = inp.job.shared_load
     if hosts is None:
         return plan_of(inp, ctx, folder, endpoint), None
     from inferbench_tasks.loadgen.prepare import senders_here
-    from inferbench_tasks.stages.senders.second_client import SecondClient
+    from inferbench_tasks.stages.senders.together import Together
 
-    if inp.standby is None:
-        raise LoadError("Nothing waits on the second client host; have the job begin again")
-    each = min(senders_here(inp.job.traffic, ctx.base_dir), inp.standby.senders)
+    waiting = inp.standing_by
+    if len(waiting) != hosts - 1:
+        raise LoadError(
+            f"{len(waiting)} client hosts wait beside this one, the load is of {hosts}; have the job begin again"
+        )
+    each = min(senders_here(inp.job.traffic, ctx.base_dir), *(one.senders for one in waiting))
     whole = plan_of(inp, ctx, folder, endpoint, hosts * each)
-    return whole, SecondClient(inp.standby, whole, hosts)
+    return whole, Together(waiting, whole)
 
 
-def of_second(second: SecondHost) -> list[str]:
-    """What the figures should be read with for the second client host, by its name."""
-    told = [*warnings(second.link), *([second.not_quiet] if second.not_quiet else [])]
-    return [f"{second.host}: {words}" for words in told]
+def of_further(host: FurtherHost) -> list[str]:
+    """What the figures should be read with for a further client host, by its name."""
+    told = [*warnings(host.link), *([host.not_quiet] if host.not_quiet else [])]
+    return [f"{host.host}: {words}" for words in told]
 
 
-def _judged_by_host(
-    judged: Certificate, plan: LoadPlan, outcome: Outcome, beside: SecondClient, second: SecondHost
-) -> Certificate:
+def _judged_by_host(judged: Certificate, plan: LoadPlan, outcome: Outcome, beside: Together) -> Certificate:
     """The certificate of the whole load, with what is held against it for one of its hosts."""
     from inferbench_tasks.loadgen.prepare import promised
     from inferbench_tasks.loadgen.sender_hosts import host_checks
@@ -153,7 +152,7 @@ def _judged_by_host(
         outcome.table(for_figures=True),
         promised(plan, outcome.applied.start_ns, *window),
         outcome.applied.usages,
-        beside.senders(second),
+        beside.senders,
         window,
         judged.thresholds,
     )

@@ -1,4 +1,4 @@
-"""The process on the second of two client hosts that sends its part of the load.
+"""The process on a further client host that sends its part of the load.
 
 Stage ``standby`` starts it as a process of the run. Stage ``load``, on the first client host, knows it by a secret of
 its own, and tells it when to begin; once that connection ends, however, nothing is sent any more. A host whose device
@@ -19,7 +19,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.stages.senders import listener
 from inferbench_tasks.stages.senders.far_watch import FarWatch
-from inferbench_tasks.stages.senders.second_part import Order, SecondPart
+from inferbench_tasks.stages.senders.led_part import LedPart, Order
 
 if TYPE_CHECKING:
     from inferbench_tasks.networks.links.far_side import FarSide
@@ -52,7 +52,7 @@ def token_of(device_id: str, data_dir: Path) -> int | None:
 def serve(order: Order, far: FarSide) -> None:
     """Answer the first client host until it is done, or gone; nobody, once the job has lost this host's device."""
     far.invitation.write(Path(order.told_path))
-    part = SecondPart(order)
+    part = LedPart(order)
     deadline_s = time.monotonic() + order.patience_s
     peer = None
     try:

@@ -74,9 +74,9 @@ class Order(Handle):
 
 def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatch:
     """Start it, registered as a process of the run; ServerError where it does not say where it listens."""
-    name = "far-watch" if order.watches else "far-link"
+    told = Path(order.told_path)
     invitation = listener.start(
-        __name__, name, run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
+        __name__, told.stem, run_id, folder, servers_dir, order.model_dump_json(), told
     )
     return FarWatch.of(invitation, order.recording_path)
 

@@ -7,16 +7,22 @@ from typing import Any
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.contracts.located import LocatedPath
+from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 
 #: Between two exchanges with another host while a load lasts, and how many pass before it is asked how things are.
 EVERY_S, ASK_EVERY = 0.25, 4
-#: The monitors of the load's host, and of the second one that shares it, each on its own clock.
-NEAR_FILE, SECOND_FILE = "client-monitors.parquet", "second-client-monitors.parquet"
+#: The monitors of the load's host, on its own clock.
+NEAR_FILE = "client-monitors.parquet"
+
+
+def monitors_file(number: int) -> str:
+    """Those of a host that shares the load, on its own clock; ``number``: of the hosts beside the first, from 1."""
+    return f"{ORDINALS[number - 1]}-{NEAR_FILE}"
 
 
 class Standby(Handle):
-    """What waits on the second client host for the first one to connect (``far_senders``): how it is reached, how many
+    """What waits on a further client host for the first one to connect (``far_senders``): how it is reached, how many
     senders its host would have, whether that was quiet (``monitors.quiet.Patience``), and a word where it was not.
     """
 
@@ -51,8 +57,8 @@ class SendingHost(OwnFacts):
     monitors_path: LocatedPath
 
 
-class SecondHost(SendingHost):
-    """The second one that shares the load.
+class FurtherHost(SendingHost):
+    """One that shares the load with the first one.
 
     Its clock is ``ahead_ns`` ahead of the first one's, wrong by at most ``error_ns`` over the load. ``not_quiet``: a
     word where others used it before the load; "" where it was quiet.
@@ -69,14 +75,14 @@ class Away(SendingHost):
     """The load's host.
 
     ``unwatched``: why the server's host was not watched to the end; "" where it was. ``shards``: the senders of this
-    host, and ``second`` the other one, where two share the load.
+    host, and ``further`` the other ones in their order, where several share the load.
     """
 
     unwatched: str = ""
     shards: tuple[int, ...] = ()
-    second: SecondHost | None = None
+    further: tuple[FurtherHost, ...] = ()
 
     @property
     def hosts(self) -> str:
-        """Who sent; two in the order of their names, for the load is one whoever led it."""
-        return " and ".join(sorted([self.host, *([self.second.host] if self.second else [])]))
+        """Who sent; several in the order of their names, for the load is one whoever led it."""
+        return " and ".join(sorted([self.host, *(host.host for host in self.further)]))

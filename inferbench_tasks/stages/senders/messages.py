@@ -1,4 +1,4 @@
-"""What the two client hosts that share a load say to each other: questions in words, answers as JSON or as bytes."""
+"""What the first of the client hosts that share a load asks the others: in words, answered as JSON or as bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Question(Handle):
 
 
 class State(Handle):
-    """How far the second host is; ``problem``: why it can't go on; ``stopped``: why it ended its part early. Numbers
+    """How far the asked host is; ``problem``: why it can't go on; ``stopped``: why it ended its part early. Numbers
     are of its senders so far.
     """
 
@@ -43,7 +43,7 @@ class State(Handle):
 
 
 class Part(Handle):
-    """What was sent, on the second host's clock; ``spools``: the sizes of its senders' records, by their files."""
+    """What was sent, on the asked host's clock; ``spools``: the sizes of its senders' records, by their files."""
 
     start_ns: int
     end_ns: int
@@ -55,6 +55,6 @@ class Part(Handle):
 
 
 class About(OwnFacts):
-    """The second host, and what its client can send (``loadgen.ceiling``)."""
+    """The asked host, and what its client can send (``loadgen.ceiling``)."""
 
     ceiling: dict[str, Any]

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.ceiling import peak_rate_rps
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan, ShardUsage
+from inferbench_tasks.loadgen.merging import merge
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import senders_here
+from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.sender_hosts import (
     SenderHost,
     host_checks,
@@ -52,6 +54,46 @@ def test_every_request_is_one_host_s(tmp_path: Path) -> None:
         assert sum(part.share(total, shard) for part in parts for shard in part.own) == total
     peak = peak_rate_rps(whole)
     assert peak is not None and [peak_rate_rps(part) for part in parts] == [peak / 2, peak / 2]
+
+
+def test_three_hosts_share_what_three_does_not_divide(tmp_path: Path) -> None:
+    """Of 10 requests 4, 3 and 3, by turns; of 20 users 7, 7 and 6, of 7 with two senders each 3, 2 and 2; of a rate a
+    third each."""
+    whole = plan(
+        tmp_path / "one", {"kind": "constant", "rate_rps": 10}, duration_s=1.0, warmup_s=0.0, shards=3
+    )
+    parts = [part_of(whole, number, 3) for number in range(3)]
+    path = whole.segments[-1].offsets_path
+    assert path is not None and len(np.load(path)) == 10
+    assert [[*range(10)][part.first_shard :: whole.shards] for part in parts] == [
+        [0, 3, 6, 9],
+        [1, 4, 7],
+        [2, 5, 8],
+    ]
+    assert [part.share(20, shard) for part in parts for shard in part.own] == [7, 7, 6]
+    peak = peak_rate_rps(whole)
+    assert peak is not None
+    assert [peak_rate_rps(part) for part in parts] == [pytest.approx(peak / 3)] * 3
+    doubled = [part_of(plan(tmp_path / "two", shards=6), number, 3) for number in range(3)]
+    assert [sum(part.share(7, shard) for shard in part.own) for part in doubled] == [3, 2, 2]
+    assert [[*part.own] for part in doubled] == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(("users", "shards", "each"), [(7, "auto", 1), (9, 9, 3), (4, 9, 1), (3, 3, 1)])
+def test_each_of_three_hosts_has_as_many_senders(
+    users: int, shards: int | str, each: int, tmp_path: Path
+) -> None:
+    """No more in all than there are users, and one at least; every user is asked for by one of them."""
+    closed = {"kind": "closed_loop", "concurrency": users}
+    asked = LoadSpec.model_validate(
+        {"arrivals": closed, "shards": shards, "from": "other_host", "client_hosts": 3}
+    )
+    assert senders_here(asked, tmp_path) == each
+    whole = plan(tmp_path / "of", closed, shards=3 * each)
+    shares = [
+        part.share(users, shard) for part in (part_of(whole, n, 3) for n in range(3)) for shard in part.own
+    ]
+    assert sum(shares) == users and min(shares) >= 1 and max(shares) - min(shares) <= 1
 
 
 def test_more_senders_than_users_leave_no_user_to_nobody(tmp_path: Path) -> None:
@@ -100,6 +142,27 @@ def test_moments_come_onto_the_first_host_s_clock_to_the_nanosecond(tmp_path: Pa
     assert Spool(empty).rows == 0
 
 
+def test_records_of_three_hosts_are_one_load_in_the_order_of_its_schedule(tmp_path: Path) -> None:
+    """Nine requests 10 ns apart, by turns, recorded by clocks of which two lie 1,000 s ahead and 3 s behind."""
+    spools = []
+    for shard, ahead in enumerate((0, 1000 * S + 7, -3 * S - 1)):
+        path = tmp_path / f"shard-{shard}.spool"
+        with Recorder(path, shard) as recorder:
+            for number in range(shard, 9, 3):
+                at = ahead + 100 * S + 10 * number
+                recorder.append(number, 1, at, at + 1, at + 3, at + 5, 0, 1, 2, 3, 1)
+        put_back(path, ahead)
+        spools.append(path)
+    assert merge(spools, tmp_path / "samples.parquet", measure_window_ns=(0, 200 * S)) == 9
+    table = read_samples(tmp_path / "samples.parquet")
+    columns = {
+        name: np.asarray(table[name]).tolist() for name in ("request_id", "intended_ns", "done_ns", "shard")
+    }
+    assert columns["request_id"] == [*range(9)] and columns["shard"] == [0, 1, 2] * 3
+    assert columns["intended_ns"] == [100 * S + 10 * number for number in range(9)]
+    assert columns["done_ns"] == [100 * S + 10 * number + 5 for number in range(9)]
+
+
 def usage(shard: int, stall_ms: int = 2) -> ShardUsage:
     stall = (1000 * S, 1000 * S + stall_ms * MS)
     return ShardUsage(
@@ -120,14 +183,19 @@ def test_what_a_sender_used_is_told_with_its_host() -> None:
 
 
 def judged(late_ms: NDArray[np.float64], hosts: tuple[SenderHost, ...] = TWO, **more: Any) -> dict[str, Any]:
-    """Of 1,000 requests in 10 s, in turns of both hosts, answered in 5 ms."""
-    intended = np.arange(1000) * 10 * MS
+    """Of as many requests each 10 ms, in turns of all hosts, answered in 5 ms."""
+    intended = np.arange(len(late_ms)) * 10 * MS
     sent = intended + (late_ms * MS).astype(np.int64)
     table = samples_table(
-        {"intended_ns": intended, "sent_ns": sent, "done_ns": sent + 5 * MS, "shard": np.arange(1000) % 2}
+        {
+            "intended_ns": intended,
+            "sent_ns": sent,
+            "done_ns": sent + 5 * MS,
+            "shard": np.arange(len(late_ms)) % len(hosts),
+        }
     )
     promise = more.get("promise", OpenPlan(intended, shards=2))
-    usages = [usage_of(usage(0), "one", 0), usage_of(usage(1), "two", 0)]
+    usages = [usage_of(usage(shard), host.name, 0) for shard, host in enumerate(hosts)]
     checks, figures = host_checks(table, promise, usages, hosts, (0, 10 * S), Thresholds())
     return {"figures": figures, **{check.name: check for check in checks}}
 
@@ -158,6 +226,39 @@ def test_how_far_apart_the_hosts_began_is_held_to_what_gaps_may_differ_by() -> N
             assert f"two sent its part of the load up to {apart_ms:.2f} ms (at most 5.00 ms)" in check.reason
     closed = judged(late, promise=ClosedPlan(2, shards=2))
     assert closed.keys() == {"figures", "hosts_apart"}
+
+
+def test_two_further_hosts_may_lie_apart_by_what_both_are_wrong(tmp_path: Path) -> None:
+    """One forwards, one backwards: 3 and 1.9 ms are 4.9 ms, beside which the first host's own clock is none; 2.1 ms
+    are too many, though neither host alone has 5 ms."""
+    names = ("one", "two", "three")
+    for third_ms, ok in ((1.9, True), (2.1, False)):
+        hosts = tuple(
+            SenderHost(name, range(shard, shard + 1), apart)
+            for name, shard, apart in zip(names, range(3), (0.0, 3.0, third_ms), strict=True)
+        )
+        check = judged(np.full(1000, 0.1), hosts, promise=OpenPlan(np.arange(1000) * 10 * MS, shards=3))[
+            "hosts_apart"
+        ]
+        assert check.ok == ok and check.value == pytest.approx(3.0 + third_ms)
+        words = f"two and three sent their parts of the load up to {3 + third_ms:.2f} ms (at most 5.00 ms) nearer to"
+        assert check.reason.startswith(words)
+
+
+def test_the_late_one_of_three_hosts_is_named() -> None:
+    """With its third of the requests alone."""
+    late = np.full(999, 0.1)
+    late[2::60] = 40.0  # 17 of 333 of the third host
+    hosts = tuple(
+        SenderHost(name, range(shard, shard + 1)) for shard, name in enumerate(("one", "two", "three"))
+    )
+    found = judged(late, hosts, promise=OpenPlan(np.arange(999) * 10 * MS, shards=3))
+    assert [one["requests"] for one in found["figures"]] == [333, 333, 333]
+    assert [one["lateness_p99_ms"] for one in found["figures"]] == pytest.approx([0.1, 0.1, 40.0])
+    assert not found["host_lateness_p99"].ok
+    assert found["host_lateness_p99"].reason.startswith(
+        "1% of the requests of three left more than 40.00 ms late"
+    )
 
 
 def test_a_host_without_a_record_has_no_lateness() -> None:

@@ -105,7 +105,7 @@ def shared(wait_ms: tuple[float, float], busy_cores: float = 0.32) -> dict[str, 
     )
     one, two = (host("client", busy_cores, 0.3, wait) for wait in wait_ms)
     second = ClientHost(two, HARDWARE, shards=(0,))
-    client = ClientHost(one, HARDWARE, shards=(1,), second=second)
+    client = ClientHost(one, HARDWARE, shards=(1,), further=(second,))
     server = host("server", 0.5, 0.49)
     return Interference().compute(Measured(Window.of(table, S, END * S), server, {}, HARDWARE, client=client))
 

@@ -55,6 +55,22 @@ def test_an_absent_block_adds_no_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [e.name for e in made.of_job(SimpleNamespace(evaluate={}))] == ["a", "b"]
 
 
+def test_a_stage_is_there_as_often_as_its_jobs_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first has the stage's name, the others one with their number; a run's record leads back to the one stage."""
+    made = pipeline(
+        monkeypatch, a=Stage(), b=Stage(block="shared", times="others"), b_9=Stage(), c=Stage(needs=("b",))
+    )
+    three = made.of_job(SimpleNamespace(shared=4, others=3))
+    assert [(e.name, e.number, e.stage) for e in three if e.stage == "b"] == [
+        ("b", 1, "b"), ("b_2", 2, "b"), ("b_3", 3, "b"),
+    ]  # fmt: skip
+    assert [e.name for e in made.of_job(SimpleNamespace(shared=None, others=3))] == ["a", "b_9", "c"]
+    known = {name: made.entry_of(name) for name in ("a", "b", "b_3", "b_9", "a_2", "d")}
+    assert {name: entry and entry.name for name, entry in known.items()} == {
+        "a": "a", "b": "b", "b_3": "b", "b_9": "b_9", "a_2": None, "d": None,
+    }  # fmt: skip
+
+
 def test_every_stage_says_what_it_needs() -> None:
     """A stage's Input has fields for outputs only of stages that its facts name."""
     import importlib

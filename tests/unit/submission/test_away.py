@@ -13,6 +13,7 @@ from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.running.cluster_abilities import ClusterAbilities
+from inferbench_tasks.stages import load
 from inferbench_tasks.submission.away import away_findings
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import job_digest
@@ -111,7 +112,7 @@ def test_what_it_can_not_go_with_is_named_with_what_to_do(change: dict[str, Any]
     assert "load.from" in message and words in message and "or from: server_host" in message
 
 
-TWO = "  client_hosts: 2\n"
+TWO, THREE = "  client_hosts: 2\n", "  client_hosts: 3\n"
 
 
 def test_two_hosts_share_a_load() -> None:
@@ -129,6 +130,26 @@ def test_two_hosts_share_a_load() -> None:
     assert "standby" not in [node.stage for node in by_one.nodes]
 
 
+def test_as_many_wait_as_share_the_load_with_the_first_host() -> None:
+    """Each on a host of its own, told its number, one after the other; the load has all that they hand on."""
+    for hosts in (3, 8):
+        shared = read_submission_text(text(more=f"  client_hosts: {hosts}\n"), "x.yaml", INSTALLED)
+        nodes = {node.stage: node for node in compile_plan(shared).nodes}
+        names = ["standby", *(f"standby_{number}" for number in range(2, hosts))]
+        assert [name for name in nodes if name.startswith("standby")] == names
+        assert [nodes[name].elsewhere for name in (*names, "load")] == [*range(2, hosts + 1), 1]
+        assert [nodes[name].input["number"] for name in names] == [*range(1, hosts)]
+        assert "number" not in nodes["load"].input
+        assert nodes["load"].needs == {
+            name: f"job-000.{name}" for name in ("generate", "serve", *names)
+        } and nodes["standby_2"].needs == {
+            name: f"job-000.{name}" for name in ("generate", "serve", "standby")
+        }
+        assert {*names} <= {*load.Input.model_fields}
+        (job,) = expand(shared)
+        assert job.spec.n_elsewhere() == hosts
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -137,6 +158,11 @@ def test_two_hosts_share_a_load() -> None:
         ({"arrivals": "{kind: closed_loop, concurrency: 1}"}, "1 user can't ask from 2 hosts; have 2 at least"),
         ({"arrivals": "{kind: offline, requests: 100}"}, "hands all requests over at one instant"),
         ({"more": TWO + "  connections: 1\n"}, "2 hosts need a connection each; allow 2 or more"),
+        ({"more": THREE + "  shards: 4\n"}, "4 senders can't be shared evenly by 3 hosts; use shards: 6, auto"),
+        (
+            {"more": THREE, "arrivals": "{kind: closed_loop, concurrency: 2}"},
+            "2 users can't ask from 3 hosts; have 3 at least",
+        ),
     ],
 )  # fmt: skip
 def test_what_can_not_be_shared_is_named_with_what_to_do(change: dict[str, Any], words: str) -> None:
@@ -145,11 +171,11 @@ def test_what_can_not_be_shared_is_named_with_what_to_do(change: dict[str, Any],
     assert "load.client_hosts" in message and words in message and "client_hosts: 1" in message
 
 
-def test_more_hosts_than_two_are_no_number_of_hosts() -> None:
-    """Nor none."""
-    for number in (0, 3):
+def test_more_hosts_than_eight_are_no_number_of_hosts() -> None:
+    """Nor none; the bound is named."""
+    for number in (0, 9):
         message = said(more=f"  client_hosts: {number}\n")
-        assert "load.client_hosts" in message and "2" in message
+        assert "load.client_hosts" in message and "from 1 to 8" in message, message
 
 
 def test_too_few_hosts_for_it_are_named() -> None:

@@ -34,7 +34,7 @@ def link(p50_ms: float, clock: LinkClock | None = None) -> MeasuredLink:
 
 
 def client_host(**changes: Any) -> dict[str, Any]:
-    """As ``stages.senders.two_hosts`` stores it."""
+    """As ``stages.senders.all_hosts`` stores it."""
     around = LinkAround(before=link(0.4), after=link(0.5), drift_ppm=(-2.0, 3.5))
     return {
         "host": "sender",
@@ -138,6 +138,31 @@ def test_of_two_hosts_that_shared_a_load_each_has_its_rows() -> None:
     assert "run.000: other: requests" not in labels
     facts = {row[0]: row[1] for table in provenance_tables([run]) for row in table["rows"]}
     assert facts["load's host.host"] == "sender" and facts["load's host.second.host"] == "other"
+
+
+def test_of_three_hosts_that_shared_a_load_each_has_its_rows() -> None:
+    """All before the server's, which stands there once; what is said of the run stands with the first."""
+    second = client_host(host="other", shards=[1], clock_error_ms=6.0)
+    third = client_host(host="last", shards=[2], clock_error_ms=2.0)
+    run = away(client_host(shards=[0], second=second, third=third))
+    assert [row[1:3] for row in rows("The hosts", [run])] == [
+        ["the load's", "sender"], ["the load's", "other"], ["the load's", "last"], ["the server's", "server"],
+    ]  # fmt: skip
+    assert [row[:2] for row in rows("The clocks", [run])] == [
+        ["run.000: the server's host", "0.4"], ["run.000: other", "6"], ["run.000: last", "2"],
+    ]  # fmt: skip
+    assert [sentence.split()[1] for sentence in words([run]).split("run.000")[1:]] == [
+        "sender",
+        "other",
+        "last",
+    ]
+    chart = network([run])
+    assert chart is not None
+    labels = {label for trace in chart["data"] for label in trace["y"]}
+    assert "run.000: last: link before the load" in labels
+    assert [label for label in labels if label.endswith(": requests")] == ["run.000: sender: requests"]
+    facts = {row[0]: row[1] for table in provenance_tables([run]) for row in table["rows"]}
+    assert facts["load's host.third.host"] == "last"
 
 
 def test_the_picture_has_the_link_beside_the_requests() -> None:

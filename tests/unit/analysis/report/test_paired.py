@@ -71,11 +71,17 @@ def test_pairs_see_through_a_drift_that_hides_the_difference_of_single_runs() ->
 
 def test_blocks_of_two_client_hosts_are_not_compared() -> None:
     """A load from another host is measured by that one, through its link: as runs of two machines."""
-    for hosts, compared in ((("a", "a"), True), (("a", "b"), False)):
+    shared = {"host": "a", "second": {"host": "b"}, "third": {"host": "c"}}
+    for hosts, compared in (
+        (({"host": "a"}, {"host": "a"}), True),
+        (({"host": "a"}, {"host": "b"}), False),
+        ((shared, dict(shared)), True),
+        ((shared, {**shared, "third": {"host": "d"}}), False),
+    ):
         views = sweep(1.2)
         for view_ in views:
             assert view_.result is not None
-            view_.result.extensions["client_host"] = {"host": hosts[view_.job["serve"]["threads"] - 1]}
+            view_.result.extensions["client_host"] = hosts[view_.job["serve"]["threads"] - 1]
         blocks = Blocks.among(views)
         assert blocks is not None
         first, second = blocks.configurations

@@ -25,3 +25,20 @@ def test_stages_of_a_swept_block_stand_in_the_pipeline_s_order() -> None:
     assert (jobs["evaluate"], jobs["load"]) == (1, 2)
     assert names.index("evaluate") < names.index("collect") < names.index("release")
     assert [stage.of_submission for stage in shown] == sorted(stage.of_submission for stage in shown)
+
+
+def test_a_stage_that_a_job_has_several_times_is_shown_each_time() -> None:
+    """By its names, where it runs: of two jobs the second one's load comes from three hosts."""
+    submission = submission_in(
+        {
+            "name": "shared",
+            "model": {"kind": "zoo", "name": "digits"},
+            "load": {"arrivals": {"kind": "poisson", "rate_rps": 10}, "from": "other_host"},
+            "sweep": {"load.client_hosts": [1, 3]},
+        }
+    )
+    shown = planned_stages(pipeline_of(submission), compile_plan(submission).nodes)
+    assert [(stage.name, stage.jobs) for stage in shown][2:6] == [
+        ("serve", 2), ("standby", 1), ("standby_2", 1), ("load", 2),
+    ]  # fmt: skip
+    assert all(stage.leased for stage in shown[2:6])

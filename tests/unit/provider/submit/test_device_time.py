@@ -40,6 +40,8 @@ def test_a_lease_lasts_from_serve_to_release() -> None:
         (50, 61),
     ]
     assert leases(run(("generate", 0, 5)), 1000.0) == []
+    lost = [("serve", 5, 6), ("standby", 6, 8), ("standby_2", 8, 9)]
+    assert leases(run(*lost, ("serve", 50, 51), ("release", 60, 61)), 1000.0) == [(5, 9), (50, 61)]
     assert leases({**run(*once), "job": {"kind": "not-installed"}}, 1000.0) == []
 
 

@@ -110,6 +110,25 @@ def test_the_watch_waits_as_long_as_the_load_may(tmp_path: Path, monkeypatch: py
     assert asked == [told.patience_s]
 
 
+def test_each_host_that_shares_a_load_has_a_listener_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the server, by its own name; one alone watches. All wait for as many hosts as wait for quiet in turn."""
+    kept: list[far_watch.Order] = []
+    monkeypatch.setattr(far_watch, "start", lambda run_id, folder, servers_dir, order: kept.append(order))
+    server = ServerHandle(launcher="process", pid=1, started_ns=1, log_path="x", config_path="x")
+    deployment: Any = SimpleNamespace(listens=LOOPBACK, folder=tmp_path)
+    inp: Any = SimpleNamespace(job=job(client_hosts=3), run_id="r")
+    started: Any = SimpleNamespace(server=server, prepared=SimpleNamespace(drawn={}))
+    for number in range(3):
+        context = Context(data_dir=tmp_path, base_dir=tmp_path)
+        serve._watch(inp, context, deployment, started, tmp_path, number)
+    assert [(Path(one.told_path).stem, one.watches) for one in kept] == [
+        ("far-watch", True), ("far-link", False), ("far-link_2", False),
+    ]  # fmt: skip
+    assert {one.patience_s for one in kept} == {3 * 3600 + far_watch.PATIENCE_S}
+
+
 def test_a_watch_that_is_not_reached_is_called_what_it_is() -> None:
     """Nobody typed a command for it."""
     with listening(0.1) as (far, ends):
@@ -137,6 +156,8 @@ def test_secrets_are_in_no_file_that_others_read(tmp_path: Path, monkeypatch: py
         own=(),
         shards=0,
         spool_path=str,
+        segments=[SimpleNamespace(paced=True)],
+        connections_asked=None,
         model_dump_json=lambda: "{}",
     )
     monkeypatch.setattr(controller.Controller, "_wait_ready", lambda self: False)

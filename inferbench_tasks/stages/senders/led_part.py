@@ -1,6 +1,6 @@
-"""The second client host's part of one load: its senders, its monitors, its link, and what it hands over.
+"""A further client host's part of one load: its senders, its monitors, its link, and what it hands over.
 
-Stage ``load`` on the first client host asks (``second_messages``); a thread of its own does what takes long meanwhile.
+Stage ``load`` on the first client host asks (``messages``); a thread of its own does what takes long meanwhile.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ _LISTENER = "what `serve` started beside the server for this host"
 
 
 class Order(Handle):
-    """What the process is told. ``device_id``, ``token``: the device of this host, and the job's right to it; "" and
-    None where nobody leases any.
+    """What the process is told. ``number``: of the hosts beside the first one, from 1. ``device_id``, ``token``: the
+    device of this host, and the job's right to it; "" and None where nobody leases any.
     """
 
     load: Input
+    number: int
     address: str
     host: str
     home: str
@@ -67,7 +68,7 @@ class Order(Handle):
     patience_s: float = PATIENCE_S
 
 
-class SecondPart:
+class LedPart:
     """One part of one load, from the order to prepare to whatever ends it."""
 
     def __init__(self, order: Order) -> None:
@@ -143,11 +144,11 @@ class SecondPart:
                 "it draws another schedule than the first client host: both need one version of InferBench and of "
                 "what it is built on"
             )
-        plan = part_of(plan, 1, inp.job.traffic.client_hosts)
+        plan = part_of(plan, order.number, inp.job.traffic.client_hosts)
         ceiling = client_ceiling(inp, plan, context)
         me = LinkEnd(host=order.host, home=order.home, address="", boot_id=settings.boot_id())
-        assert inp.serve.far_second is not None
-        with own_side(inp.serve.far_second, me, listener=_LISTENER, what="its part of the load") as side:
+        watch = inp.serve.far_further[order.number - 1]
+        with own_side(watch, me, listener=_LISTENER, what="its part of the load") as side:
             side.measure()
             with side.recorded(self._folder / MONITORS, nothing):
                 controller = Controller(plan, progress=self._progress, cancelled=self._ended)

@@ -1,4 +1,4 @@
-"""The second client host of a load, for real but on one machine: orders, senders, records, and what ends it."""
+"""Further client hosts of a load, for real but on one machine: orders, senders, records, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,33 +22,51 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.networks.links import measure as measuring
 from inferbench_tasks.networks.links.far_side import FarSide
-from inferbench_tasks.stages.senders import far_senders, second_client, second_part
+from inferbench_tasks.stages.one_load import require_sent
+from inferbench_tasks.stages.senders import far_senders, led_part, together
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.stages.senders.handles import Standby
-from inferbench_tasks.stages.senders.second_client import SecondClient
+from inferbench_tasks.stages.senders.together import Together
 from tests.far_side import listening
 from tests.load_servers import ANSWER_BYTES, FaultyHttp, endpoint, http_answer, load_plan, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 ME = LinkEnd(host="one", home="o" * 32, address="")
+#: What the sender of a busy machine may fail at is left out.
+EXACT = {
+    "senders",
+    "unrecorded",
+    "schedule_moved",
+    "sent_early",
+    "repeated_records",
+    "impossible_records",
+}
 OPEN = {"kind": "poisson", "rate_rps": 80}
 
 
 @dataclass
 class Two:
-    """The second host's side, in threads of the test, and what it is told to send."""
+    """The further hosts' sides, in threads of the test, and what they are told to send."""
 
     folder: Path
-    senders: Any = None
     options: dict[str, Any] = field(default_factory=dict)
-    #: What the second host draws otherwise.
+    #: Whom the first one leads.
+    names: tuple[str, ...] = ("two",)
+    #: What these draw otherwise.
     differs: dict[str, Any] = field(default_factory=dict)
     ends: list[Any] = field(default_factory=list)
 
     def plan(self, side: str, port: int, **more: Any) -> LoadPlan:
         folder = self.folder / side
         folder.mkdir(exist_ok=True)
-        values = {"arrivals": OPEN, "duration_s": 3.0, "warmup_s": 0.5, "shards": 2, **self.options, **more}
+        values = {
+            "arrivals": OPEN,
+            "duration_s": 3.0,
+            "warmup_s": 0.5,
+            "shards": 1 + len(self.names),
+            **self.options,
+            **more,
+        }
         return load_plan(folder, endpoint("http", port), **values)
 
 
@@ -69,24 +87,25 @@ def connected(two: Two, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     threads: list[threading.Thread] = []
     far_sides: list[Any] = []
 
-    def connect(port: int) -> SecondClient:
-        link = listening(8.0)
+    def waiting(number: int, name: str) -> Standby:
+        link = listening(8.0 if number == 1 else 30.0)
         far, _ = link.__enter__()
         far_sides.append(link)
-        traffic = SimpleNamespace(allow_unsafe_load=False, samples_per_request=1, client_hosts=2)
+        traffic = SimpleNamespace(
+            allow_unsafe_load=False, samples_per_request=1, client_hosts=1 + len(two.names)
+        )
+        watch = SimpleNamespace(invitation=far.invitation)
         load = SimpleNamespace(
             job=SimpleNamespace(traffic=traffic),
             generate=SimpleNamespace(requests=SimpleNamespace(processing=None)),
-            serve=SimpleNamespace(endpoint=None, far_second=SimpleNamespace(invitation=far.invitation)),
+            serve=SimpleNamespace(endpoint=None, far_further=[watch] * number),
         )
-        folder = two.folder / "second" / "load"
-        monkeypatch.setattr(second_part, "plan_of", lambda *order: two.plan("second", port, **two.differs))
         order: Any = SimpleNamespace(
-            load=load, folder=str(folder), data_dir=str(two.folder), base_dir=str(two.folder), host="two",
-            home="t" * 32, told_path=str(two.folder / "told"), device_id="", token=None, patience_s=60.0,
+            load=load, number=number, folder=str(two.folder / name / "load"), data_dir=str(two.folder),
+            base_dir=str(two.folder), host=name, home=name[1] * 32, told_path=str(two.folder / f"told-{name}"),
+            device_id="", token=None, patience_s=60.0,
         )  # fmt: skip
-        side = FarSide("127.0.0.1", 0, "two", "t" * 32)
-        whole = two.plan("first", port)
+        side = FarSide("127.0.0.1", 0, name, name[1] * 32)
 
         def serve() -> None:
             try:
@@ -97,9 +116,16 @@ def connected(two: Two, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
                 two.ends.append(error)
 
         threads.append(threading.Thread(target=serve, daemon=True))
-        threads[0].start()
-        standby = Standby(reached=FarWatch.of(side.invitation, ""), host="two", senders=1)
-        return SecondClient(standby, whole, 2)
+        threads[-1].start()
+        return Standby(reached=FarWatch.of(side.invitation, ""), host=name, senders=1)
+
+    def connect(port: int) -> Together:
+        def drawn(inp: Any, context: Any, folder: Path, *more: Any) -> LoadPlan:
+            return two.plan(folder.parent.name, port, **two.differs)
+
+        monkeypatch.setattr(led_part, "plan_of", drawn)
+        whole = two.plan("first", port)
+        return Together([waiting(number, name) for number, name in enumerate(two.names, 1)], whole)
 
     yield connect
     for thread in threads:
@@ -109,11 +135,11 @@ def connected(two: Two, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         one.__exit__(None, None, None)
 
 
-def sent(beside: SecondClient, folder: Path, **more: Any) -> Outcome:
+def sent(beside: Together, folder: Path, **more: Any) -> Outcome:
     return apply_load(beside.plan, folder / "samples.parquet", applying=beside.apply, **more)
 
 
-def prepared_and_sent(beside: SecondClient, folder: Path) -> Outcome:
+def prepared_and_sent(beside: Together, folder: Path) -> Outcome:
     beside.prepare(ME, lambda: False)
     return sent(beside, folder)
 
@@ -129,19 +155,11 @@ def test_both_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> No
         beside.prepare(ME, lambda: False)
         outcome = sent(beside, tmp_path)
         assert outcome.applied.problem is None
-        second, _ = beside.closed(tmp_path)
+        ((second, _),) = beside.closed(tmp_path)
     whole = two.plan("first", server.port)
     certificate = outcome.certificate(whole)
     held = {check.name for check in certificate.checks if not check.ok}
-    exact = {
-        "senders",
-        "unrecorded",
-        "schedule_moved",
-        "sent_early",
-        "repeated_records",
-        "impossible_records",
-    }
-    assert not held & exact, certificate.reasons
+    assert not held & EXACT, certificate.reasons
     table = read_samples(tmp_path / "samples.parquet")
     paths = [segment.offsets_path for segment in whole.segments]
     planned = np.concatenate([np.load(path) for path in paths if path]) + outcome.applied.start_ns
@@ -150,11 +168,72 @@ def test_both_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> No
     assert set(np.asarray(table["shard"]).tolist()) == {0, 1} and second.shards == (1,)
     assert [usage.host for usage in outcome.applied.usages] == [beside.me, "two"]
     assert abs(second.ahead_ns) <= second.error_ns < 20_000_000  # one clock, which is 0 ahead of itself
-    hosts = beside.senders(second)
+    hosts = beside.senders
     assert [one.shards for one in hosts] == [range(1), range(1, 2)] and hosts[0].misplaced_ms == 0
     assert Path(second.monitors_path).stat().st_size > 0 and second.link.after is not None
     wait_for(lambda: two.ends == ["done"])
-    assert not list((two.folder / "second" / "load").glob("*.spool"))
+    assert not list((two.folder / "two" / "load").glob("*.spool"))
+
+
+def test_three_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> None:
+    """Of three hosts each sends every third request of the schedule, all from one instant; no request is missing or
+    moved, and what is not known of two clocks adds up."""
+    two.names, two.options = ("two", "three"), {"duration_s": 2.0}
+    with serving(good) as server, connected(server.port) as beside:
+        beside.prepare(ME, lambda: False)
+        outcome = sent(beside, tmp_path)
+        assert outcome.applied.problem is None
+        further = [host for host, _ in beside.closed(tmp_path)]
+    whole = two.plan("first", server.port)
+    certificate = outcome.certificate(whole)
+    assert not {check.name for check in certificate.checks if not check.ok} & EXACT, certificate.reasons
+    table = read_samples(tmp_path / "samples.parquet")
+    offsets = [np.load(segment.offsets_path) for segment in whole.segments if segment.offsets_path]
+    planned = np.concatenate(offsets) + outcome.applied.start_ns
+    number, shard = (np.asarray(table[name]) for name in ("request_id", "shard"))
+    assert np.array_equal(np.asarray(table["intended_ns"]), planned)
+    assert np.array_equal(number, np.arange(len(planned)))
+    turns = np.concatenate([np.arange(len(one)) % 3 for one in offsets])
+    assert np.array_equal(shard, turns)
+    assert [host.shards for host in further] == [(1,), (2,)]
+    assert [usage.host for usage in outcome.applied.usages] == [beside.me, "two", "three"]
+    assert {Path(host.monitors_path).name for host in further} == {
+        "second-client-monitors.parquet", "third-client-monitors.parquet"
+    }  # fmt: skip
+    assert all(abs(host.ahead_ns) <= host.error_ns < 50_000_000 for host in further)
+    wait_for(lambda: two.ends == ["done", "done"])
+
+
+def test_a_lost_host_of_three_is_named_and_nothing_of_the_load_goes_on(
+    two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third one goes away while all send: the load fails with its name, and the second one sends no more."""
+    two.names, two.options = ("two", "three"), {"duration_s": 60.0}
+    answer = led_part.LedPart.answer
+
+    def going(part: Any, words: str) -> bytes:
+        said = answer(part, words)
+        if part._order.number == 2 and b'"sending"' in said and time.monotonic_ns() > part._start_ns:
+            raise ConnectionError("it is gone")
+        return said
+
+    monkeypatch.setattr(led_part.LedPart, "answer", going)
+    with serving(good) as server, connected(server.port) as beside:
+        beside.prepare(ME, lambda: False)
+        began_s = time.monotonic()
+        outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
+    assert time.monotonic() - began_s < 40
+    problem = outcome.applied.problem or ""
+    assert (
+        problem.startswith("The third client host, three: ")
+        and "was lost" in problem
+        and "two" not in problem
+    )
+    with pytest.raises(LoadError, match="records are kept in"):
+        require_sent(outcome)
+    wait_for(lambda: len(two.ends) == 2)
+    assert sum(isinstance(end, ConnectionError) for end in two.ends) == 1
+    assert not (two.folder / "two" / "load" / "part").exists()
 
 
 def wait_for(so: Any, limit_s: float = 20.0) -> None:
@@ -182,10 +261,10 @@ def test_one_host_is_no_two(two: Two, connected: Any) -> None:
     """By its data directory, or its kernel."""
     with (
         serving(good) as server,
-        pytest.raises(LoadError, match="Both parts of the load came to one host: two"),
+        pytest.raises(LoadError, match="Two parts of the load came to one host: two"),
         connected(server.port) as beside,
     ):
-        beside.prepare(ME.model_copy(update={"home": "t" * 32, "host": "two"}), lambda: False)
+        beside.prepare(ME.model_copy(update={"home": "w" * 32, "host": "two"}), lambda: False)
 
 
 def test_what_ends_one_part_early_ends_the_load(two: Two, connected: Any, tmp_path: Path) -> None:
@@ -215,14 +294,14 @@ def test_a_load_that_is_cancelled_ends_the_other_part(two: Two, connected: Any, 
         outcome = sent(beside, tmp_path, cancelled=lambda: time.monotonic() - began > 15)
     assert outcome.applied.cancelled and outcome.applied.problem is None
     wait_for(lambda: bool(two.ends))
-    assert list((two.folder / "second" / "load").glob("*.spool"))
+    assert list((two.folder / "two" / "load").glob("*.spool"))
 
 
 def test_a_start_that_can_not_be_told_in_time_is_none(
     two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither part is sent: a part that begins late would be another load."""
-    monkeypatch.setattr(second_client, "_START_AFTER_NS", 1_000_000)
+    monkeypatch.setattr(together, "_START_AFTER_NS", 1_000_000)
     with (
         serving(good) as server,
         pytest.raises(LoadError, match="two could not be told in time when to begin"),
@@ -230,4 +309,4 @@ def test_a_start_that_can_not_be_told_in_time_is_none(
     ):
         prepared_and_sent(beside, tmp_path)
     wait_for(lambda: bool(two.ends))
-    assert not (two.folder / "second" / "load" / "part").exists()
+    assert not (two.folder / "two" / "load" / "part").exists()

@@ -1,6 +1,6 @@
 """Part of ``collect``: what was recorded on the server's host and on the load's, on one clock, and what is kept.
 
-Where two hosts shared the load, the first one's clock is that of the records; the second one's monitors are put there.
+Where several hosts shared the load, the first one's clock is that of the records; the others' monitors are put there.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.link import RoundTrips
+from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.senders.handles import NEAR_FILE, SECOND_FILE, Away, SecondHost
+from inferbench_tasks.stages.senders.handles import NEAR_FILE, Away, FurtherHost, monitors_file
 from inferbench_tasks.timing.two_clocks import Exchange
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ UNTOLD = (
 
 
 @dataclass(frozen=True)
-class TwoHosts:
+class AllHosts:
     """``server`` is empty where its clock could not be put beside the load's (``placed`` is None). ``meanwhile``: the
-    round trips within the window; None where there was none; ``second_meanwhile``: those of a second client host.
+    round trips within the window; None where there was none; ``further_meanwhile``: those of each host that shared the
+    load with the first.
     """
 
     server: Recording
@@ -41,10 +43,10 @@ class TwoHosts:
     away: Away
     folder: Path
     quiet: dict[str, Any] | None
-    second_meanwhile: RoundTrips | None = None
+    further_meanwhile: tuple[RoundTrips | None, ...] = ()
 
     def stored(self, db: PerfDB, inp: StageInput) -> dict[str, Any]:
-        """What a result says of both hosts, with the files that go with it."""
+        """What a result says of all hosts, with the files that go with it."""
         from inferbench_tasks.monitors.two_hosts import write
 
         def put(path: Path) -> dict[str, Any]:
@@ -63,19 +65,19 @@ class TwoHosts:
             "quiet": self.quiet,
             "monitors": put(named(Path(away.monitors_path), self.folder)),
         }
-        if (second := away.second) is not None:
-            document["second"] = {
-                "host": second.host,
-                "hardware": second.hardware,
-                "system": second.system,
-                "link": second.link.model_dump(mode="json"),
-                "round_trip_meanwhile": self.second_meanwhile and self.second_meanwhile.model_dump(),
-                "clock_error_ms": second.error_ns / 1e6,
+        for at, (host, meanwhile) in enumerate(zip(away.further, self.further_meanwhile, strict=True)):
+            document[ORDINALS[at]] = {
+                "host": host.host,
+                "hardware": host.hardware,
+                "system": host.system,
+                "link": host.link.model_dump(mode="json"),
+                "round_trip_meanwhile": meanwhile and meanwhile.model_dump(),
+                "clock_error_ms": host.error_ns / 1e6,
                 "clock_reason": "",
                 "unwatched": "",
-                "quiet": second.quiet,
-                "shards": [*second.shards],
-                "monitors": put(named(Path(second.monitors_path), self.folder, SECOND_FILE)),
+                "quiet": host.quiet,
+                "shards": [*host.shards],
+                "monitors": put(named(Path(host.monitors_path), self.folder, monitors_file(at + 1))),
             }
             document["shards"] = [*away.shards]
         stored: dict[str, Any] = {"client_host": document}
@@ -86,8 +88,8 @@ class TwoHosts:
         return stored
 
 
-def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
-    """Read both; ``inp`` and ``loaded`` are those of ``collect``, which runs on the server's host."""
+def of_all_hosts(inp: Any, loaded: Any, ctx: Context) -> AllHosts:
+    """Read all; ``inp`` and ``loaded`` are those of ``collect``, which runs on the server's host."""
     from inferbench_tasks.metrics.base import ClientHost
     from inferbench_tasks.monitors import two_hosts
     from inferbench_tasks.monitors.records import EMPTY, read_recording
@@ -98,9 +100,11 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
     place = two_hosts.placed(exchanges, start_ns, end_ns)
     if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
         place = None
-    if place is not None and away.second is not None:
-        # Beside the second host's records it lies as the first one's clock does, and that is wrong beside them too.
-        place = replace(place, error_ns=place.error_ns + away.second.error_ns)
+    if place is not None:
+        # Beside another host's records it lies as the first one's clock does, and that is wrong beside them too.
+        place = replace(
+            place, error_ns=place.error_ns + max((host.error_ns for host in away.further), default=0)
+        )
     path = Path(inp.serve.far.recording_path)
     there = place is not None and path.is_file()
     server = two_hosts.on_near_clock(read_recording(path), place) if place is not None and there else EMPTY
@@ -109,9 +113,9 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
         hardware=away.hardware,
         unwatched=away.unwatched or ("" if place is not None else UNTOLD),
         shards=away.shards,
-        second=_second(away.second) if away.second else None,
+        further=tuple(map(_recorded, away.further)),
     )
-    return TwoHosts(
+    return AllHosts(
         server,
         client,
         place,
@@ -119,25 +123,25 @@ def of_two_hosts(inp: Any, loaded: Any, ctx: Context) -> TwoHosts:
         away,
         ctx.run_dir(inp.run_id),
         loaded.quiet,
-        _of_second(away.second, start_ns, end_ns) if away.second else None,
+        tuple(_meanwhile(host, start_ns, end_ns) for host in away.further),
     )
 
 
-def _second(second: SecondHost) -> ClientHost:
+def _recorded(host: FurtherHost) -> ClientHost:
     """With its monitors on the first client host's clock."""
     from inferbench_tasks.metrics.base import ClientHost
     from inferbench_tasks.monitors import two_hosts
     from inferbench_tasks.monitors.records import read_recording
 
-    place = two_hosts.Placed(second.ahead_ns, second.error_ns)
-    recording = two_hosts.on_near_clock(read_recording(Path(second.monitors_path)), place)
-    return ClientHost(two_hosts.without_server(recording), second.hardware, shards=second.shards)
+    place = two_hosts.Placed(host.ahead_ns, host.error_ns)
+    recording = two_hosts.on_near_clock(read_recording(Path(host.monitors_path)), place)
+    return ClientHost(two_hosts.without_server(recording), host.hardware, shards=host.shards)
 
 
-def _of_second(second: SecondHost, start_ns: int, end_ns: int) -> RoundTrips | None:
+def _meanwhile(host: FurtherHost, start_ns: int, end_ns: int) -> RoundTrips | None:
     """Its round trips within a window of the first one's clock."""
-    exchanges = [Exchange(*four) for four in second.exchanges]
-    return _within(exchanges, start_ns + second.ahead_ns, end_ns + second.ahead_ns)
+    exchanges = [Exchange(*four) for four in host.exchanges]
+    return _within(exchanges, start_ns + host.ahead_ns, end_ns + host.ahead_ns)
 
 
 def _within(exchanges: list[Exchange], start_ns: int, end_ns: int) -> RoundTrips | None:
