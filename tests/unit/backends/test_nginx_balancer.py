@@ -19,10 +19,7 @@ OLD, NEW = Nginx("/usr/sbin/nginx", (1, 22, 1), True), Nginx("/usr/sbin/nginx", 
 
 
 def behind(protocol: str) -> list[Endpoint]:
-    return [
-        Endpoint(protocol=protocol, host="127.0.0.1", port=port, model_name="m")  # type: ignore[arg-type]
-        for port in (9101, 9102)
-    ]
+    return [Endpoint(protocol=protocol, host="127.0.0.1", port=port, model_name="m") for port in (9101, 9102)]
 
 
 def text_of(found: Nginx, policy: str, protocol: str) -> str:
