@@ -86,6 +86,7 @@ PARENTS = {
     "columns": "requests",
     "think_time_ms": "requests",
     "shared_prefix": "requests",
+    "balancer": "serve",
     "batching": "serve",
     "vary": "evaluate",
     "spans": "evaluate",
