@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from PIL import Image
 
+from inferbench_tasks import settings
+from inferbench_tasks.contracts.verdict import MODE
 from inferbench_tasks.extras import missing
+from inferbench_tasks.metrics.interference import NOTE
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.requests.digits import split
 from inferbench_tasks.stages.asked import Asked, ask
 from inferbench_tasks.submission.schema import LoadSpec
 from tests.integration.test_evaluated_answers import (
@@ -23,6 +34,7 @@ from tests.integration.test_evaluated_answers import (
     WrongInBatches,
     served,
 )
+from tests.integration.test_varied_pictures import nearest_mean
 from tests.load_servers import endpoint
 
 pytestmark = [
@@ -116,3 +128,77 @@ def test_an_answer_that_is_not_loadgens_is_found(tmp_path: Path) -> None:
     assert reasons == [
         "1 of 53 samples have another answer in MLPerf LoadGen's accuracy log than the one that is judged: 70"
     ]
+
+
+#: The server's own processors decode the pictures, which is one more way of an answer to go astray.
+YAML = """\
+name: loadgen-asks
+model: {kind: file, path: model.onnx}
+requests: {kind: files, path: pictures}
+processors: {side: server, before: [{kind: image, settings: {size: 8}}]}
+serve: {backend: onnxruntime, batching: {max_batch_size: 4, max_delay_ms: 1}}
+load:
+  engine: mlperf_loadgen
+  arrivals: {kind: multi_stream, samples_per_query: 4}
+  duration_s: 1
+  warmup_s: 0.2
+  wait_for_quiet_s: 0
+evaluate: {dataset: digits-png, samples: 30}
+sweep:
+  load.protocol: [http, grpc]
+"""
+
+
+def test_a_real_server_is_asked_in_accuracy_mode_over_both_protocols(
+    tmp_path: Path, perfdb: PerfDB, perfdb_uri: str
+) -> None:
+    """A run of its own beside the one that is timed, with its own logs in PerfDB, in which each sample stands once; the
+    answers are the source model's, of pictures that the server decodes itself.
+    """
+    (tmp_path / "submission.yaml").write_text(YAML)
+    onnx.save(nearest_mean(), tmp_path / "model.onnx")
+    (tmp_path / "pictures").mkdir()
+    for at, picture in enumerate(split().train[:8]):
+        Image.fromarray((picture * 255).astype(np.uint8).reshape(8, 8)).save(
+            tmp_path / "pictures" / f"{at}.png"
+        )
+    # Whether others disturb the machine is not asked: a run that was disturbed would be repeated.
+    env = os.environ | {
+        MODE: NOTE,
+        settings.PERFDB_URI: perfdb_uri,
+        settings.DATA_DIR: str(tmp_path / "data"),
+    }
+    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(tmp_path / "submission.yaml")]
+    done = subprocess.run(
+        [*command, "--inline", "-o", "json"], env=env, capture_output=True, text=True, timeout=600
+    )
+    ran = json.loads(done.stdout)
+    assert len(ran) == 2, done.stderr
+    for each in ran:
+        result = perfdb.get_result(each["run_id"])
+        assert not [reason for reason in result.verdict.reasons if str(reason.check).startswith("evaluate.")]
+        timed, evaluation = result.extensions["mlperf"], result.extensions["evaluation"]
+        said = evaluation["mlperf"]
+        assert (timed["summary"]["Mode"], said["mode"]) == ("PerformanceOnly", "AccuracyOnly")
+        assert (said["scenario"], said["tests"], said["logged"], evaluation["passes"]) == (
+            "MultiStream",
+            2,
+            30,
+            2,
+        )
+        assert said["missing"]["count"] == said["repeated"]["count"] == said["differing"]["count"] == 0
+        assert (
+            evaluation["from_source"]["compared"] == 30 and evaluation["from_source"]["beyond_tolerance"] == 0
+        )
+        assert evaluation["under_load"]["measures"]["top1_ratio"]["value"] > 0.8
+        kept = {log["name"]: log for log in said["logs"]}
+        assert len(kept) == 6 and not kept.keys() & {log["name"] for log in timed["logs"]}
+        digests = Counter(
+            entry["data"]
+            for name in kept
+            if name.endswith("accuracy.json")
+            for entry in json.loads(perfdb.files.get(kept[name]["id"]))
+        )
+        assert digests.total() == 30 and "" not in digests
+    report = Path(ran[0]["report"]).read_text()
+    assert "in its AccuracyOnly mode (MultiStream), a test of its own beside the one that is timed" in report
