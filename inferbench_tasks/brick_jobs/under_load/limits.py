@@ -19,6 +19,7 @@ _ONLY: tuple[tuple[str, Any, str], ...] = (
     ("requests.sizes", None, "bricks are timed at one size of each input; give free ones by --shape"),
     ("serve.backend", "onnxruntime", "bricks are of ONNX Runtime, and the queue is that of our own server"),
     ("serve.launcher", "process", "what a container adds is not measured"),
+    ("serve.devices", 1, "replicas behind a balancer are not modelled, nor what it adds"),
     (
         "load.from",
         "server_host",

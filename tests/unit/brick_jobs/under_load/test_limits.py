@@ -16,6 +16,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("serve.backend", {"serve": {"backend": "triton"}}),
     ("serve.launcher", {"serve": {"launcher": "container"}}),
     ("serve.device", {"serve": {"device": "gpu"}}),
+    ("serve.devices", {"serve": {"devices": 2}}),
     ("serve.instances", {"serve": {"instances": 2, "threads": 2}}),
     ("load.from", {"load": {"arrivals": ARRIVALS, "from": "other_host"}}),
     ("load.network", {"load": {"arrivals": ARRIVALS, "network": "4g_lte"}}),
