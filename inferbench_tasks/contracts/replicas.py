@@ -44,3 +44,8 @@ class Balancer(Handle):
             "workers": self.workers,
             "cores": "own" if self.apart else "shared",
         }
+
+
+def several(count: int, name: str | None) -> str | None:
+    """What devices of several replicas are called together, ``2 x Intel Xeon``; None where the device tells no name."""
+    return None if name is None else f"{count} x {name}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.replicas import Replica
+from inferbench_tasks.contracts.replicas import Replica, several
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
@@ -19,7 +19,7 @@ from inferbench_tasks.stages.evaluate import ANSWERS_FILE
 from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
-from inferbench_tasks.stages.replica_figures import of_replicas, per_device, several
+from inferbench_tasks.stages.replica_figures import of_replicas, per_device
 from inferbench_tasks.stages.senders.all_hosts import of_all_hosts
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced

@@ -12,11 +12,6 @@ from inferbench_tasks.dotted import value_at
 _SHARED = ("throughput_rps", "throughput_samples_per_s", "goodput_rps")
 
 
-def several(count: int, name: str | None) -> str | None:
-    """``2 x Intel Xeon``; None where the device tells no name."""
-    return None if name is None else f"{count} x {name}"
-
-
 def per_device(
     summary: Mapping[str, Any], replicas: Sequence[Replica], counted: Sequence[int], seconds: float
 ) -> dict[str, Any]:

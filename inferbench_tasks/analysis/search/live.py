@@ -12,6 +12,7 @@ from typing import Any
 from inferbench_tasks.analysis.recommend.candidates import Bound, per_request_note, value_of
 from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
 from inferbench_tasks.analysis.search.searcher import Goal, Search
+from inferbench_tasks.contracts.replicas import several
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
@@ -42,17 +43,23 @@ def measured_before(
     """Valid results of exactly these jobs on as many cores of this device, whatever submission they belonged to.
 
     None where the device is not known: another one's figures are no measurement of it. Results from before the number
-    of cores was told don't count either.
+    of cores was told don't count either. Jobs of several devices divide the cores evenly, as a run here does.
     """
     if device_name is None:
         return []
-    where: dict[str, Any] = {
-        "submission.digest": {"$in": [job.digest for job in jobs]},
-        "verdict": "valid",
-        "device.name": device_name,
-        "device.cores": cores,
-    }
-    return [to_plain(document) for document in db.find_raw(where)]
+    digests: dict[int, list[str]] = {}
+    for job in jobs:
+        digests.setdefault(job.spec.needed_devices(), []).append(job.digest)
+    found: list[dict[str, Any]] = []
+    for count, alike in digests.items():
+        where: dict[str, Any] = {
+            "submission.digest": {"$in": alike},
+            "verdict": "valid",
+            "device.name": device_name if count == 1 else several(count, device_name),
+            "device.cores": cores if count == 1 or cores is None else float(int(cores) // count * count),
+        }
+        found += [to_plain(document) for document in db.find_raw(where)]
+    return found
 
 
 @dataclass

@@ -195,3 +195,27 @@ def test_only_this_machines_device_counts_as_measured_before() -> None:
     )  # fmt: skip
     assert [d["run_id"] for d in measured_before(db, JOBS, "Tesla T4", 8)] == ["mine"]
     assert measured_before(db, JOBS, None, 8) == []
+
+
+def test_what_several_devices_measured_before_is_theirs() -> None:
+    """Of the cores that they are divided into; one device's results are none of two's, nor the other way round."""
+    one, two = expand(
+        Submission.model_validate(
+            {
+                "name": "space",
+                "model": {"kind": "zoo", "name": "digits"},
+                "load": {"arrivals": {"kind": "closed_loop", "concurrency": 1}},
+                "sweep": {"serve.devices": [1, 2]},
+            }
+        )
+    )
+
+    def on(run_id: str, job: Job[JobSpec], name: str, cores: float) -> dict[str, Any]:
+        device = {"kind": "cpu", "name": name, "cores": cores}
+        return result(run_id, submission={"name": "space", "digest": job.digest}, device=device).model_dump()
+
+    db: Any = FakeDb(
+        on("one", one, "A CPU", 5), on("two", two, "2 x A CPU", 4), on("small", two, "2 x A CPU", 2),
+        on("wrong", two, "A CPU", 5), on("wrong-too", one, "2 x A CPU", 4),
+    )  # fmt: skip
+    assert [d["run_id"] for d in measured_before(db, [one, two], "A CPU", 5)] == ["one", "two"]
