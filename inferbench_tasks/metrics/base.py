@@ -56,8 +56,9 @@ class Measured:
     neighbours: int = 0
     #: Of a load from another host: that host. ``recording`` and ``hardware`` are then the server's.
     client: ClientHost | None = None
-    #: Of replicas behind a balancer: the cores that it could run on.
+    #: Of replicas behind a balancer: the cores that it could run on, and those of their devices.
     balancer_cores: tuple[int, ...] = ()
+    device_cores: tuple[int, ...] = ()
 
     @property
     def requests(self) -> int:

@@ -45,7 +45,7 @@ class Cost(Block):
         matching = prices_for(kind, str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
-        cores = granted_cores(measured.hardware)
+        cores = granted_cores(measured.hardware | _devices(measured))
         if kind == "cpu" and cores is not None and _is_beside(measured):
             used = value_at(measured.summary, "resources.balancer.cpu_cores.mean")
             if used is None:
@@ -67,8 +67,15 @@ class Cost(Block):
 
 def _is_beside(measured: Measured) -> bool:
     """Whether a balancer ran on cores that are none of the job's devices."""
-    own = measured.hardware.get("cores_allowed") or []
+    own = measured.device_cores or measured.hardware.get("cores_allowed") or ()
     return bool(measured.balancer_cores) and not {*measured.balancer_cores} & {*own}
+
+
+def _devices(measured: Measured) -> dict[str, Any]:
+    """The cores that count of replicas, in place of those that the job might use: without a lease these are all of the
+    machine, and what is left over is the balancer's.
+    """
+    return {"cores_allowed": list(measured.device_cores)} if measured.device_cores else {}
 
 
 def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict[str, Any]:

@@ -24,7 +24,11 @@ START_NS, END_NS = 2 * SECOND, 10 * SECOND
 
 
 def measured(
-    cores: tuple[int, ...], balancer: float, on_own: float, machine: float | None = None
+    cores: tuple[int, ...],
+    balancer: float,
+    on_own: float,
+    machine: float | None = None,
+    hardware: dict[str, Any] = HARDWARE,
 ) -> dict[str, Any]:
     """All figures; ``on_own``: what the cores 0 and 1 were busy with, ``machine`` all four."""
     each = counter(on_own / 2)
@@ -43,7 +47,10 @@ def measured(
     recording = Recording(series, {})
     summary["resources"] = usage(recording, START_NS, END_NS)
     window = Window.of(table, START_NS, END_NS)
-    return derive(Measured(window, recording, summary, HARDWARE, CPU, balancer_cores=cores))
+    devices = (0, 1) if cores else ()
+    return derive(
+        Measured(window, recording, summary, hardware, CPU, balancer_cores=cores, device_cores=devices)
+    )
 
 
 def foreign(figures: dict[str, Any]) -> float | None:
@@ -75,6 +82,13 @@ def test_cores_of_its_own_are_paid_for_as_far_as_it_used_them() -> None:
     """Two cores of devices and half a one; on the replicas' cores it is in their price."""
     shared, apart = measured((0, 1), 0.5, 1.7), measured((2,), 0.5, 1.2)
     assert apart["cost"]["usd_per_1k"] == pytest.approx(shared["cost"]["usd_per_1k"] * 2.5 / 2)
+
+
+def test_what_is_left_over_of_an_undivided_machine_is_paid_for_as_it_is_used() -> None:
+    """Without a lease the job might use all four cores; its devices have two, and the balancer used half a one."""
+    whole = HARDWARE | {"cores_allowed": [0, 1, 2, 3]}
+    leased, here = measured((2,), 0.5, 1.2), measured((2,), 0.5, 1.2, machine=1.7, hardware=whole)
+    assert here["cost"]["usd_per_1k"] == pytest.approx(leased["cost"]["usd_per_1k"])
 
 
 def waits(**longest_s: float) -> Recording:
