@@ -100,6 +100,11 @@ class ProcessGroup:
         self._last = (read_ns, self._used_ns)
         return figures
 
+    @property
+    def each_ns(self) -> dict[int, int]:
+        """The CPU time of each process in its life, ns, as it was when they were last looked at."""
+        return dict(self._cpu_ns)
+
     def _ended(self, pid: int) -> None:
         """Who waited for it will tell of all that it used in its life, or has: its parent, or, where that ended as well
         before it told, whoever waited for that one."""

@@ -68,14 +68,22 @@ def _own(each: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 class BalancerMonitor(Monitor):
-    """The same of what stands before several servers: no part of what they use."""
+    """The same of what stands before several servers: no part of what they use.
+
+    A process of it has one thread and keeps the connections that it took, be they all: so the busiest by itself, too.
+    """
 
     source: ClassVar[str] = "balancer"
-    metrics: ClassVar[dict[str, str]] = GROUP_METRICS
+    metrics: ClassVar[dict[str, str]] = {
+        **GROUP_METRICS,
+        "busiest_s_total": "CPU that the busiest of its processes used since the monitor started, s",
+    }
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._group = ProcessGroup(target.balancer, session=True)
+        self._before_ns: dict[int, int] = {}
+        self._busiest_ns = 0
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
@@ -87,7 +95,14 @@ class BalancerMonitor(Monitor):
 
     def sample(self) -> dict[str, float]:
         """The group's figures; nothing once the group has ended."""
-        return self._group.sample()
+        if not (figures := self._group.sample()):
+            return {}
+        each_ns, first = self._group.each_ns, not self._before_ns
+        for pid, used_ns in each_ns.items():  # of one that is found later its whole life counts
+            self._before_ns.setdefault(pid, used_ns if first else 0)
+        since_ns = (used_ns - self._before_ns[pid] for pid, used_ns in each_ns.items())
+        self._busiest_ns = max((self._busiest_ns, *since_ns))
+        return figures | {"busiest_s_total": self._busiest_ns / 1e9}
 
 
 class ClientMonitor(Monitor):

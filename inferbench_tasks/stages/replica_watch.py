@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVERY_S = 0.25
 #: Of fewer answers for each replica nobody expects that all of them had one.
 LEAST_EACH = 10
-#: From so much of what the balancer may use on, it is said that figures may be its own.
+#: From so much of a core that one of the balancer's processes used on, it is said that figures may be its own.
 BUSY_RATIO = 0.8
 
 
@@ -151,14 +151,15 @@ def remarks(balancer: Balancer | None, monitors_path: Path, start_ns: int, end_n
             "the balancer ran on the replicas' cores, for no other was free: what it used of them is in all figures "
             "(resources.balancer)"
         )
-    series = read_recording(monitors_path).get("balancer", "cpu_s_total")
+    # Of all its processes together it would be little where most connections are one's.
+    series = read_recording(monitors_path).get("balancer", "busiest_s_total")
     used_s = series.increase(start_ns, end_ns) if series else None
     if used_s is None:
         return [*told, "what CPU the balancer used was not recorded over the whole of the window"]
-    ratio = used_s / ((end_ns - start_ns) / 1e9) / balancer.workers
+    ratio = used_s / ((end_ns - start_ns) / 1e9)
     if ratio > BUSY_RATIO:
         told.append(
-            f"the balancer used {ratio:.0%} of the {balancer.workers} core(s) that it can use: throughput and "
-            "latencies may be its own, not the replicas'"
+            f"the busiest of the balancer's {balancer.workers} process(es) used {ratio:.0%} of a core, and can't use "
+            "more than one: throughput and latencies may be its own, not the replicas'"
         )
     return told

@@ -129,3 +129,29 @@ def test_nothing_stands_before_a_server_unless_it_is_named() -> None:
         == "nothing stands before the server"
     )
     assert BalancerMonitor.unavailable(Target(pid=1, started_ns=0, balancer=os.getpid())) is None
+
+
+class Group:
+    """Processes that used so much at each look, ns."""
+
+    def __init__(self, *looks: dict[int, int]) -> None:
+        self._looks = iter(looks)
+        self.each_ns: dict[int, int] = {}
+
+    def sample(self) -> dict[str, float]:
+        """The next look."""
+        self.each_ns = next(self._looks)
+        return {"processes": float(len(self.each_ns))} if self.each_ns else {}
+
+
+def test_the_busiest_of_the_balancers_processes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since the first look; of one that began later all of its life, and what one used that ended stays."""
+    monitor = BalancerMonitor(Target(pid=os.getpid(), started_ns=0, balancer=os.getpid()))
+    second = 1_000_000_000
+    looks = (
+        {1: 5 * second, 2: 9 * second}, {1: 8 * second, 2: 10 * second},
+        {2: 10 * second, 3: second}, {2: 10 * second, 3: 4 * second}, {},
+    )  # fmt: skip
+    monkeypatch.setattr(monitor, "_group", Group(*looks))
+    told = [monitor.sample().get("busiest_s_total") for _ in looks]
+    assert told == [0.0, 3.0, 3.0, 4.0, None]
