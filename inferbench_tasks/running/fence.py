@@ -122,12 +122,12 @@ def require_chosen(job: Mapping[str, Any], holding: Holding) -> None:
 
 
 def _spare(cluster: Cluster, host: str) -> tuple[int, ...]:
-    """None where a CPU quota grants no more than the devices have: what runs on any other core is taken from theirs."""
+    """As many as a CPU quota grants beyond the devices' cores: what runs on more is taken from theirs."""
     taken = {core for device in cluster.devices() if device.host == host for core in device.cores}
-    limit = cpu_limit_cores()
-    if not taken or (limit is not None and len(taken) >= limit):
+    if not taken:
         return ()
-    return tuple(core for core in range(os.cpu_count() or 0) if core not in taken)
+    limit, others = cpu_limit_cores(), [core for core in range(os.cpu_count() or 0) if core not in taken]
+    return tuple(others if limit is None else others[: max(0, int(limit) - len(taken))])
 
 
 def _held(device: Device) -> HeldDevice:

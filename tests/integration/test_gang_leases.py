@@ -207,8 +207,8 @@ def test_a_stage_reports_nothing_once_a_device_of_its_gang_is_lost(cluster: Clus
 def test_a_holder_of_several_is_told_which_cores_of_its_host_are_no_devices(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of other jobs' devices are taken; of another host's nothing is known. None where a quota grants no more,
-    and none to who holds one device."""
+    """Those of other jobs' devices are taken; of another host's nothing is known. No more than a quota grants beside
+    them, and none to who holds one device."""
     for name, host, cores in (("a", "h", (0,)), ("b", "h", (1,)), ("c", "h", (2, 3)), ("d", "g", (4,))):
         cluster.register(Device(device_id=name, device_type="cpu", name="a CPU", host=host, cores=cores))
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
@@ -216,5 +216,6 @@ def test_a_holder_of_several_is_told_which_cores_of_its_host_are_no_devices(
     assert grant(cluster, "gang", "a", "b") and grant(cluster, "one", "c")
     assert Fence("a", "gang").enter(cluster.db).spare_cores == (4, 5)
     assert Fence("c", "one").enter(cluster.db).spare_cores == ()
-    monkeypatch.setattr("inferbench_tasks.running.fence.cpu_limit_cores", lambda: 4.0)
-    assert Fence("a", "gang").enter(cluster.db).spare_cores == ()
+    for limit, spare in ((4.0, ()), (4.5, ()), (5.0, (4,)), (9.0, (4, 5)), (3.0, ())):
+        monkeypatch.setattr("inferbench_tasks.running.fence.cpu_limit_cores", lambda granted=limit: granted)
+        assert Fence("a", "gang").enter(cluster.db).spare_cores == spare
