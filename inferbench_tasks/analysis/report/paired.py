@@ -29,6 +29,7 @@ from inferbench_tasks.analysis.certainty import Change
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.replicas import several
 from inferbench_tasks.contracts.sending_hosts import all_of
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
@@ -129,7 +130,7 @@ class Blocks:
         views: list[tuple[RunView, RunView]] = []
         for block in sorted({*self._runs[first]} & {*self._runs[other]}):
             a, b = self._runs[first][block], self._runs[other][block]
-            if _machine(a) != _machine(b):
+            if not _on_one_machine(a, b):
                 continue
             one, two = _known(row, a), _known(row, b)
             if one is None or two is None:
@@ -241,13 +242,33 @@ def _asked(view: RunView) -> str:
     return repr(sorted((name, value) for name, value in view.job.items() if name not in LABELS))
 
 
+def _on_one_machine(one: RunView, two: RunView) -> bool:
+    """Servers on another number of devices too, where these are alike, or what one machine was divided into."""
+    if _machine(one) != _machine(two):
+        return False
+    (few, first), (many, other) = sorted((_devices(one), _devices(two)), key=lambda devices: devices[0])
+    if few == many or first is None or other is None:
+        return few == many and first == other
+    divided = other == int(first) // many * many or first == int(other) // few * few
+    return divided or first / few == other / many
+
+
+def _devices(view: RunView) -> tuple[int, float | None]:
+    """How many, and their cores together."""
+    assert view.result is not None
+    device = view.result.device
+    return int((device.model_extra or {}).get("count") or 1), device.cores
+
+
 def _machine(view: RunView) -> tuple[Any, ...]:
     assert view.result is not None
     device, system = view.result.device, view.result.environment.get("system") or {}
     # A load from another host is measured by that one, through its link.
     client = view.result.extensions.get("client_host")
     clients = [host.get("host") for host in all_of(client)] if client else []
-    return device.name, device.cores, value_at(system, "host"), *clients
+    count, _ = _devices(view)
+    name = device.name if count == 1 else (device.name or "").removeprefix(several(count, "") or "")
+    return name, value_at(system, "host"), *clients
 
 
 def _span(view: RunView) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from inferbench_tasks.analysis.report.paired_advice import against_first, choose
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import paired_table
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.documents import DeviceInfo
 from tests.unit.analysis.builders import SECOND, named, records, view
 
 DISTURBED = "disturbed: the hypervisor took 20% of the machine's CPU time (at most 5%)"
@@ -86,6 +88,36 @@ def test_blocks_of_two_client_hosts_are_not_compared() -> None:
         assert blocks is not None
         first, second = blocks.configurations
         assert (blocks.ratio("p50_ms", first, second) is not None) == compared
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "compared"),
+    [
+        (("CPU", 2.0, 1), ("2 x CPU", 4.0, 2), True),  # two devices of two cores, as the one has
+        (("CPU", 5.0, 1), ("2 x CPU", 4.0, 2), True),  # a machine of five, divided
+        (("2 x CPU", 8.0, 2), ("3 x CPU", 9.0, 3), True),  # one of nine, divided in two ways
+        (("2 x CPU", 4.0, 2), ("2 x CPU", 4.0, 2), True),
+        (("2 x CPU", 4.0, 2), ("2 x CPU", 8.0, 2), False),
+        (("CPU", 2.0, 1), ("2 x CPU", 8.0, 2), False),
+        (("CPU", 2.0, 1), ("2 x Other", 4.0, 2), False),
+        (("CPU", 2.0, 1), ("CPU", 4.0, 1), False),
+    ],
+)
+def test_what_further_devices_add_is_told_by_pairs(
+    one: tuple[str, float, int], other: tuple[str, float, int], compared: bool
+) -> None:
+    """Of one machine's devices; on cores of another number they are not what the first one has."""
+    views = []
+    for view_ in sweep(1.2):
+        assert view_.result is not None
+        name, cores, count = (one, other)[view_.job["serve"]["threads"] - 1]
+        told = {"kind": "cpu", "name": name, "cores": cores, **({"count": count} if count > 1 else {})}
+        device = DeviceInfo.model_validate(told)
+        views.append(replace(view_, result=view_.result.model_copy(update={"device": device})))
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    first, second = blocks.configurations
+    assert (blocks.ratio("p50_ms", first, second) is not None) == compared
 
 
 def test_a_steady_drift_is_no_part_of_the_ratio_or_its_interval() -> None:
