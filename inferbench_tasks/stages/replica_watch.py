@@ -106,26 +106,27 @@ def with_counts(judged: Certificate, counts: Sequence[int], samples_path: Path) 
     return judged
 
 
-def answered_in(samples_path: Path) -> tuple[int, bool]:
-    """The samples of good answers, and whether all requests had one."""
+def answered_in(samples_path: Path) -> tuple[int, int]:
+    """The samples of good answers, and those of requests that had none."""
     from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 
     table = read_samples(samples_path, ("status", "batch_size"))
-    good = is_ok(table)
-    return int(column(table, "batch_size")[good].sum()), bool(good.all())
+    good, samples = is_ok(table), column(table, "batch_size")
+    return int(samples[good].sum()), int(samples[~good].sum())
 
 
-def checks_of(counts: Sequence[int], answered: int, all_good: bool) -> list[Check]:
-    """Every answer was some replica's, and each replica has some. ``all_good``: every request had a good answer."""
+def checks_of(counts: Sequence[int], answered: int, failed: int) -> list[Check]:
+    """Every answer was some replica's, and each replica has some. ``failed``: samples that had no good answer."""
     from inferbench_tasks.loadgen.evidence import Check
 
     listed = " + ".join(f"{count:,}" for count in counts)
-    # What failed for the client a replica may have answered all the same.
-    missing = answered - sum(counts) if not all_good else abs(answered - sum(counts))
+    # What failed for the client a replica may have answered all the same; nothing else came to it.
+    missing = max(answered - sum(counts), sum(counts) - answered - failed)
     checks = [
         Check.at_most(
             "replica_counts", missing, 0, "samples",
-            f"the replicas counted {listed} = {sum(counts):,} samples, and {answered:,} were answered",
+            f"the replicas counted {listed} = {sum(counts):,} samples, and {answered:,} were answered"
+            + (f", {failed:,} more asked for" if failed else ""),
         )
     ]  # fmt: skip
     if answered >= LEAST_EACH * len(counts):
