@@ -9,16 +9,21 @@ from inferbench_tasks.dotted import value_at
 
 #: Where below a summary the instances stand, the cheapest first, by whose rate its cost is.
 _INSTANCES = "cost.instances"
-_RATE = ("provider", "instance", "region", "usd_per_hour")
+_PLACE, _RATE = ("provider", "instance", "region"), "usd_per_hour"
+#: Where a balancer's cores were paid for as far as it used them: the rate without these.
+_OF_DEVICES = "usd_per_hour_of_devices"
 #: Where below a summary stands what ``rate`` and ``priced_at`` read.
-RATE_PATHS, DATE_PATH = tuple(f"{_INSTANCES}.{name}" for name in _RATE), f"{_INSTANCES}.date"
+RATE_PATHS = tuple(f"{_INSTANCES}.{name}" for name in (*_PLACE, _RATE, _OF_DEVICES))
+DATE_PATH = f"{_INSTANCES}.date"
 
 
 def rate(summary: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """Which instance a summary's cost is of and its USD/h: equal where two runs of one configuration are priced alike;
     None without a cost."""
-    instances = value_at(summary, _INSTANCES)
-    return tuple(instances[0].get(name) for name in _RATE) if instances else None
+    if not (instances := value_at(summary, _INSTANCES)):
+        return None
+    first = instances[0]
+    return *(first.get(name) for name in _PLACE), first.get(_OF_DEVICES, first.get(_RATE))
 
 
 def priced_at(summary: Mapping[str, Any]) -> str | None:

@@ -46,13 +46,14 @@ class Cost(Block):
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
         cores = granted_cores(measured.hardware | _devices(measured))
+        beside = 0.0
         if kind == "cpu" and cores is not None and _is_beside(measured):
             used = value_at(measured.summary, "resources.balancer.cpu_cores.mean")
             if used is None:
                 return {"usd_per_1k": None, "reason": "what the balancer used of its cores was not recorded"}
-            cores += float(used)
+            beside = float(used)
         instances = sorted(
-            (_priced(row, measured.summary, cores if kind == "cpu" else None) for row in matching),
+            (_priced(row, measured.summary, cores if kind == "cpu" else None, beside) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
         )
         return {
@@ -78,10 +79,16 @@ def _devices(measured: Measured) -> dict[str, Any]:
     return {"cores_allowed": list(measured.device_cores)} if measured.device_cores else {}
 
 
-def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict[str, Any]:
+def _priced(
+    row: Price, summary: Mapping[str, Any], cores: float | None, beside: float = 0.0
+) -> dict[str, Any]:
+    """``beside``: further cores, as much of them as was used, which is another number in each run: by the rate without
+    them two runs of one configuration are priced alike.
+    """
     goodput = summary.get("goodput_rps")
-    rate = hourly_rate(row, cores)
+    rate = hourly_rate(row, cores + beside if cores and beside else cores)
     return {
+        **({"usd_per_hour_of_devices": hourly_rate(row, cores)} if beside else {}),
         "provider": row.provider,
         "instance": row.instance,
         "region": row.region,

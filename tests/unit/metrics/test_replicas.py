@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.analysis.price_ground import rate
 from inferbench_tasks.contracts.device import CPU
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
@@ -82,6 +83,15 @@ def test_cores_of_its_own_are_paid_for_as_far_as_it_used_them() -> None:
     """Two cores of devices and half a one; on the replicas' cores it is in their price."""
     shared, apart = measured((0, 1), 0.5, 1.7), measured((2,), 0.5, 1.2)
     assert apart["cost"]["usd_per_1k"] == pytest.approx(shared["cost"]["usd_per_1k"] * 2.5 / 2)
+
+
+def test_what_a_balancer_used_is_no_other_price() -> None:
+    """It is another number in each run: repeated runs would all be of prices of their own, and none of them repeats."""
+    one, other = measured((2,), 0.5, 1.2), measured((2,), 0.4, 1.2)
+    assert one["cost"]["usd_per_1k"] > other["cost"]["usd_per_1k"]
+    assert rate(one) is not None
+    assert rate(one) == rate(other) == rate(measured((0, 1), 0.5, 1.7))
+    assert rate(measured((), 0.0, 1.2, hardware=HARDWARE | {"cores_allowed": [0]})) != rate(one)
 
 
 def test_what_is_left_over_of_an_undivided_machine_is_paid_for_as_it_is_used() -> None:
