@@ -20,6 +20,7 @@ from inferbench_tasks.stages import one_load
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.one_load import Output
+from inferbench_tasks.stages.replica_watch import Life
 
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.verdict import Verdict
@@ -85,6 +86,10 @@ class _Probes:
         try:
             output = one_load.apply(order, self.ctx, self._folder(), self.endpoint)
         except LoadError as error:
+            life = Life(self.inp.serve.replicas, self.inp.serve.balancer)
+            life.look()
+            if life.reason:  # whatever was kept before: what the others would answer is another service
+                raise
             return self._failed(turn, error)
         window = Window.of(
             read_samples(Path(output.samples_path)), output.measure_start_ns, output.measure_end_ns

@@ -98,7 +98,7 @@ def searched(
             run_id="r",
             job=job,
             generate=SimpleNamespace(requests=requests),
-            serve=SimpleNamespace(balancer=None),
+            serve=SimpleNamespace(balancer=None, replicas=()),
         )
         made.model_copy = lambda update: copy(update["job"])
         return made
@@ -201,6 +201,28 @@ def test_a_server_that_is_gone_fails_the_run(tmp_path: Path, monkeypatch: pytest
 
     with pytest.raises(LoadError, match="the server is gone"):
         searched(Gone(900.0), tmp_path, monkeypatch)
+
+
+def test_a_replica_that_is_gone_ends_the_search_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what its load said; a rate that was kept before is no answer of a service that is not there any more."""
+
+    class Gone(Server):
+        calls = 0
+
+        def apply(self, *order: Any) -> one_load.Output:
+            self.calls += 1
+            if self.calls > 1:
+                raise LoadError("Replica 2 of 2 (h.cpu-1) ended while the load lasted")
+            return super().apply(*order)
+
+    ended = SimpleNamespace(look=lambda: None, reason="it ended")
+    monkeypatch.setattr(max_rate, "Life", lambda replicas, balancer: ended)
+    server = Gone(900.0)
+    with pytest.raises(LoadError, match=r"Replica 2 of 2 \(h\.cpu-1\) ended"):
+        searched(server, tmp_path, monkeypatch)
+    assert server.calls == 2
 
 
 def test_the_result_says_which_objective_a_rate_keeps() -> None:
