@@ -252,7 +252,7 @@ class Controller:
             except queue.Empty:
                 return
             wait_s = None
-            sender = self._senders[index - self._plan.first_shard]
+            sender = self._senders[self._plan.own.index(index)]
             if report is None:
                 continue
             if report.state == "ready":

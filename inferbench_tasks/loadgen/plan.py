@@ -102,7 +102,7 @@ class LoadPlan(_Data):
     measure_end_ns: int
     timeout_ns: int
     shards: int = 1
-    #: Of a load that several hosts share: which of them are this host's; None: all.
+    #: Of a load that several hosts share: which of them are this host's, by turns (``own``); None: all.
     first_shard: int = 0
     own_shards: int | None = None
     #: Of all shards together.
@@ -176,8 +176,10 @@ class LoadPlan(_Data):
 
     @property
     def own(self) -> range:
-        """The shards that send from this host."""
-        return range(self.first_shard, self.first_shard + self.senders)
+        """The shards that send from this host: of 3 hosts every third one, so that what does not divide (users,
+        connections) is dealt to all of them.
+        """
+        return range(self.first_shard, self.shards, self.shards // self.senders)
 
     @property
     def senders(self) -> int:

@@ -1,6 +1,6 @@
 """Several hosts that send parts of one load: one schedule, one clock, and what the certificate asks of each host.
 
-Each host has a range of the load's shards (``LoadPlan.own``), draws the same schedule, and sends every n-th request of
+Each host has every n-th of the load's shards (``LoadPlan.own``), draws the same schedule, and sends every n-th request of
 it. Each keeps records on its own CLOCK_MONOTONIC. They are put on the leading host's by the very number by which its
 start was put on theirs, so that intended times are those of the schedule to the nanosecond; what that number is wrong
 by at most is how far apart the hosts' parts really were.
@@ -55,7 +55,7 @@ def part_of(plan: LoadPlan, number: int, hosts: int) -> LoadPlan:
     each, left = divmod(plan.shards, hosts)
     if left:
         raise LoadError(f"{plan.shards} senders can't be shared by {hosts} hosts")
-    return plan.model_copy(update={"first_shard": number * each, "own_shards": each})
+    return plan.model_copy(update={"first_shard": number, "own_shards": each})
 
 
 def schedule_digest(plan: LoadPlan) -> str:

@@ -44,7 +44,7 @@ def test_every_request_is_one_host_s(tmp_path: Path) -> None:
     """And all senders are; so it is with users, connections and requests that are allowed."""
     whole = plan(tmp_path, duration_s=10.0)
     parts = [part_of(whole, number, 2) for number in range(2)]
-    assert [[*part.own] for part in parts] == [[0, 1], [2, 3]] and [*whole.own] == [0, 1, 2, 3]
+    assert [[*part.own] for part in parts] == [[0, 2], [1, 3]] and [*whole.own] == [0, 1, 2, 3]
     path = whole.segments[-1].offsets_path
     assert path is not None
     numbers = np.arange(len(np.load(path)))
@@ -76,7 +76,16 @@ def test_three_hosts_share_what_three_does_not_divide(tmp_path: Path) -> None:
     assert [peak_rate_rps(part) for part in parts] == [pytest.approx(peak / 3)] * 3
     doubled = [part_of(plan(tmp_path / "two", shards=6), number, 3) for number in range(3)]
     assert [sum(part.share(7, shard) for shard in part.own) for part in doubled] == [3, 2, 2]
-    assert [[*part.own] for part in doubled] == [[0, 1], [2, 3], [4, 5]]
+    assert [[*part.own] for part in doubled] == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_what_senders_have_more_of_is_not_one_host_s(tmp_path: Path) -> None:
+    """Of 16 users, or connections, and four senders on each of three hosts the first one has no more than 6."""
+    whole = plan(tmp_path, {"kind": "closed_loop", "concurrency": 16}, shards=12)
+    parts = [part_of(whole, number, 3) for number in range(3)]
+    assert [sum(part.share(16, shard) for shard in part.own) for part in parts] == [6, 5, 5]
+    assert sorted(shard for part in parts for shard in part.own) == [*range(12)]
+    assert all(len(part.own) == part.senders == 4 for part in parts)
 
 
 @pytest.mark.parametrize(("users", "shards", "each"), [(7, "auto", 1), (9, 9, 3), (4, 9, 1), (3, 3, 1)])
