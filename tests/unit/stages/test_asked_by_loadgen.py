@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.mlperf_accuracy import sample_digests
+from inferbench_tasks.stages import asked
 from inferbench_tasks.stages.asked_by_loadgen import AccuracyTests
+from inferbench_tasks.submission.schema import LoadSpec
+from tests.load_servers import endpoint
 from tests.unit.loadgen.accuracy_logs import write_logs
 
 OUTPUTS: Arrays = {"scores": np.eye(4, dtype=np.float32)}
@@ -95,6 +99,30 @@ def test_several_tests_are_one_log_and_each_keeps_its_files(tmp_path: Path) -> N
     names = [Path(log).name for log in document["logs"]]
     assert len(names) == len(set(names)) == 6 and names[-1] == "accuracy-2-mlperf_log_accuracy.json"
     assert all(Path(log).stat().st_size for log in document["logs"])
+
+
+def test_a_sample_that_loadgen_did_not_ask_is_missing_and_asked_in_no_other_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second test would have its answer, and the log each sample once, though LoadGen's own test left one out."""
+    folder = tmp_path / "evaluate"
+
+    def three(*order: object) -> asked._Found:
+        write_logs(folder, [(at, DIGESTS[at]) for at in (0, 1, 3)], samples=4, errors=())
+        rows = np.array([0, 1, 3])
+        return asked._Found(rows, rows, np.ones(3), {"scores": OUTPUTS["scores"][rows]}, {})
+
+    monkeypatch.setattr(asked, "_plan", lambda *order: SimpleNamespace(folder=str(folder)))
+    monkeypatch.setattr(asked, "_apply", three)
+    load = LoadSpec.model_validate({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"})
+    samples: Arrays = {"x": np.zeros((4, 1), dtype=np.float32)}
+    found = asked.ask(load, samples, OUTPUTS, endpoint("http", 1), folder=folder, base_dir=tmp_path)
+    assert found.loadgen is not None and found.passes == 1 and found.unanswered == 1
+    document, reasons = found.loadgen.compared(found.outputs, found.answered, IDS)
+    assert document["missing"] == {"count": 1, "samples": [30]} and document["differing"]["count"] == 0
+    assert [reason.text for reason in reasons] == [
+        "1 of 4 samples do not stand in MLPerf LoadGen's accuracy log: 30"
+    ]
 
 
 def test_another_test_than_the_one_that_was_asked_for_is_an_error(tmp_path: Path) -> None:
