@@ -107,12 +107,12 @@ def test_images_of_training_are_said_to_be() -> None:
 def test_samples_that_loadgen_asked_are_said_to_be() -> None:
     """In which mode, that it was a test of its own, and whether its own log has the answers that are judged."""
 
-    def note(**apart: int) -> str:
-        made = run("a", set())
+    def note(unanswered: int = 0, errors: tuple[str, ...] = (), **apart: int) -> str:
+        made = run("a", set(), unanswered=unanswered)
         assert made.result is not None
         counts = {name: {"count": apart.get(name, 0)} for name in ("missing", "repeated", "differing")}
         said = {"version": "6.0.17 @ d6147c7eb7", "mode": "AccuracyOnly", "scenario": "Server", "logged": 40}
-        made.result.extensions["evaluation"]["mlperf"] = {**said, **counts}
+        made.result.extensions["evaluation"]["mlperf"] = {**said, **counts, "errors": [*errors]}
         text: str = answers.tables([made])[0]["note"]
         return text
 
@@ -121,6 +121,8 @@ def test_samples_that_loadgen_asked_are_said_to_be() -> None:
         "is timed; its accuracy log has each of 40 samples once, with the answer that is judged. No MLPerf result."
     ) in note()
     assert "other answers or samples than are judged (1 missing, 2 differing)" in note(missing=1, differing=2)
+    assert "with the answer that is judged, or with none (3, whose requests failed). No MLPerf" in note(3)
+    assert "judged; LoadGen itself found errors (error_runtime). No MLPerf" in note(errors=("error_runtime",))
     assert "LoadGen" not in answers.tables([run("a", set())])[0]["note"]
 
 
