@@ -10,12 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api import warm
@@ -98,6 +101,25 @@ def test_a_perfdb_that_is_away_does_not_keep_the_server_from_starting(
     """It is only logged; the first page tries again."""
     monkeypatch.setenv(settings.PERFDB_URI, "mongodb://127.0.0.1:1/x?serverSelectionTimeoutMS=200")
     assert "can't be reached" in started(caplog)
+
+
+def test_a_manifest_that_is_wrong_keeps_nothing_else_from_being_read(
+    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file of the user's: PerfDB is not said to be away, and its pages are ready."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+
+    def wrong(*order: object) -> Any:
+        raise InputError("model:mine@1.0.0 has two contents")
+
+    monkeypatch.setattr(Catalogue, "here", wrong)
+    perfdb.save_result(latency("a", 10.0, job_id="a"))
+    with listening(caplog):
+        warm.warm()
+    said = [record.getMessage() for record in caplog.records if record.name == warm.__name__]
+    first, last = dict.fromkeys(said)  # two handlers may have heard each
+    assert first == "no manifests were read ahead: model:mine@1.0.0 has two contents"
+    assert last.startswith("pages are ready results=1")
 
 
 def test_no_mongodb_is_started_for_it(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

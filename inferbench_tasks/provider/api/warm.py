@@ -116,7 +116,10 @@ def read_ahead(db: Any) -> int:
     )  # Airflow's models, which it asks, take as long to import as all other parts of the first page
     shown_models, _ = newest_models(db, SYSTEMS_ON_PAGE)
     table(db, shown_models, required=False)
-    Catalogue.here(db, "model")  # reads what each network's module says of it
+    try:
+        Catalogue.here(db, "model")  # reads what each network's module says of it
+    except InputError as error:  # a file of the user's is wrong; who asks for manifests is told
+        log.info("no manifests were read ahead: %s", error)
     # All this stays: Python's collector, which stops every page, need not look through it again and again.
     gc.collect()
     gc.freeze()
