@@ -74,9 +74,15 @@ def of_onnx() -> list[Any]:
     return [found for found in combinations() if "onnx" in BACKENDS.load(found.values[0][0]).formats]
 
 
-#: One of each program, and of each way to start one. The other backends are engines of the first one's program.
-PROCESSES = [("onnxruntime", "process"), ("triton", "process")]
-PROGRAMS = [*PROCESSES, ("onnxruntime", "container")]
+#: One of each program, and of each way to start one. The other backends are engines of the first one's program; those
+#: that are optional are programs of their own, and cost nothing where nobody asks for them.
+PROCESSES = [
+    ("onnxruntime", "process"),
+    ("triton", "process"),
+    ("mlserver", "process"),
+    ("torchserve", "process"),
+]
+PROGRAMS = [*PROCESSES, ("onnxruntime", "container"), ("triton", "container")]
 
 
 def long_unless(usual: Callable[[str, str, str], bool], found: list[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.stages.asked import ask as ask_all
 from inferbench_tasks.submission.schema import LoadSpec
 from tests.contract.benches import (
+    OPTIONAL,
     PROCESSES,
     PROGRAMS,
     RUN,
@@ -75,6 +76,11 @@ def test_every_backend_is_asked_in_make_test() -> None:
     found = long_unless(first_or_program, ALL)
     usual = {of.values[0][:2] for of in found if "long" not in {mark.name for mark in of.marks}}
     assert usual == {of.values[0][:2] for of in ALL}
+
+
+def test_programs_that_are_asked_for_are_tested_as_programs() -> None:
+    """``INFERBENCH_TEST_OPTIONAL=1`` brings those of others, which no engine of ours stands for."""
+    assert {*OPTIONAL} <= {*PROGRAMS}
 
 
 @every
