@@ -173,8 +173,7 @@ def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_pat
 @pytest.mark.parametrize(
     ("data", "learnt", "least"),
     [
-        # Two ranks have the gradients and the weights of one: tests/contract/test_trainers.py.
-        pytest.param("digits", 1347, 0.8, marks=pytest.mark.long),
+        ("digits", 1347, 0.8),
         pytest.param(
             "fashion-mnist",
             4000,
