@@ -1,7 +1,7 @@
 """Several hosts that send parts of one load: one schedule, one clock, and what the certificate asks of each host.
 
-Each host has every n-th of the load's shards (``LoadPlan.own``), draws the same schedule, and sends every n-th request of
-it. Each keeps records on its own CLOCK_MONOTONIC. They are put on the leading host's by the very number by which its
+Each host has every n-th of the load's shards (``LoadPlan.own``), draws the same schedule, and sends every n-th request
+of it. Each keeps records on its own CLOCK_MONOTONIC. They are put on the leading host's by the very number by which its
 start was put on theirs, so that intended times are those of the schedule to the nanosecond; what that number is wrong
 by at most is how far apart the hosts' parts really were.
 """

@@ -148,7 +148,7 @@ def test_the_busiest_of_the_balancers_processes_is_told(monkeypatch: pytest.Monk
     """Since the first look; of one that began later all of its life, and what one used that ended stays."""
     monitor = BalancerMonitor(Target(pid=os.getpid(), started_ns=0, balancer=os.getpid()))
     second = 1_000_000_000
-    looks = (
+    looks: tuple[dict[int, int], ...] = (
         {1: 5 * second, 2: 9 * second}, {1: 8 * second, 2: 10 * second},
         {2: 10 * second, 3: second}, {2: 10 * second, 3: 4 * second}, {},
     )  # fmt: skip
