@@ -95,11 +95,11 @@ def table(db: PerfDB, models: Sequence[str] = (), *, required: bool = True) -> l
     InputError for a model of which there is no such run, with those that there are, where each is ``required``.
     """
     index = held(db)
-    # Before what is put into it is read.
+    results = found_among(db, models)
+    # After that took in what changed, which gives up what was made of it; before more is read, to be put into it.
     tables: dict[tuple[tuple[str, int], ...], list[dict[str, Any]]] = index.kept(
         "systems tables", _MOST_TABLES
     )
-    results = found_among(db, models)
     of = tuple(map(identity, results))
     made = tables.get(of)
     if made is None:
