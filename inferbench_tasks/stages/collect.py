@@ -358,7 +358,9 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
 
 
 def device_of(device: DeviceSpec, hardware: dict[str, Any], replicas: Sequence[Replica]) -> DeviceInfo:
-    """Of several the name says how many: no list of devices takes them for one."""
+    """Of several the name says how many, and of unlike ones their cores: no list of devices takes them for one, nor a
+    device of four cores and one of two for two of three.
+    """
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import DeviceInfo
 
@@ -367,10 +369,13 @@ def device_of(device: DeviceSpec, hardware: dict[str, Any], replicas: Sequence[R
     if not replicas:
         return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})
     devices = [{"device_id": replica.device_id, "cores": list(replica.cores)} for replica in replicas]
-    of_all = float(sum(len(replica.cores) for replica in replicas))
+    of_each = sorted((len(replica.cores) for replica in replicas), reverse=True)
+    together = several(len(replicas), name)
+    if together and len({*of_each}) > 1:
+        together += f" of {' and '.join(map(str, of_each))} cores"
     return DeviceInfo(
         kind=device.kind,
-        name=several(len(replicas), name),
-        cores=of_all,
+        name=together,
+        cores=float(sum(of_each)),
         **{"asked": str(device), "count": len(replicas), "devices": devices},
     )

@@ -173,6 +173,21 @@ def test_a_result_names_all_devices_and_the_balancers_cores() -> None:
     assert of_replicas((), None, ()) == {}
 
 
+def test_unlike_devices_are_not_called_alike() -> None:
+    """Four cores and two are six, as three and three are: the name says which, so that they are never repeats."""
+    hardware = {"cpu": "A CPU", "cores_allowed": [0, 1, 2, 3, 4, 5], "cores_logical": 6}
+
+    def named(*cores: tuple[int, ...]) -> tuple[str | None, float | None]:
+        several = tuple(
+            replica(at).model_copy(update={"cores": own}) for at, own in enumerate(cores, start=1)
+        )
+        device = device_of(DeviceSpec("cpu"), hardware, several)
+        return device.name, device.cores
+
+    assert named((0, 1), (2, 3, 4, 5)) == ("2 x A CPU of 4 and 2 cores", 6.0)
+    assert named((0, 1, 2), (3, 4, 5)) == ("2 x A CPU", 6.0)
+
+
 SECOND = 1_000_000_000
 
 
