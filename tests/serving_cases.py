@@ -24,7 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet, TensorSpec
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.stages import convert, generate, serve
+from inferbench_tasks.stages import convert, generate, load, release, serve
+from inferbench_tasks.stages.base import Context
 from tests.made_once import made_once, shared_folder
 
 FEATURES = 6
@@ -297,3 +298,18 @@ MAKERS = {
     "savedmodel": _savedmodel,
     "tflite": _tflite,
 }
+
+
+@contextmanager
+def served(inp: serve.Input, ctx: Context) -> Iterator[serve.Output]:
+    """The stage ``serve``, and ``release`` in the end."""
+    output = serve.run(inp, ctx)
+    try:
+        yield output
+    finally:
+        release.run(release.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, serve=output), ctx)
+
+
+def to_load(inp: serve.Input, output: serve.Output) -> load.Input:
+    """What ``load`` takes of it."""
+    return load.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, generate=inp.generate, serve=output)

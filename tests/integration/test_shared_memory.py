@@ -26,11 +26,11 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.shared_inputs import registered, write
 from inferbench_tasks.protocols.shared_memory import path_of
 from inferbench_tasks.settings import servers_dir
-from inferbench_tasks.stages import load, release, serve
+from inferbench_tasks.stages import load, serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import shared_layout
 from inferbench_tasks.stages.shared_memory import compare
-from tests.serving_cases import bare_case, dense_case, serve_input
+from tests.serving_cases import bare_case, dense_case, serve_input, served, to_load
 
 pytestmark = pytest.mark.integration
 
@@ -53,16 +53,11 @@ def ctx(tmp_path: Path) -> Context:
 
 
 @contextmanager
-def served(folder: Path, ctx: Context, backend: str, **changes: Any) -> Iterator[load.Input]:
+def loaded(folder: Path, ctx: Context, backend: str, **changes: Any) -> Iterator[load.Input]:
     """A server of the dense model, and what ``load`` takes."""
     inp = serve_input(dense_case(folder), folder, "shared", backend=backend, load={**SHARED, **changes})
-    output = serve.run(inp, ctx)
-    try:
-        yield load.Input(
-            run_id=inp.run_id, job_id=inp.job_id, job=inp.job, generate=inp.generate, serve=output
-        )
-    finally:
-        release.run(release.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, serve=output), ctx)
+    with served(inp, ctx) as output:
+        yield to_load(inp, output)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +73,7 @@ def test_a_load_reads_its_inputs_from_shared_memory(
     tmp_path: Path, ctx: Context, backend: str, protocol: str
 ) -> None:
     """Each place gives the model's answer to its samples; the load's requests are good; the file goes at the end."""
-    with served(tmp_path, ctx, backend, protocol=protocol) as inp:
+    with loaded(tmp_path, ctx, backend, protocol=protocol) as inp:
         assert inp.serve.shared_memory is not None
         region = path_of(inp.serve.shared_memory)
         assert (region.stat().st_size, region.stat().st_mode & 0o777) == (0, 0o600)
@@ -103,13 +98,13 @@ def test_a_load_reads_its_inputs_from_shared_memory(
 @pytest.mark.long
 def test_the_reference_client_sends_the_same(tmp_path: Path, ctx: Context) -> None:
     """aiohttp passes on where the inputs lie."""
-    with served(tmp_path, ctx, "onnxruntime", client="reference") as inp:
+    with loaded(tmp_path, ctx, "onnxruntime", client="reference") as inp:
         assert load.run(inp, ctx).certificate["figures"]["errors"] == {}
 
 
 def test_nvidias_clients_register_with_our_server(tmp_path: Path, ctx: Context) -> None:
     """Status, register and unregister of both of its libraries; a key of somebody else's is refused."""
-    with served(tmp_path, ctx, "onnxruntime", protocol="grpc") as inp:
+    with loaded(tmp_path, ctx, "onnxruntime", protocol="grpc") as inp:
         key = inp.serve.shared_memory
         assert key is not None
         os.truncate(path_of(key), 4096)
@@ -127,7 +122,7 @@ def test_nvidias_clients_register_with_our_server(tmp_path: Path, ctx: Context) 
 
 def test_nvidias_http_client_does_so_too(tmp_path: Path, ctx: Context) -> None:
     """A body that is no registration, or too large for one, is refused."""
-    with served(tmp_path, ctx, "onnxruntime") as inp:
+    with loaded(tmp_path, ctx, "onnxruntime") as inp:
         key, where = inp.serve.shared_memory, inp.serve.endpoint
         assert key is not None
         os.truncate(path_of(key), 4096)
@@ -149,7 +144,7 @@ def test_nvidias_http_client_does_so_too(tmp_path: Path, ctx: Context) -> None:
 
 def test_a_server_without_it_has_no_region_and_refuses(tmp_path: Path, ctx: Context) -> None:
     """Over the network nothing is made and nothing can be registered."""
-    with served(tmp_path, ctx, "onnxruntime", transport="network") as inp:
+    with loaded(tmp_path, ctx, "onnxruntime", transport="network") as inp:
         assert inp.serve.shared_memory is None
         with tritonclient.http.InferenceServerClient(inp.serve.endpoint.url) as client:
             assert "system_shared_memory" not in client.get_server_metadata()["extensions"]

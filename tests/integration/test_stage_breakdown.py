@@ -27,10 +27,10 @@ from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import Network, shaping_proxy
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.servers.config import Batching
-from inferbench_tasks.stages import release, serve
+from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import LoadSpec
-from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
+from tests.serving_cases import Case, dense_case, running_server, serve_input, served, server_config
 
 pytestmark = pytest.mark.integration
 
@@ -278,11 +278,8 @@ def ctx(tmp_path: Path) -> Context:
 def triton(folder: Path, ctx: Context, case: Case, **serve_spec: Any) -> Iterator[serve.Output]:
     folder.mkdir()
     inp = serve_input(case, folder, folder.name, backend="triton", **serve_spec)
-    output = serve.run(inp, ctx)
-    try:
+    with served(inp, ctx) as output:
         yield output
-    finally:
-        release.run(release.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, serve=output), ctx)
 
 
 def test_tritons_statistics_and_trace_find_it_too(
