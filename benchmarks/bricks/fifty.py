@@ -11,7 +11,8 @@ over measured, a model once. Below them two speed-ups:
   warm-up, both states of the caches, references and rounds that were repeated), without the runs of those models that
   calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so four
   or more models are paid for. Loading and warming up the whole models is left out above and counted below: a lower
-  bound.
+  bound. Shards of earlier runs that this one went on from count, too; those that were disturbed, whose times are not
+  kept, are told apart.
 
 ``--rows`` keeps a row per model and granularity with machine and versions. Repeats of a model's own time have to agree
 within 5% (median over the models), or the session does not count; between 3 and 5% an error gate is 1.5 times that
@@ -34,9 +35,11 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks.submitted import NoResults, submitted
+from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.monitors.environment import git_state
 from inferbench_tasks.perfdb.store import PerfDB
 
 LARGEST_SPREAD_RATIO, SPREAD_THAT_COUNTS_RATIO, SPREADS_OF_A_GATE = 0.05, 0.03, 1.5
@@ -78,13 +81,14 @@ def main() -> int:
         return 2
     with PerfDB.connect(None, options.data.resolve()) as db:
         rows = _rows(options.corpus, results, _Kept(db, results))
+        shards = _shards(db, options.corpus)
     if rows.empty:
         print("no model could be judged: the session does not count; run it again, and it goes on")
         return 2
     path = options.rows or Path(f"build/fifty-{options.corpus}.parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
     rows.to_parquet(path)
-    return _judge(options.corpus, results, rows)
+    return _judge(options.corpus, results, rows, shards)
 
 
 def _is_cut(result: dict[str, Any]) -> bool:
@@ -117,6 +121,11 @@ class _Kept:
         return self._store.get(name) if name else None
 
 
+def _shards(db: PerfDB, corpus: str) -> list[BricksResult]:
+    """Every session of its shards in this data directory, of earlier runs, too."""
+    return db.results_of(BricksResult, {"role": "shard", "submission.name": f"fifty-{corpus}"})
+
+
 def _seconds(result: Result) -> float:
     """What its runs took of the device, repeated rounds left out."""
     return sum(ns for rounds in result.raw_ns.values() for runs in rounds for ns in runs) / 1e9
@@ -141,13 +150,15 @@ def _rows(corpus: str, results: list[dict[str, Any]], kept: _Kept) -> pd.DataFra
                     "warm_low_ms": made["constructed"]["low_ms"], "warm_high_ms": made["constructed"]["high_ms"],
                     "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
                     "calibrated_low_ms": calibrated["low_ms"], "calibrated_high_ms": calibrated["high_ms"],
-                    **kept.setting.model_dump(mode="json"), "inferbench": result["provenance"]["git_sha"],
+                    **kept.setting.model_dump(mode="json"), "inferbench": git_state()[0],
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _judge(corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame) -> int:
+def _judge(
+    corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame, shards: Sequence[BricksResult]
+) -> int:
     """Print the tables and each gate; the exit code."""
     console = Console(width=150)
     finest = rows[rows["granularity"] == "1"]
@@ -174,7 +185,7 @@ def _judge(corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame) -> in
         return 2
     gates = [
         *_errors(summary, finest, spread),
-        *_savings(corpus, results, summary, finest),
+        *_savings(corpus, shards, summary, finest),
         *_ranks(corpus, finest),
     ]
     gates.append(("all models judged", f"{len(lost)} are not", not lost))
@@ -216,7 +227,7 @@ def _mean(name: str, errors: dict[str, Any]) -> Gate:
 
 
 def _savings(
-    corpus: str, results: list[dict[str, Any]], summary: dict[str, Any], rows: pd.DataFrame
+    corpus: str, shards: Sequence[BricksResult], summary: dict[str, Any], rows: pd.DataFrame
 ) -> list[Gate]:
     """The two speed-ups; see the module. ``rows``: of one granularity, in the list's order."""
     counted, timed, _ = SPEEDUPS[corpus]
@@ -224,11 +235,13 @@ def _savings(
     if ratio is None:
         return [(name, "not known: some bricks have no time", False)]
     gates = [(name, f"{ratio:.2f}", ratio >= counted)]
-    shards_s = sum(one["counts"].get("seconds", 0.0) for one in results if one["role"] == "shard")
-    if sum(one["counts"].get("stored", 0) for one in results if one["role"] == "shard") < summary["unique"]:
+    kept = [one.counts for one in shards if one.verdict.valid]
+    lost_s = sum(one.counts.get("seconds", 0.0) for one in shards if not one.verdict.valid)
+    shards_s = sum(counts.get("seconds", 0.0) for counts in kept)
+    if sum(counts.get("stored", 0) for counts in kept) < summary["unique"]:
         return [
             *gates,
-            ("speed-up in device time", "not known: some times are of an earlier session", timed is None),
+            ("speed-up in device time", "not known: some times are of another submission", timed is None),
         ]
     models_s = (rows["copies"] * rows["timing_s"]).sum()
     paid = calibrating(list(rows["operators"]))
@@ -236,7 +249,7 @@ def _savings(
     bricks_s = shards_s - free_s
     text = (
         f"{models_s / bricks_s:.2f} ({models_s:.0f} s of models, {bricks_s:.0f} s of shards, {len(paid)} models that "
-        "calibrate among them)"
+        f"calibrate among them; disturbed sessions took {lost_s:.0f} s more)"
     )
     bound = "" if timed is None else f" >= {timed}"
     return [*gates, (f"speed-up in device time{bound}", text, timed is None or models_s / bricks_s >= timed)]
