@@ -55,8 +55,9 @@ def leader_killed(joined: Joined, host: JoinedHost, rng: random.Random) -> Itera
     """Airflow, broker, gateway and PerfDB get kill -9 at once, and are started again from what is on the disk."""
     data = str(joined.base / "leader")
     joined.driver.close()
-    parts = {process.pid for process in joined.driver.system.running()}
-    for _ in range(2):  # what was being started the first time
+    parts: set[int] = set()
+    for _ in range(3):  # what was being started meanwhile; a broker's title and environment do not say whose it is
+        parts |= {process.pid for process in joined.driver.system.running()}
         for process in psutil.process_iter(["cmdline", "environ"]):
             mine = process.pid in parts or (process.info["environ"] or {}).get(settings.DATA_DIR) == data
             if (mine or data in " ".join(process.info["cmdline"] or [])) and process.pid != os.getpid():
