@@ -25,6 +25,8 @@ _WITHIN = (NAMES[0.5], NAMES[0.9], NAMES[0.95])
 #: Half of the 95% interval of an energy by its method, as a share: see ``metrics.energy``.
 _UNCERTAINTY = "energy.uncertainty_ratio"
 _METHOD = "energy.method"
+#: Of a method that counts a whole machine: which part of it the job had, and what others used of it.
+_WHOLE = "energy.machine"
 #: Which machine it was: the host, its device, and of a GPU which board.
 _MACHINE = ("environment.system.host", "device.name", "environment.hardware.gpu.uuid")
 _CPU = "cpu_ms_per_sample"
@@ -46,7 +48,8 @@ class Stated:
     ``extremes``: of a percentile that the data can't bound, the fastest request and the p99: whatever chance made of
     the episodes that it rests on, it lies between them. ``beside``: of several runs together, what is left of
     ``within`` at these ends, of those that could bound their own. ``moved``: how far the rate went in the run, of what
-    follows from it: neither a longer run nor a second one makes it steady, and it drops out of no ratio. ``answers``:
+    follows from it, and what others may have in an energy of a whole machine: neither a longer run nor a second one
+    makes it steady, and it drops out of no ratio. ``answers``:
     to which samples the answer was right, so that two shares of right ones can be compared in pairs.
     """
 
@@ -82,7 +85,8 @@ def needed(figure: Figure) -> tuple[str, ...]:
     if figure.worth:
         paths.append(f"summary.{_group(figure.worth[0])}.reason")
     if figure.energy_based:
-        paths += [f"summary.{_UNCERTAINTY}", f"summary.{_METHOD}", *_MACHINE, *needed(FIGURES[_CPU])]
+        paths += [f"summary.{path}" for path in (_UNCERTAINTY, _METHOD, _WHOLE)]
+        paths += [*_MACHINE, *needed(FIGURES[_CPU])]
     if steadiness.of_the_rate(figure):
         paths += steadiness.PATHS
     if figure.right_of:
@@ -111,7 +115,8 @@ def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
         return Stated(share_error(value, worth), plain=True, bounded=bounded)
     moved = steadiness.change_ratio(result) * abs(value) if steadiness.of_the_rate(figure) else 0.0
     if figure.energy_based:
-        return replace(_of_energy(figure, value, result), moved=moved)
+        own = _of_energy(figure, value, result)
+        return replace(own, moved=own.moved + moved)
     within, bounded = _within(figure, value, summary), no_interval(figure, summary) is None
     return Stated(within, bounded=bounded, extremes=extremes(figure, summary), moved=moved)
 
@@ -165,7 +170,9 @@ def _of_samples(block: str, value: float, result: Mapping[str, Any]) -> Stated:
 
 
 def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> Stated:
-    """What was worked out of CPU time is known no better within the run than that."""
+    """What was worked out of CPU time is known no better within the run than that; what counts a whole machine is
+    wrong alike in two runs that had as much of its cores, but for what others used.
+    """
     from inferbench_tasks.metrics.energy import FACTORS, OF_THE_SERVER
 
     summary = result["summary"]
@@ -177,7 +184,11 @@ def _of_energy(figure: Figure, value: float, result: Mapping[str, Any]) -> State
     # Each board has its own counter, so that of a GPU has to be known too; of a processor's method it tells nothing.
     parts = machine if FACTORS.get(method) == "gpu" else machine[:2]
     source = (method, *map(str, parts)) if method in FACTORS and all(parts) else None
-    return Stated(within, (ratio or 0.0) * abs(value) / Z95, source=source)
+    whole = value_at(summary, _WHOLE) or {}
+    if source and whole.get("cores") and whole["cores"] < (whole.get("of_cores") or 0):
+        source = (*source, f"{whole['cores']:g} of {whole['of_cores']} cores")
+    others = (whole.get("others_ratio") or 0.0) * abs(value)
+    return Stated(within, (ratio or 0.0) * abs(value) / Z95, source=source, moved=others)
 
 
 def no_interval(figure: Figure, summary: Mapping[str, Any]) -> str | None:

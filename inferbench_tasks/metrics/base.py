@@ -65,6 +65,16 @@ class Measured:
         """Good answers that arrived within the window: what its energy and money were spent on."""
         return int(self.window.completed.sum())
 
+    @property
+    def granted_cores(self) -> float | None:
+        """The cores that the job had. Of replicas those of their devices, in place of those that the job might use:
+        without a lease these are all of the machine, and what is left over is the balancer's.
+        """
+        from inferbench_tasks.monitors.environment import granted_cores
+
+        own = {"cores_allowed": list(self.device_cores)} if self.device_cores else {}
+        return granted_cores(self.hardware | own)
+
 
 def shared(neighbours: int, whole: str) -> str:
     """Why a figure of a whole device is no figure of one of the models on it."""

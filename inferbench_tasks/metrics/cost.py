@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.metrics.base import Block, Measured, shared
-from inferbench_tasks.monitors.environment import device_name, granted_cores
+from inferbench_tasks.monitors.environment import device_name
 
 
 class Cost(Block):
@@ -45,7 +45,7 @@ class Cost(Block):
         matching = prices_for(kind, str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
-        cores = granted_cores(measured.hardware | _devices(measured))
+        cores = measured.granted_cores
         beside = 0.0
         if kind == "cpu" and cores is not None and _is_beside(measured):
             used = value_at(measured.summary, "resources.balancer.cpu_cores.mean")
@@ -70,13 +70,6 @@ def _is_beside(measured: Measured) -> bool:
     """Whether a balancer ran on cores that are none of the job's devices."""
     own = measured.device_cores or measured.hardware.get("cores_allowed") or ()
     return bool(measured.balancer_cores) and not {*measured.balancer_cores} & {*own}
-
-
-def _devices(measured: Measured) -> dict[str, Any]:
-    """The cores that count of replicas, in place of those that the job might use: without a lease these are all of the
-    machine, and what is left over is the balancer's.
-    """
-    return {"cores_allowed": list(measured.device_cores)} if measured.device_cores else {}
 
 
 def _priced(

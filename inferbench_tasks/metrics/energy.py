@@ -4,11 +4,15 @@
 - ``nvml_integrated``: the GPU's power, integrated over its samples by trapezoids: 5% of the reading, more where
   power changes faster than it is sampled.
 - ``rapl``: the processor packages' counters, the whole packages, whoever used them. 3%, see Khan et al. 2018,
-  "RAPL in Action".
+  "RAPL in Action", and what of it may be another's.
 - ``codecarbon_estimate``: codecarbon's curve of power over the machine's load, see ``energy_codecarbon``: 100%.
 - ``tdp_estimate``: CPU time of the server x the processor's TDP per core (``configs/hardware.yaml``) x the machine's
   physical per logical cores, for CPU time counts hardware threads, of which several share a core and its watts: what
   the server's work draws, without what an idle machine draws. A model, not a measurement: 60%.
+
+What counts a whole machine (``rapl``, ``codecarbon_estimate``) is a run's figure only where others used next to nothing
+meanwhile; it may be too much then by what is stored under ``machine`` (``whole_machine``). Else it stands under
+``left_out``, and is compared with nothing.
 
 Methods are said to agree only where one of them measures: two estimates from one TDP confirm nothing.
 
@@ -24,6 +28,7 @@ import numpy as np
 from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics import energy_codecarbon
 from inferbench_tasks.metrics.base import Block, Measured, shared
+from inferbench_tasks.metrics.whole_machine import whole_machine
 
 UNCERTAINTY_RATIO = {
     "nvml_counter": 0.05,
@@ -34,6 +39,8 @@ UNCERTAINTY_RATIO = {
 }
 #: Those that read a counter or a sensor; the others are models.
 MEASURES = ("nvml_counter", "nvml_integrated", "rapl")
+#: Those that count all that runs on a machine, and what it draws while nothing does.
+OF_THE_MACHINE = ("rapl", "codecarbon_estimate")
 #: Those whose error is a factor, the same in whatever one machine (or one GPU's board) does: it drops out of the ratio
 #: of two runs. Not so what depends on how fast the power changes, or on how busy all cores are.
 FACTORS = {"nvml_counter": "gpu", "rapl": "cpu", "tdp_estimate": "cpu"}
@@ -56,8 +63,15 @@ class Energy(Block):
     path: ClassVar[str] = "energy"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{joule_per_request, method, uncertainty_ratio, scope, power_w, others {method: J}, reason}."""
+        """{joule_per_request, method, uncertainty_ratio, scope, power_w, others {method: J}, machine, left_out,
+        reason}.
+
+        ``machine``: of a method that counts a whole one {cores, of_cores, others_ratio}, None of others; ``left_out``:
+        {method: {joule_per_request, reason}} of what such a method counted of which it isn't known what was the run's.
+        """
+        machine = whole_machine(measured)
         drawn_j: dict[str, float] = {}
+        left_out: dict[str, dict[str, Any]] = {}
         reasons = []
         order = (
             ("nvml_counter", "nvml_integrated")
@@ -69,6 +83,10 @@ class Energy(Block):
                 joules, reason = None, shared(measured.neighbours, f"it measures {SCOPE[method]}")
             else:
                 joules, reason = _METHODS[method](measured)
+            if joules is not None and method in OF_THE_MACHINE and (why := machine.reason):
+                if measured.requests:
+                    left_out[method] = {"joule_per_request": joules / measured.requests, "reason": why}
+                joules, reason = None, why
             if joules is not None:
                 drawn_j[method] = joules
             elif reason:
@@ -76,32 +94,45 @@ class Energy(Block):
         if not measured.requests:
             reasons.insert(0, "no request was answered in the window")
         if not drawn_j or not measured.requests:
-            return {"joule_per_request": None, "method": None, "reason": "; ".join(reasons)}
+            return {
+                "joule_per_request": None,
+                "method": None,
+                "left_out": left_out,
+                "reason": "; ".join(reasons),
+            }
         method = next(iter(drawn_j))
         per_request = {name: joules / measured.requests for name, joules in drawn_j.items()}
+        uncertain = {
+            name: UNCERTAINTY_RATIO[name] + (machine.too_much_ratio if name in OF_THE_MACHINE else 0.0)
+            for name in drawn_j
+        }
+        of_machine = method in OF_THE_MACHINE
+        words = machine.words if of_machine else ""
         return {
             "joule_per_request": per_request[method],
             "joule_per_sample": drawn_j[method]
             / float(measured.window.batch_size[measured.window.completed].sum()),
             "method": method,
-            "uncertainty_ratio": UNCERTAINTY_RATIO[method],
-            "scope": SCOPE[method],
+            "uncertainty_ratio": uncertain[method],
+            "scope": f"{SCOPE[method]}: {words}" if words else SCOPE[method],
             "power_w": drawn_j[method] / measured.window.duration_s,
             "others": {name: value for name, value in per_request.items() if name != method},
             "disagreement_ratio": max(per_request.values()) / min(per_request.values()) - 1
             if len(per_request) > 1 and min(per_request.values()) > 0
             else None,
-            "methods_agree": _agree(per_request),
+            "methods_agree": _agree(per_request, uncertain),
+            "machine": machine.stored() if of_machine else None,
+            "left_out": left_out,
             "reason": None,
         }
 
 
-def _agree(per_request: dict[str, float]) -> bool | None:
+def _agree(per_request: dict[str, float], uncertain: dict[str, float]) -> bool | None:
     """Whether the intervals of all methods meet; None with one method only, or where none of them measures."""
     if len(per_request) < 2 or not any(name in MEASURES for name in per_request):
         return None
-    lows = [value * (1 - UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
-    highs = [value * (1 + UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
+    lows = [value * (1 - uncertain[name]) for name, value in per_request.items()]
+    highs = [value * (1 + uncertain[name]) for name, value in per_request.items()]
     return max(lows) <= min(highs)
 
 

@@ -15,22 +15,26 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 _RATIO = " ratio"
 #: Identify a result; they always differ and are shown apart.
 IDENTITY = ("attempt", "job", "invocation", "created")
-#: Rows that tell, where runs differ in it, how an energy was got, of whose electricity a CO₂ is, and of when the rate
-#: is by which a cost is.
-GROUNDS = _METHOD, _ELECTRICITY, _PRICES = "energy by", "electricity, g CO2e/kWh", "prices of"
+#: Rows that tell, where runs differ in it, how an energy was got, which part a run had of the cores whose idle power
+#: is in it, of whose electricity a CO₂ is, and of when the rate is by which a cost is.
+GROUNDS = _METHOD, _PART, _ELECTRICITY, _PRICES = (
+    "energy by", "energy of the idle power of", "electricity, g CO2e/kWh", "prices of",
+)  # fmt: skip
 
 
 def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     """A row per field: ``field``, and for each run its value under the run's id, then the ratios.
 
     A figure's ratio is to the first run's figure, None where one of the two was not measured, is a measure of the
-    answers to other samples (``evaluated on``), an energy by another method (``energy by``; a CO₂ also of another
-    electricity), or a lower bound. Settings that are equal in all runs are left out, but for the verdict.
+    answers to other samples (``evaluated on``), an energy by another method (``energy by``) or of a whole machine of
+    which the run had another part (a CO₂ also of another electricity), or a lower bound. Settings that are equal in all
+    runs are left out, but for the verdict.
     """
     data = [judged_on.of_result(result) for result in results]
     documents = [result.model_dump() for result in results]
     grounds = {
         _METHOD: [value_at(each, "summary.energy.method") for each in documents],
+        _PART: [_part(each) for each in documents],
         _ELECTRICITY: [value_at(each, "summary.carbon.g_per_kwh") for each in documents],
         _PRICES: [_priced_at(each) for each in documents],
     }
@@ -48,7 +52,8 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     table += [
         {"field": name, **dict(zip(names, values, strict=True))}
         for name, values in grounds.items()
-        if len({*values} - {None}) > 1
+        # Beside a part None is the whole machine.
+        if len({*values} - (set() if name == _PART else {None})) > 1
     ]
     for name, figure in FIGURES.items():
         values = [row.get(name) for row in rows]
@@ -74,8 +79,15 @@ def _of(
     if not figure.energy_based:
         return [None] * len(data)
     # A mass of CO₂ is of an electricity, too.
-    method, electricity = grounds[_METHOD], grounds[_ELECTRICITY]
-    return [*zip(method, electricity, strict=True)] if figure.unit.startswith("g/") else method
+    of = grounds[_METHOD], grounds[_PART]
+    return [*zip(*of, *([grounds[_ELECTRICITY]] if figure.unit.startswith("g/") else ()), strict=True)]
+
+
+def _part(document: dict[str, Any]) -> str | None:
+    """``1 of 2 cores``: of an energy that counts a whole machine, of which the run had a part; None of others."""
+    machine = value_at(document, "summary.energy.machine") or {}
+    cores, of_cores = machine.get("cores"), machine.get("of_cores")
+    return f"{cores:g} of {of_cores} cores" if cores and of_cores and cores < of_cores else None
 
 
 def _priced_at(document: dict[str, Any]) -> str | None:

@@ -1,7 +1,8 @@
 """Energy, CO2 and money of a training: those of serving runs, over its epochs.
 
 Energy is what was drawn from the start of the first epoch to the end of the last one, starts of loaders, warm-up and
-instruments in it, by the samples of all of these epochs. Money is by the samples/s without instruments: what an epoch
+instruments in it, by the samples of all of these epochs. What counts a whole machine while others used it stands apart
+(``left_out``), and is not the training's. Money is by the samples/s without instruments: what an epoch
 of nothing but steps costs. Methods and uncertainties: ``metrics.energy``, ``metrics.carbon``, ``metrics.cost``.
 """
 
@@ -83,12 +84,16 @@ def of_training(
     # A GPU's price is of one device; a processor's is of all cores that the job had, on all of its devices.
     held = job.devices.count if job.devices.kind.kind == "gpu" else 1
     usd = None if cost.get("usd_per_1k_samples") is None else cost["usd_per_1k_samples"] * held
-    told = ("method", "uncertainty_ratio", "scope", "power_w")
+    told = ("method", "uncertainty_ratio", "scope", "power_w", "machine")
     return {
         "energy": {
             "unit": "J",
             **_of(energy.get("joule_per_sample"), epoch, energy["reason"]),
             **{name: energy.get(name) for name in told},
+            "left_out": {
+                method: {"per_epoch": one["joule_per_request"] * job.devices.ranks, "reason": one["reason"]}
+                for method, one in (energy.get("left_out") or {}).items()
+            },
         },
         "co2": {
             "unit": "g CO2e",

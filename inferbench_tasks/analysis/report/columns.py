@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from inferbench_tasks.analysis import steadiness
 from inferbench_tasks.analysis.report.objective import objective_word
@@ -54,17 +55,25 @@ def columns_of(views: Sequence[RunView]) -> list[Column]:
 
 
 def doubt_of(view: RunView, figure: Figure) -> str:
-    """The words without which a figure would look surer than it is: energy without a meter, a price nobody looked up, a
-    rate that moved.
+    """The words without which a figure would look surer than it is: energy without a meter, or of more of a machine
+    than the run had, a price nobody looked up, a rate that moved.
     """
     words = []
     if figure.price_based and view.figure("cost.unverified"):
         words.append("unverified")
     if figure.energy_based and str(view.figure("energy.method")).endswith("_estimate"):
         words.append("estimate")
+    if figure.energy_based and of_a_part(view.figure("energy.machine") or {}):
+        words.append("whole machine")
     if unsteady(figure, view):
         words.append(steadiness.MARK)
     return ", ".join(words)
+
+
+def of_a_part(machine: Mapping[str, Any]) -> bool:
+    """Whether an energy counts a machine of which the run had a part, by what is stored of it."""
+    cores, of_cores = machine.get("cores"), machine.get("of_cores")
+    return bool(cores and of_cores and cores < of_cores)
 
 
 def unsteady(figure: Figure, view: RunView) -> str | None:

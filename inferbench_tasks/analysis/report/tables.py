@@ -74,11 +74,20 @@ def energy_table(views: Sequence[RunView]) -> list[Table]:
         if joule is None and not energy.get("reason"):
             continue
         error = energy.get("uncertainty_ratio")
+        left_out = energy.get("left_out") or {}
         others = ", ".join(
-            f"{name} {number(value)} J ({number(value / joule)} times)"
-            for name, value in (energy.get("others") or {}).items()
+            [
+                *(
+                    f"{name} {number(value)} J ({number(value / joule)} times)"
+                    for name, value in (energy.get("others") or {}).items()
+                ),
+                *(
+                    f"{name} {number(one['joule_per_request'])} J, not this run's: {one['reason']}"
+                    for name, one in left_out.items()
+                ),
+            ]
         )
-        checked |= set(energy.get("others") or {})
+        checked |= {*(energy.get("others") or {}), *left_out}
         rows.append(
             [
                 view.label,

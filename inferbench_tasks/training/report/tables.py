@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.report.columns import of_a_part
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.tables import marked
 from inferbench_tasks.training.diagnosis.observation import of_result
@@ -196,7 +197,7 @@ def spending(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         cells = [_spent(block, name, per) for per in _PER for name in ("energy", "co2", "cost")]
         rows.append([view.label, *cells, method])
         said += [f"{name}: {of['reason']}" for name, of in block.items() if of["reason"]]
-        said += _by_which(block)
+        said += [*_of_what(energy), *_by_which(block)]
     if not rows:
         return []
     head = [
@@ -219,6 +220,18 @@ def _spent(block: Mapping[str, Any], name: str, per: str) -> str:
     """A cost with the word that its rate earned."""
     text = number(block[name][per], 4)
     return marked(text, block[name].get("cheapest") or {}) if name == "cost" else text
+
+
+def _of_what(energy: Mapping[str, Any]) -> list[str]:
+    """What an energy counts besides the training, and what was counted that is not its own."""
+    said = []
+    if of_a_part(energy.get("machine") or {}):
+        said.append(f"energy by {energy['method']}: {energy['scope']}")
+    said += [
+        f"{method}: {number(one['per_epoch'], 4)} J of an epoch are not the training's, {one['reason']}"
+        for method, one in (energy.get("left_out") or {}).items()
+    ]
+    return said
 
 
 def _by_which(block: Mapping[str, Any]) -> list[str]:

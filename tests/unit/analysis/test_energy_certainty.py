@@ -161,3 +161,36 @@ def test_a_gpu_that_was_looked_up_once_is_no_other_processor() -> None:
     """The board's number is in one result alone: of an estimate by CPU time that is the same machine."""
     first, other = run("a", 1.0), run("b", 1.127, gpu="GPU-1")
     assert change(first, other).error == pytest.approx(math.hypot(0.05, 0.05))
+
+
+def of_part(name: str, joule: float, cores: float, others: float = 0.0) -> ResultDocument:
+    """By the packages of a machine of two cores, of which the job had so many."""
+    document = run(name, joule, RAPL).model_dump()
+    energy = document["summary"]["energy"]
+    energy["machine"] = {"cores": cores, "of_cores": 2, "others_ratio": others}
+    energy["uncertainty_ratio"] = 0.03 + max(1 - cores / 2, others)
+    return ResultDocument.model_validate(document)
+
+
+def test_of_unlike_parts_of_a_machine_the_idle_power_of_the_rest_is_not_settled() -> None:
+    """The packages of one of two cores hold the other's idle power: 53% / 1.96 = 0.2704 beside the 3% / 1.96 = 0.0153
+    of both cores, so that 1 and 1.4 J don't differ. Two runs of one core each have that in both.
+    """
+    half, whole, other = of_part("a", 1.4, 1), of_part("b", 1.0, 2), of_part("c", 1.0, 1)
+    apart = change(half, whole)
+    assert apart.error == pytest.approx(math.hypot(0.05, 0.2704, 0.05, 0.0153), rel=1e-3)
+    assert not apart.settled
+    alike = change(half, other)
+    assert alike.error == pytest.approx(math.hypot(0.05, 0.05)) and alike.settled
+    figure = FIGURES["joule_per_sample"]
+    made = ranked([other.model_dump(), half.model_dump()], figure, ())
+    assert [row["rank"] for row in made] == [1, 2]
+    made = ranked([whole.model_dump(), half.model_dump()], figure, ())
+    assert [row["rank"] for row in made] == [1, 1] and made[1]["tie"] is not None
+
+
+def test_what_others_used_drops_out_of_no_ratio() -> None:
+    """4% of the packages may be others' in one run, none in the next, of one machine: hypot(5%, 4%, 5%)."""
+    assert change(of_part("a", 1.0, 2, 0.04), of_part("b", 1.0, 2)).error == pytest.approx(
+        math.hypot(0.05, 0.04, 0.05), rel=1e-3
+    )

@@ -16,7 +16,7 @@ from inferbench_tasks.monitors.base import Target
 from inferbench_tasks.monitors.rapl import RaplMonitor
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
-from tests.unit.metrics.spent import EPYC, T4, counter, gauge, measure
+from tests.unit.metrics.spent import EPYC, T4, counter, gauge, measure, watched
 
 
 def test_the_gpus_energy_counter_is_used_and_checked_against_its_power() -> None:
@@ -33,9 +33,7 @@ def test_the_gpus_energy_counter_is_used_and_checked_against_its_power() -> None
 
 def test_a_processors_counter_goes_before_an_estimate() -> None:
     """RAPL is preferred; the estimate from TDP stands beside it."""
-    found = measure({("rapl", "package_j_total"): counter(40.0), ("server", "cpu_s_total"): counter(0.5)})[
-        "energy"
-    ]
+    found = measure({("rapl", "package_j_total"): counter(40.0), **watched(0.5)})["energy"]
     assert found["method"] == "rapl"
     assert found["joule_per_request"] == pytest.approx(0.2, rel=0.01)
     # 0.5 cores of a 64-core processor of 280 W, 200 requests/s.
@@ -61,14 +59,11 @@ def test_item_14_without_the_number_of_threads_of_a_core_there_is_no_estimate() 
 
 def test_item_14_two_estimates_from_one_tdp_are_no_agreement() -> None:
     """15.14: only beside a counter are methods said to agree, or not."""
-    estimates = {("server", "cpu_s_total"): counter(0.5), ("host", "cpu_ratio"): gauge(0.25)}
+    estimates = {**watched(0.5), ("host", "cpu_ratio"): gauge(0.25)}
     assert measure(estimates)["energy"]["methods_agree"] is None
     watts = 0.5 * 280 / 64
     for times, agree in ((1.1, True), (10.0, False)):
-        counted = {
-            ("server", "cpu_s_total"): counter(0.5),
-            ("rapl", "package_j_total"): counter(times * watts),
-        }
+        counted = {**watched(0.5), ("rapl", "package_j_total"): counter(times * watts)}
         assert measure(counted)["energy"]["methods_agree"] is agree
 
 
@@ -86,8 +81,9 @@ def test_power_that_was_sampled_in_a_part_of_the_window_is_not_its_energy(seen: 
 def test_packages_without_their_memory_are_not_the_whole() -> None:
     """Where the memory's counter was lost half-way, the packages alone would look like a machine that saves energy."""
     lost = Series(np.arange(4) * SECOND, np.arange(4) * 20.0)
-    energy = measure({("rapl", "package_j_total"): counter(40.0), ("rapl", "dram_j_total"): lost})["energy"]
-    assert energy["method"] != "rapl"
+    series = {("rapl", "package_j_total"): counter(40.0), ("rapl", "dram_j_total"): lost, **watched()}
+    energy = measure(series)["energy"]
+    assert energy["method"] == "tdp_estimate" and energy["left_out"] == {}
 
 
 def test_no_source_of_energy_is_null_with_the_reasons() -> None:
@@ -105,9 +101,7 @@ def test_no_source_of_energy_is_null_with_the_reasons() -> None:
 
 def test_a_counter_that_stands_still_measured_nothing() -> None:
     """Some hypervisors show RAPL zones that never move: that is no energy of 0."""
-    found = measure({("rapl", "package_j_total"): counter(0.0), ("server", "cpu_s_total"): counter(0.5)})[
-        "energy"
-    ]
+    found = measure({("rapl", "package_j_total"): counter(0.0), **watched(0.5)})["energy"]
     assert found["method"] == "tdp_estimate"
 
 
@@ -150,7 +144,7 @@ def test_beside_others_the_estimate_by_the_servers_own_cpu_stands() -> None:
     table = records(5.0, noise=0)
     window = Window.of(table, 2 * SECOND, 10 * SECOND)
     summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
-    series = {("server", "cpu_s_total"): counter(0.5), ("rapl", "package_j_total"): counter(30.0)}
+    series = {**watched(0.5), ("rapl", "package_j_total"): counter(30.0)}
     found = derive(Measured(window, Recording(series, {}), summary, EPYC, DeviceSpec("cpu"), neighbours=1))
     assert found["energy"]["method"] == "tdp_estimate"
     alone = derive(Measured(window, Recording(series, {}), summary, EPYC, DeviceSpec("cpu")))

@@ -10,7 +10,7 @@ from inferbench_tasks.catalogue import price_rows
 from inferbench_tasks.metrics.energy_codecarbon import power_w
 from inferbench_tasks.monitors.records import Series
 from tests.unit.analysis.builders import SECOND, named, records, view
-from tests.unit.metrics.spent import EPYC, counter, gauge, measure
+from tests.unit.metrics.spent import EPYC, gauge, measure, watched
 
 UNKNOWN = {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []}
 
@@ -23,7 +23,7 @@ def test_the_curve_is_codecarbons() -> None:
 
 def test_where_nothing_else_is_known_it_is_the_method_and_says_that_it_is_an_estimate() -> None:
     """An unknown processor with two threads, half busy: 8 W x (0.1 + 0.9 / 8) over 200 requests/s."""
-    found = measure({("host", "cpu_ratio"): gauge(0.5)}, UNKNOWN)["energy"]
+    found = measure({("host", "cpu_ratio"): gauge(0.5), **watched()}, UNKNOWN)["energy"]
     assert found["method"] == "codecarbon_estimate"
     assert found["joule_per_request"] == pytest.approx(8 * (0.1 + 0.9 * 0.5**3) / 200, rel=0.01)
     assert found["uncertainty_ratio"] == 1.0
@@ -32,9 +32,7 @@ def test_where_nothing_else_is_known_it_is_the_method_and_says_that_it_is_an_est
 
 def test_it_is_a_cross_check_where_something_better_is_there() -> None:
     """A processor of 280 W for 64 cores, of which this machine has two: the TDP of two cores, half busy."""
-    found = measure({("host", "cpu_ratio"): gauge(0.5), ("server", "cpu_s_total"): counter(0.5)}, EPYC)[
-        "energy"
-    ]
+    found = measure({("host", "cpu_ratio"): gauge(0.5), **watched(0.5)}, EPYC)["energy"]
     assert found["method"] == "tdp_estimate"
     expected = 280 / 64 * 2 * (0.1 + 0.9 * 0.5**3) / 200
     assert found["others"]["codecarbon_estimate"] == pytest.approx(expected, rel=0.01)
@@ -46,14 +44,14 @@ def test_where_samples_come_less_often_each_holds_for_its_own_time() -> None:
     """
     t_ns = np.concatenate([np.arange(0, 6.5, 0.5), np.arange(7, 13)]) * SECOND
     load = Series(t_ns.astype(np.int64), np.where(t_ns <= 6 * SECOND, 0.0, 1.0))
-    energy = measure({("host", "cpu_ratio"): load}, UNKNOWN)["energy"]
+    energy = measure({("host", "cpu_ratio"): load, **watched()}, UNKNOWN)["energy"]
     assert energy["power_w"] == pytest.approx((4 * 0.8 + 4 * 8.0) / 8)
 
 
 def test_item_14_hardware_threads_are_not_taken_for_cores() -> None:
     """15.14: where the number of cores is not known, four threads of a 280 W processor are no four cores of it."""
     hardware = {**EPYC, "cores_logical": 4, "cores_physical": None}
-    energy = measure({("host", "cpu_ratio"): gauge(1.0)}, hardware)["energy"]
+    energy = measure({("host", "cpu_ratio"): gauge(1.0), **watched()}, hardware)["energy"]
     assert energy["method"] == "codecarbon_estimate"
     assert energy["power_w"] == pytest.approx(4 * 4.0, rel=0.01)  # codecarbon's default for a thread
 

@@ -69,6 +69,23 @@ def test_energies_of_two_methods_have_no_ratio() -> None:
     assert not {*GROUNDS} & {row["field"] for row in compare([runs[0], runs[0]])}
 
 
+def test_of_unlike_parts_of_a_machine_energies_have_no_ratio() -> None:
+    """The packages' 0.2 J of a job on one of two cores, and 0.1 J of one on both: in the first is the idle power of a
+    core that it had not. Two of one core each are a half of each other, and nothing is said.
+    """
+
+    def half(run_id: str, joule: float, cores: float) -> Any:
+        energy = {"joule_per_request": joule, "method": "rapl", "machine": {"cores": cores, "of_cores": 2}}
+        return result(run_id, summary={"energy": energy})
+
+    what = "energy of the idle power of"
+    rows = {row["field"]: row for row in compare([half("a", 0.2, 1.0), half("b", 0.1, 2.0)])}
+    assert rows["joule_per_request"]["b ratio"] is None
+    assert rows[what] == {"field": what, "a": "1 of 2 cores", "b": None}
+    rows = {row["field"]: row for row in compare([half("a", 0.2, 1.0), half("b", 0.1, 1.0)])}
+    assert rows["joule_per_request"]["b ratio"] == 0.5 and what not in rows
+
+
 def test_costs_by_two_price_lists_say_so() -> None:
     """1 USD by a rate of January and 0.5 by one of June are a half, of which the price list may be a part: both dates
     stand above."""

@@ -52,10 +52,17 @@ def answers() -> list[Answer]:
     ]  # fmt: skip
 
 
-def recording() -> Recording:
-    """The packages draw 40 W."""
-    t_ns = np.arange(0, 11) * SECOND_NS
-    return Recording({("rapl", "package_j_total"): Series(t_ns, np.arange(0, 11) * 40.0)}, {})
+def recording(others: float = 0.0) -> Recording:
+    """The packages draw 40 W, while the ranks use 1.5 cores, what watches them 0.01 and others so many."""
+
+    def grows(per_s: float) -> Series:
+        return Series(np.arange(0, 11) * SECOND_NS, np.arange(0, 11) * per_s)
+
+    series = {
+        ("rapl", "package_j_total"): grows(40.0), ("server", "cpu_s_total"): grows(1.5),
+        ("client", "cpu_s_total"): grows(0.01), ("host", "cpu_busy_s_total"): grows(1.51 + others),
+    }  # fmt: skip
+    return Recording(series, {})
 
 
 def test_energy_is_of_all_epochs_and_money_of_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +78,20 @@ def test_energy_is_of_all_epochs_and_money_of_steps_alone(monkeypatch: pytest.Mo
     # An epoch of 1,000 samples takes 4 s at 250 samples/s.
     assert cost["per_epoch"] == pytest.approx(hourly * 4 / 3600)
     assert cost["per_million_samples"] == pytest.approx(1000 * cost["per_epoch"])
+
+
+def test_what_others_drew_is_not_the_trainings() -> None:
+    """Of 2.01 cores that were used another job had 0.5, 25%: the 200 J of an epoch are of both. The training has what
+    1.5 threads of two that share one of 64 cores of 280 W take: 3.28 W, 16.4 J in the 5 s of an epoch.
+    """
+    energy = spending.of_training(answers(), job(), recording(0.5), HARDWARE, 250.0)["energy"]
+    assert energy["method"] == "tdp_estimate" and energy["machine"] is None
+    assert energy["per_epoch"] == pytest.approx(1.5 * 280 / 64 / 2 * 5)
+    assert energy["left_out"]["rapl"]["per_epoch"] == pytest.approx(200)
+    assert "25% of the CPU time" in energy["left_out"]["rapl"]["reason"]
+    alone = spending.of_training(answers(), job(), recording(), HARDWARE | {"cores_allowed": [0]}, 250.0)
+    assert alone["energy"]["per_epoch"] == pytest.approx(200)
+    assert alone["energy"]["uncertainty_ratio"] == pytest.approx(0.53)
 
 
 def test_money_is_for_all_devices_that_were_held() -> None:

@@ -330,6 +330,11 @@ def test_what_is_the_same_for_all_runs_is_said_once_above_a_table() -> None:
         ["batch_size 1", "0.1 ± 30%", "rapl", "package", "–", "0.5", "FR, 56 g/kWh, 2024"]
     ]
     assert "note" not in single
+    why = "it counts the whole machine, and 48% of the CPU time that was used was others'"
+    views[0].summary["energy"]["left_out"] = {"rapl": {"joule_per_request": 0.7, "reason": why}}
+    (apart,) = energy_table(views[:1])
+    assert apart["rows"][0][4] == f"rapl 0.7 J, not this run's: {why}"
+    assert "rapl is of: all processor packages" in apart["note"]
 
 
 def test_a_valid_run_that_was_disturbed_is_noted_at_the_top() -> None:

@@ -46,3 +46,12 @@ def test_the_word_stands_in_the_columns_head() -> None:
         "0.002 (estimate)",
         "0.002",
     ]
+
+
+def test_what_counts_a_machine_of_which_the_run_had_a_part_says_so() -> None:
+    """The packages of one core of two hold the idle power of the other; of both they are the run's."""
+    run = view("rapl")
+    for cores, word in ((1.0, "whole machine"), (2.0, "")):
+        run.summary["energy"]["machine"] = {"cores": cores, "of_cores": 2, "others_ratio": 0.0}
+        assert doubt_of(run, FIGURES["joule_per_request"]) == word
+        assert doubt_of(run, FIGURES["co2_g_per_1k"]) == word

@@ -97,6 +97,13 @@ def test_money_and_emission_say_what_they_are_by() -> None:
     ]
     assert "CO2e by the electricity of world, 473 g/kWh (2024)." in table["note"]
     assert "USD by AWS c7a.large in us-east-1, an instance of its family" in table["note"]
+    run.summary.spending["energy"] |= {
+        "scope": "all packages: the run had 1 of the 2 cores", "machine": {"cores": 1.0, "of_cores": 2},
+        "left_out": {"codecarbon_estimate": {"per_epoch": 9.0, "reason": "it counts the whole machine"}},
+    }  # fmt: skip
+    (table,) = tables.spending([run])
+    assert "energy by rapl: all packages: the run had 1 of the 2 cores." in table["note"]
+    assert "codecarbon_estimate: 9 J of an epoch are not the training's, it counts the whole" in table["note"]
     run.summary.spending["cost"] = {"per_epoch": None, "per_million_samples": None, "reason": "no rate"}
     (table,) = tables.spending([run])
     assert table["rows"][0][3] == "–" and "USD by" not in table["note"]
