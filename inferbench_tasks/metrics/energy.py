@@ -28,7 +28,7 @@ import numpy as np
 from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics import energy_codecarbon
 from inferbench_tasks.metrics.base import Block, Measured, shared
-from inferbench_tasks.metrics.whole_machine import whole_machine
+from inferbench_tasks.metrics.whole_machine import WholeMachine, whole_machine
 
 UNCERTAINTY_RATIO = {
     "nvml_counter": 0.05,
@@ -83,7 +83,7 @@ class Energy(Block):
                 joules, reason = None, shared(measured.neighbours, f"it measures {SCOPE[method]}")
             else:
                 joules, reason = _METHODS[method](measured)
-            if joules is not None and method in OF_THE_MACHINE and (why := machine.reason):
+            if joules is not None and (why := _not_the_runs(method, machine, measured)):
                 if measured.requests:
                     left_out[method] = {"joule_per_request": joules / measured.requests, "reason": why}
                 joules, reason = None, why
@@ -125,6 +125,15 @@ class Energy(Block):
             "left_out": left_out,
             "reason": None,
         }
+
+
+def _not_the_runs(method: str, machine: WholeMachine, measured: Measured) -> str | None:
+    """Why what a method counted is not known to be the run's; None where it may stand for it."""
+    if method not in OF_THE_MACHINE:
+        return None
+    if method == "rapl" and measured.hardware.get("hypervisor"):
+        return "this is a virtual machine, and what its host's other machines used is not recorded here"
+    return machine.reason
 
 
 def _agree(per_request: dict[str, float], uncertain: dict[str, float]) -> bool | None:

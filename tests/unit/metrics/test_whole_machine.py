@@ -45,7 +45,7 @@ def test_beside_another_workers_job_the_packages_are_not_the_runs(
     packages: dict[tuple[str, str], Series],
 ) -> None:
     """40 W at 200 requests/s are 0.2 J, of two jobs together: of 1.05 cores that were used the other's job had 0.5,
-    48%. The run's energy is the estimate of its own CPU time, and CO2 follows from that; 0.2 J stand apart, as they are.
+    48%. The run's energy is the estimate of its own CPU time, and CO2 follows from that; 0.2 J stand apart.
     """
     found = measure({**packages, **watched(0.5, others=0.5)}, HALF)
     energy = found["energy"]
@@ -105,6 +105,13 @@ def test_where_nobody_recorded_what_others_used_it_is_not_the_runs(
     for method in ("rapl", "codecarbon_estimate"):
         assert f"{method}: it counts the whole machine, and what others used of it was not recorded" in reason
     assert set(found["energy"]["left_out"]) == {"rapl", "codecarbon_estimate"}
+
+
+def test_in_a_virtual_machine_the_packages_may_be_anybodys(packages: dict[tuple[str, str], Series]) -> None:
+    """Others of the host are seen from no guest: the counter stands apart, and the estimate is the run's."""
+    energy = measure({**packages, **watched(0.5)}, {**EPYC, "hypervisor": True})["energy"]
+    assert energy["method"] == "tdp_estimate"
+    assert energy["left_out"]["rapl"]["reason"].startswith("this is a virtual machine")
 
 
 def test_the_curve_over_the_machines_load_is_of_all_too() -> None:
