@@ -35,14 +35,12 @@ def got_by(figure: Figure, summary: Mapping[str, Any]) -> str:
     return _words(figure, value_at(summary, _METHOD), value_at(summary, _ELECTRICITY))
 
 
-def mixed(figure: Figure, summaries: Iterable[Mapping[str, Any]]) -> str:
-    """`` (energies by different methods: nvml, rapl)``, for a picture of a figure of several runs; "" where all that
-    have it got it in one way, or where it is none of energy.
+def ways(figure: Figure, summaries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """In which ways (``got_by``) these have a figure of energy, for a picture of each of them; ``[""]`` where all that
+    have it got it in one way, or where it is none of energy: that picture is of all.
     """
-    if not figure.energy_based:
-        return ""
-    methods = {str(value_at(each, _METHOD)) for each in summaries if figure.value(each) is not None}
-    return f" (energies by different methods: {', '.join(sorted(methods))})" if len(methods) > 1 else ""
+    found = sorted({got_by(figure, each) for each in summaries if figure.value(each) is not None})
+    return found if len(found) > 1 else [""]
 
 
 def of_rows(figure: Figure, values: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], str]:

@@ -34,7 +34,7 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     documents = [result.model_dump() for result in results]
     grounds = {
         _METHOD: [value_at(each, "summary.energy.method") for each in documents],
-        _PART: [_part(each) for each in documents],
+        _PART: [part_of_machine(each) for each in documents],
         _ELECTRICITY: [value_at(each, "summary.carbon.g_per_kwh") for each in documents],
         _PRICES: [_priced_at(each) for each in documents],
     }
@@ -52,7 +52,7 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     table += [
         {"field": name, **dict(zip(names, values, strict=True))}
         for name, values in grounds.items()
-        # Beside a part None is the whole machine.
+        # Beside a part None is the whole machine, or what counts none.
         if len({*values} - (set() if name == _PART else {None})) > 1
     ]
     for name, figure in FIGURES.items():
@@ -83,7 +83,7 @@ def _of(
     return [*zip(*of, *([grounds[_ELECTRICITY]] if figure.unit.startswith("g/") else ()), strict=True)]
 
 
-def _part(document: dict[str, Any]) -> str | None:
+def part_of_machine(document: dict[str, Any]) -> str | None:
     """``1 of 2 cores``: of an energy that counts a whole machine, of which the run had a part; None of others."""
     machine = value_at(document, "summary.energy.machine") or {}
     cores, of_cores = machine.get("cores"), machine.get("of_cores")

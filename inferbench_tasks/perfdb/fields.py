@@ -92,6 +92,8 @@ OPEN = {
     "settings": "backend.settings",
     "load": "load",
     "resources": "summary.resources",
+    "energy": "summary.energy",
+    "carbon": "summary.carbon",
     "environment": "environment",
     "extensions": "extensions",
 }

@@ -69,6 +69,31 @@ def test_energies_of_two_methods_are_not_pooled(perfdb: PerfDB) -> None:
     assert recommend(perfdb, "throughput_samples_per_s", []).top[0]["runs"] == 3
 
 
+def test_energies_of_two_methods_are_not_chosen_between(perfdb: PerfDB) -> None:
+    """0.1 J by the estimate of a server's share, 2 J by the packages' counter of another configuration: which is better
+    they don't say, so what picks one is. So it is under a bound on them, and nobody asks where none is wanted.
+    """
+    for name, method, joule in (
+        ("share", "tdp_estimate", 0.1),
+        ("whole", "rapl", 2.0),
+        ("more", "rapl", 3.0),
+    ):
+        energy = {"joule_per_sample": joule, "method": method, "uncertainty_ratio": 0.03}
+        rate = {"throughput_rps": 10.0, "throughput_samples_per_s": 10.0, "e2e_latency_ms": {"p99": 5.0}}
+        submission = {"name": "x", "digest": name}
+        perfdb.save_result(
+            result(name, submission=submission, load=loaded(80), summary={**rate, "energy": energy})
+        )
+    bound = Bound("joule_per_sample", True, 9.0)
+    for objective, bounds in (("joule_per_sample", []), ("throughput_samples_per_s", [bound])):
+        with pytest.raises(InputError, match="2 ways") as told:
+            recommend(perfdb, objective, bounds)
+        assert str(told.value).endswith("query:\n  energy.method=rapl\n  energy.method=tdp_estimate")
+    for query, runs in (("energy.method=rapl", ["whole", "more"]), ("energy.method=tdp_estimate", ["share"])):
+        assert [row["run"] for row in recommend(perfdb, "joule_per_sample", [], query).top] == runs
+    assert recommend(perfdb, "throughput_samples_per_s", []).candidates == 3
+
+
 def test_costs_by_two_prices_are_not_pooled(perfdb: PerfDB) -> None:
     """2 USD at 0.10 USD/h, 4 and 4.2 at the 0.20 of later: 4.1, as the newest run is priced. Beside one by a list of
     another date it is said that the list may make the difference."""

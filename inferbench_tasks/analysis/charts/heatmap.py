@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.charts.grid import Axis, axes_of, fold
 from inferbench_tasks.analysis.charts.style import Chart, axis, chart, text
 from inferbench_tasks.analysis.charts.sweep import charted
-from inferbench_tasks.analysis.energy_ground import mixed
+from inferbench_tasks.analysis.energy_ground import got_by, ways
 from inferbench_tasks.analysis.intensity import position
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figure import Figure
@@ -26,17 +26,27 @@ NARROW = 7
 
 
 def heat_maps(views: Sequence[RunView]) -> list[Chart]:
-    """One per figure over what a sweep varied independently; [] for sweeps of less than two such parameters."""
+    """One per figure over what a sweep varied independently, and per way in which energies were got; [] for sweeps of
+    less than two such parameters.
+    """
     axes = axes_of(views)
     if len(axes) < 2:
         return []
     across, down = fold(axes)
-    maps = {figure.name: heat_map(views, across, down, figure) for figure in charted()}
+    valid = [view.summary for view in views if view.valid]
+    maps = {
+        figure.name: [
+            heat
+            for way in ways(figure, valid)
+            if (heat := heat_map(views, across, down, figure, way)) is not None
+        ]
+        for figure in charted()
+    }
     if len(views) <= FEW_RUNS:
         # The median stands in where too few requests support a p99.
         latency = "p99_ms" if maps["p99_ms"] else "p50_ms"
         maps = {name: maps[name] for name in (latency, *FEW)}
-    return [chart for chart in maps.values() if chart is not None]
+    return [chart for of_figure in maps.values() for chart in of_figure]
 
 
 def wide(maps: Sequence[Chart]) -> bool:
@@ -44,14 +54,20 @@ def wide(maps: Sequence[Chart]) -> bool:
     return any(len(heat["data"][0]["x"]) > NARROW for heat in maps)
 
 
-def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure) -> Chart | None:
-    """A figure at every point of the grid; points of runs that are not valid stay empty and say why."""
+def heat_map(
+    views: Sequence[RunView], across: Axis, down: Axis, figure: Figure, way: str = ""
+) -> Chart | None:
+    """A figure at every point of the grid; points of runs that are not valid stay empty and say why. ``way``: only
+    of runs whose energy was got so; the colours of one scale would call another way's the better one.
+    """
 
     def shown(view: RunView) -> float | None:
         value = view.value(figure)
-        return None if value is None else figure.displayed(value)
+        if value is None or (way and got_by(figure, view.summary) != way):
+            return None
+        return figure.displayed(value)
 
-    title = figure.title + mixed(figure, (view.summary for view in views if view.valid))
+    title = f"{figure.title} ({way})" if way else figure.title
     return _drawn(views, across, down, shown, title, figure.axis)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.style import Chart, axis, by_run, chart, colour, rows_height, text
-from inferbench_tasks.analysis.energy_ground import mixed
+from inferbench_tasks.analysis.energy_ground import got_by, ways
 from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.steadiness import MARK
@@ -27,14 +27,23 @@ def charted() -> list[Figure]:
 
 
 def comparison(views: Sequence[RunView]) -> list[Chart]:
-    """A chart per figure over the runs of a sweep; [] for a single run, and for more than can be told apart."""
+    """A chart per figure over the runs of a sweep, and per way in which energies were got; [] for a single run, and for
+    more than can be told apart.
+    """
     if not 2 <= len(views) <= MOST_BARS:
         return []
-    return [plot for figure in charted() if (plot := bars(views, figure))]
+    return [
+        plot
+        for figure in charted()
+        for way in ways(figure, (view.summary for view in views))
+        if (plot := bars(views, figure, way))
+    ]
 
 
-def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
-    """A figure of every run; runs that are not valid are hatched."""
+def bars(views: Sequence[RunView], figure: Figure, way: str = "") -> Chart | None:
+    """A figure of every run, or of those whose energy was got in that ``way``; runs that are not valid are hatched."""
+    colours = {view.run_id: colour(place) for place, view in enumerate(views)}
+    views = [view for view in views if not way or got_by(figure, view.summary) == way]
     values = [view.value(figure) for view in views]
     lengths = [None if value is None else figure.displayed(value) for value in values]
     if all(value is None for value in lengths):
@@ -45,7 +54,7 @@ def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
         "y": [text(view.label) for view in views],
         "x": lengths,
         "marker": {
-            "color": [colour(i) for i in range(len(views))],
+            "color": [colours[view.run_id] for view in views],
             "pattern": {"shape": ["" if view.valid else "/" for view in views]},
         },
         "text": [
@@ -59,7 +68,7 @@ def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
     hatched = "" if all(view.valid for view in views) else " (hatched: not valid)"
     return chart(
         [trace],
-        title=figure.title + mixed(figure, (view.summary for view in views)) + hatched,
+        title=figure.title + (f" ({way})" if way else "") + hatched,
         # Room for the longest number behind the longest bar.
         xaxis=axis(
             figure.axis,

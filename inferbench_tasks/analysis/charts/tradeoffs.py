@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inferbench_tasks.analysis.charts import not_steady
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
-from inferbench_tasks.analysis.energy_ground import mixed
+from inferbench_tasks.analysis.energy_ground import got_by
+from inferbench_tasks.analysis.price_ground import priced_at
 from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.analysis.report.objective import LATENCY
@@ -23,6 +24,24 @@ if TYPE_CHECKING:
 THROUGHPUT = "throughput_samples_per_s"
 
 
+class Ground(NamedTuple):
+    """Within which one run can be better than another: its load; where a figure is one of energy or cost, how it was
+    got and of when its prices are, else "". A run of another ground is neither better nor worse.
+    """
+
+    load: str
+    method: str
+    prices: str
+
+
+#: What a table of several grounds says of its front, by what these differ in.
+_AMONG = {
+    "load": "under the same load",
+    "method": "by energies of the same method",
+    "prices": "at prices of the same date",
+}
+
+
 def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
     """p99 (or the highest percentile that all valid runs have) against throughput, each load's Pareto front joined."""
     valid = [view for view in views if view.valid]
@@ -35,16 +54,16 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
     ]
     across = FIGURES[THROUGHPUT]
     figures = (across, FIGURES.named(quantile))
-    fronts = fronts_by_load(valid, [(-x, y) for x, y in points], figures)
+    fronts = fronts_by_ground(valid, [(-x, y) for x, y in points], figures)
     front = set().union(*fronts.values())
     data: list[dict[str, Any]] = []
-    for load, indexes in fronts.items():
+    for ground, indexes in fronts.items():
         path = sorted(indexes, key=lambda index: points[index])
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": "not beaten in both" + (f" under {load}" if len(fronts) > 1 else ""),
+                "name": "not beaten in both" + (f" under {ground.load}" if len(fronts) > 1 else ""),
                 "x": [points[i][0] for i in path],
                 "y": [points[i][1] for i in path],
                 "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
@@ -86,7 +105,7 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
 
 
 def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """The valid runs that no other under the same load beats in latency, CPU, energy and cost at once, as a table."""
+    """The valid runs that no other of the same ground beats in latency, CPU, energy and cost at once, as a table."""
     valid = [view for view in views if view.valid]
     present = [
         figure for figure in FIGURES.on("pareto") if all(view.value(figure) is not None for view in valid)
@@ -98,37 +117,40 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         tuple(-value if figure.higher else value for value, figure in zip(row, present, strict=True))
         for row in values
     ]
-    fronts = fronts_by_load(valid, points, present)
+    fronts = fronts_by_ground(valid, points, present)
+    beside = [
+        place for place, words in enumerate(zip(*fronts, strict=True)) if len({*words}) > 1
+    ]  # of what grounds are, that in which they differ
     rows = [
         [
             valid[index].label,
-            *([load] if len(fronts) > 1 else []),
+            *(ground[place] for place in beside),
             *(
                 f"{figure.displayed(v):.4g}{f' ({MARK})' if unsteady(figure, valid[index]) else ''}"
                 for v, figure in zip(values[index], present, strict=True)
             ),
         ]
-        for load, indexes in fronts.items()
+        for ground, indexes in fronts.items()
         for index in sorted(indexes)
     ]
-    title = "Pareto front: not beaten in all of these at once"
-    title += next((ways for figure in present if (ways := mixed(figure, (v.summary for v in valid)))), "")
-    beside = ["load"] if len(fronts) > 1 else []
+    heads = [Ground._fields[place] for place in beside]
+    title = ", ".join(["Pareto front: not beaten in all of these at once", *(_AMONG[head] for head in heads)])
     numbers = [1 + len(beside) + place for place in range(len(present))]
     return [
         {
-            "title": title + (", under the same load" if beside else ""),
-            "head": ["run", *beside, *(figure.axis for figure in present)],
+            "title": title,
+            "head": ["run", *heads, *(figure.axis for figure in present)],
             "rows": rows,
             "numbers": numbers,
         }
     ]
 
 
-def fronts_by_load(
+def fronts_by_ground(
     views: Sequence[RunView], points: Sequence[tuple[float, ...]], figures: Sequence[Figure]
-) -> dict[str, set[int]]:
-    """The front of each load, as indexes: who was offered less has a low latency and a low cost for nothing.
+) -> dict[Ground, set[int]]:
+    """The front of each ground, as indexes: who was offered less has a low latency and a low cost for nothing, and a
+    counter of a whole processor reads more than an estimate of a share of it.
 
     ``points``: the runs' values of ``figures``, less is better. A run is off its front only where one that is as good
     in everything is surely better in something: by both intervals and the judge, as everywhere.
@@ -149,10 +171,16 @@ def fronts_by_load(
                 return True
         return False
 
-    places: dict[str, list[int]] = {}
+    places: dict[Ground, list[int]] = {}
     for index, view in enumerate(views):
-        places.setdefault(load_of(view), []).append(index)
-    return {load: _front(indexes, points, surely) for load, indexes in places.items()}
+        places.setdefault(_ground(view, figures), []).append(index)
+    return {ground: _front(indexes, points, surely) for ground, indexes in places.items()}
+
+
+def _ground(view: RunView, figures: Sequence[Figure]) -> Ground:
+    ways = dict.fromkeys(got_by(figure, view.summary) for figure in figures if figure.energy_based)
+    date = priced_at(view.summary) if any(figure.price_based for figure in figures) else None
+    return Ground(load_of(view), "; ".join(ways), f"prices of {date}" if date else "")
 
 
 def _front(

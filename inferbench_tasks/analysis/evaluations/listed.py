@@ -25,7 +25,7 @@ _PARTS = (
 _PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "device.kind",
     "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
-    *(FIGURES[name].field_path for name in SPEED),
+    *(FIGURES[name].field_path for name in SPEED), "summary.energy.method",
 )  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "otherwise": (evaluation.get("differing") or {}).get("beyond_tolerance"),
         "answers_digest": (evaluation.get("one_by_one") or {}).get("answers_digest"),
         **speed,
+        "energy_method": value_at(document, "summary.energy.method"),
         "verdict": document.get("verdict"),
     }
 

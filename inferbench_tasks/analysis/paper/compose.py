@@ -7,6 +7,7 @@ from pathlib import Path
 
 from inferbench_tasks.analysis.charts import devices, heatmap, latency, resources, roofline, stages, sweep
 from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.energy_ground import ways
 from inferbench_tasks.analysis.paper import scheduler
 from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
 from inferbench_tasks.analysis.paper.evidence import Evidence, left_out
@@ -42,7 +43,13 @@ OF_RUNS: dict[str, Callable[[Sequence[RunView]], Drawn]] = {
 
 def _bars(views: Sequence[RunView], *figures: str) -> Drawn:
     """Of runs that are compared with each other; nothing of a single one."""
-    return [sweep.bars(views, FIGURES.named(name)) for name in figures] if len(views) > 1 else []
+    if len(views) < 2:
+        return []
+    return [
+        sweep.bars(views, figure, way)
+        for figure in map(FIGURES.named, figures)
+        for way in ways(figure, (view.summary for view in views))
+    ]
 
 
 def _used(views: Sequence[RunView]) -> Chart | None:

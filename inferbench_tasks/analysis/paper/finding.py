@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inferbench_tasks.analysis.energy_ground import ways
 from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.report.columns import unsteady
 from inferbench_tasks.analysis.report.judged import JudgedRuns
@@ -66,6 +67,8 @@ class Runs:
             f"{row.word} {_shown(a * row.display_factor)}{'' if unit == '%' else ' '}{unit} ({first.label}), "
             f"{_shown(b * row.display_factor)} ({second.label}){''.join(moved)}"
         )
+        if len(of := ways(row, (first.summary, second.summary))) > 1:
+            return Finding("undecided", f"{text}: {' and '.join(of)} measure different things")
         if not self._judge.differ(first, second, row.name, SURELY):
             return Finding("undecided", f"{text}: no difference beyond noise")
         return Finding("agrees" if (b > a) == (way == "higher") else "differs", text)

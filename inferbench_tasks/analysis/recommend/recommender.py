@@ -31,6 +31,7 @@ from inferbench_tasks.analysis.recommend.comparable import (
     stands,
     trade_off,
 )
+from inferbench_tasks.analysis.recommend.energies import bounds_notes, got_alike, require_one_way
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.moved import moved_notes
@@ -91,8 +92,9 @@ def recommend(
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match.
 
     ``load``: of these only those under that load, in the words of ``perfdb.offered``. InputError where what is left is
-    of several tasks, data sets or loads, or of several models whose accuracy nobody measured, or was judged on several
-    sets of samples where a measure of that is asked for: it lists what picks one.
+    of several tasks, data sets or loads, or of several models whose accuracy nobody measured, was judged on several
+    sets of samples where a measure of that is asked for, or has its energies in several ways where one is asked for: it
+    lists what picks one.
     """
     figure = FIGURES.ranking(objective)
     names = [
@@ -117,11 +119,14 @@ def recommend(
     otherwise_got = otherwise_priced = 0
     ways = [*dict.fromkeys(path for each in asked for path in energy_ground.paths(each))]
     repeated = any(len(rows) > 1 for rows in runs.values())
-    if ways and repeated:
+    if ways:
         way = [index.values(f"summary.{path}") for path in ways]
-        runs, otherwise_got = of_newest_version(
-            runs, lambda row: energy_ground.known(get(row) for get in way)
-        )
+
+        def got(row: Row) -> tuple[Any, ...] | None:
+            return energy_ground.known(get(row) for get in way)
+
+        runs, otherwise_got = of_newest_version(runs, got)
+        require_one_way(asked, ways, (got(row) for rows in runs.values() for row in rows))
     if repeated and any(each.price_based for each in asked):
         price = prices(db, index, [row for rows in runs.values() if len(rows) > 1 for row in rows])
         runs, otherwise_priced = of_newest_version(runs, lambda row: price(row).rate)
@@ -179,18 +184,22 @@ def of_newest_version(
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:
     """Like ``recommend``, on results at hand (plain mappings), which whoever hands them over wants to be compared.
 
-    Where they were offered different loads, or some are of no model, that is said.
+    Where they were offered different loads, or some are of no model, that is said. Of an objective that is an energy
+    those count that were got as most of them were: the others are neither better nor worse.
     """
     candidates: dict[str, Candidate] = {}
     asked = [FIGURES.ranking(objective), *(FIGURES.named(bound.figure) for bound in bounds)]
     given = len(documents)
     if not all(figure.evaluated for figure in asked):
         documents = [each for each in documents if offered(each.get("load") or {}) != WITHOUT_LOAD]
+    unwatched = given - len(documents)
+    documents, otherwise_got = got_alike(documents, asked[0])
     for document in documents:
         key = _key(document)
         candidates.setdefault(key, Candidate(key)).documents.append(document)
-    recommendation = _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
-    if unwatched := given - len(documents):
+    recommendation = _decide(list(candidates.values()), asked[0], bounds)
+    recommendation.notes.extend(otherwise_got)
+    if unwatched:
         recommendation.notes.append(_UNWATCHED.format(unwatched))
     loads = sorted({load_for(asked, offered(document.get("load") or {})) for document in documents})
     if len(loads) > 1:
@@ -281,7 +290,7 @@ def _decide(
             f"{figure.word.capitalize()} is by objectives that differ here ({'; '.join(good)}): under a wider one more "
             "answers are good, and no server is better. Compare runs of one objective."
         )
-    notes += _ways_notes(objective, bounds, fitting[: TOP + 1])
+    notes += bounds_notes(bounds, fitting[: TOP + 1])
     if figure.price_based or any(FIGURES.named(bound.figure).price_based for bound in bounds):
         dates = [price_ground.priced_at(c.documents[0].get("summary") or {}) for c in fitting[: TOP + 1]]
         notes += [note] if (note := price_ground.dates_note(dates)) else []
@@ -298,35 +307,6 @@ def _decide(
         )
     open_notes, reruns = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
-
-
-def _ways_notes(objective: str, bounds: Sequence[Bound], candidates: Sequence[Candidate]) -> list[str]:
-    """Of the objective and of each bound that is an energy, where these were got in several ways."""
-    notes = []
-    for figure in map(FIGURES.named, dict.fromkeys((objective, *(bound.figure for bound in bounds)))):
-        if len(ways := _ways(figure, candidates)) < 2:
-            continue
-        means = "by it none of two such is better"
-        if figure.name != objective:
-            means = f"a bound on {figure.name} means something else for each"
-        notes.append(
-            f"{figure.word.capitalize()} was got in ways that differ here ({'; '.join(ways)}) and measure different "
-            f"things: {means}. Compare those of one."
-        )
-    return notes
-
-
-def _ways(figure: Figure, candidates: Sequence[Candidate]) -> list[str]:
-    """In which ways an energy of these was got, of all of their runs that have it; those of other figures are none."""
-    return sorted(
-        {
-            way
-            for candidate in candidates
-            for document in candidate.documents
-            if figure.stored(summary := document.get("summary") or {}) is not None
-            and (way := energy_ground.got_by(figure, summary))
-        }
-    )
 
 
 def _key(document: dict[str, Any]) -> str:

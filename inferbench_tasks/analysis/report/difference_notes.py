@@ -15,8 +15,10 @@ from inferbench_tasks.analysis.report.alike import (
     not_alike,
     rates_of_their_own,
 )
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.metrics.interference import decides
+from inferbench_tasks.perfdb.comparison import part_of_machine
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.offered import is_search, offered
 
@@ -36,6 +38,14 @@ def notes_of(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
     notes = list(dict.fromkeys([*_cpu_notes(results), *notes]))
     if len({result.summary.energy.method for result in results} - {None}) > 1:
         notes.append("Their energies were got by different methods, which measure different things.")
+    counted = [result.model_dump(include={"summary": {"energy"}}) for result in results]
+    parts = [part_of_machine(each) for each in counted if value_at(each, "summary.energy.machine")]
+    if len({*parts}) > 1:
+        notes.append(
+            "Their energies count a whole machine, of which the runs had unlike parts "
+            f"({'; '.join(part or 'all cores' for part in dict.fromkeys(parts))}): the idle power of the rest is in "
+            "them, and is a part of what they may be wrong by."
+        )
     of_co2 = FIGURES["co2_g_per_1k"]
     grounds = [
         got_by(of_co2, result.summary.model_dump(include={"energy", "carbon"}))

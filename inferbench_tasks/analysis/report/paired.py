@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.analysis.certainty import Change
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
@@ -56,7 +57,7 @@ class Pair:
 @dataclass(frozen=True)
 class PairedRatio:
     """Second / first over ``blocks`` blocks, ``disturbed`` of them with a disturbed run. In ``lacking`` more of them
-    a run lacks the figure.
+    a run lacks the figure, or they have energies that were got in two ways.
 
     ``ci95``: holds with 95% together with those of all figures that are compared at once. ``verdict``: better or worse
     where it excludes 1; None where neither is better, or the two are of unlike things.
@@ -127,15 +128,18 @@ class Blocks:
         """Of a figure; None where fewer than ``LEAST_BLOCKS`` blocks have it of both."""
         row = FIGURES[figure]
         pairs, slacks, disturbed, lacking = [], [], 0, 0
+        got: set[str] = set()
         views: list[tuple[RunView, RunView]] = []
         for block in sorted({*self._runs[first]} & {*self._runs[other]}):
             a, b = self._runs[first][block], self._runs[other][block]
             if not _on_one_machine(a, b):
                 continue
             one, two = _known(row, a), _known(row, b)
-            if one is None or two is None:
+            methods = {got_by(row, a.summary), got_by(row, b.summary)}
+            if one is None or two is None or len(methods) > 1:  # two energies of unlike things have no ratio
                 lacking += 1
                 continue
+            got |= methods
             pairs.append(Pair(two.ln_value - one.ln_value, _span(a) < _span(b)))
             slacks.append((one.above + two.below, one.below + two.above))
             disturbed += a.bounds_only or b.bounds_only
@@ -148,7 +152,7 @@ class Blocks:
         low, high = low - float(below), high + float(above)
         return PairedRatio(
             math.exp(change.size), (math.exp(low), math.exp(high)), len(pairs), disturbed,
-            None if lacking else _verdict(row, views, low, high), change.probability, lacking,
+            None if lacking or len(got) > 1 else _verdict(row, views, low, high), change.probability, lacking,
         )  # fmt: skip
 
     def _leave_out(self, counts: Any, why: str) -> None:

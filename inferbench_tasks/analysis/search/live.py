@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.recommend.candidates import Bound, per_request_note, value_of
 from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
 from inferbench_tasks.analysis.search.searcher import Goal, Search
@@ -74,6 +75,8 @@ class LiveSearch:
     documents: list[dict[str, Any]] = field(default_factory=list)
     run_ids: list[str] = field(default_factory=list)
     runs_started: int = 0
+    #: Of each figure that is an energy, how the first was got.
+    _ways: dict[str, str] = field(default_factory=dict)
 
     def search(self, budget: int) -> None:
         """Until so many configurations of the space are measured, those from before included, or all are."""
@@ -83,7 +86,7 @@ class LiveSearch:
         core = Search([job.point for job in self.jobs], self.goal, seed=self.seed, budget=budget)
         place = {job.digest: index for index, job in enumerate(self.jobs)}
         for document in self.documents:
-            core.tell(place[document["submission"]["digest"]], _figures(document, core.figures()))
+            core.tell(place[document["submission"]["digest"]], self._comparable(document, core.figures()))
         self.say(f"{len(core.trials)} of {len(self.jobs)} configuration(s) measured before; budget {budget}")
         while len(core.trials) < budget and (index := core.ask()) is not None:
             result = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
@@ -92,7 +95,7 @@ class LiveSearch:
                 core.skip(index)  # disturbed: that says nothing of the configuration
                 budget -= 1
             else:
-                core.tell(index, _figures(result, core.figures()) if verdict.valid else {})
+                core.tell(index, self._comparable(result, core.figures()) if verdict.valid else {})
             if core.best is not None and core.best.index == index:
                 self.say("    the best so far")
 
@@ -110,6 +113,21 @@ class LiveSearch:
     def recommendation(self) -> Recommendation:
         """The top three of all that is measured."""
         return choose(self.documents, self.goal.objective, self.goal.bounds)
+
+    def _comparable(self, document: dict[str, Any], names: Sequence[str]) -> dict[str, float | None]:
+        """Its figures; an energy that was got in another way than the first is not known, for it would look like what
+        the settings did.
+        """
+        figures = _figures(document, names)
+        for name in names:
+            figure = FIGURES.named(name)
+            if not figure.energy_based or figures[name] is None:
+                continue
+            way = got_by(figure, document.get("summary") or {})
+            if (first := self._ways.setdefault(name, way)) != way:
+                figures[name] = None
+                self.say(f"    {name} is {way}, and not {first}: it is left out")
+        return figures
 
     def _measure(self, job: Job[JobSpec], which: str) -> dict[str, Any] | None:
         document = None

@@ -166,6 +166,7 @@ def test_a_gpu_that_was_looked_up_once_is_no_other_processor() -> None:
 def of_part(name: str, joule: float, cores: float, others: float = 0.0) -> ResultDocument:
     """By the packages of a machine of two cores, of which the job had so many."""
     document = run(name, joule, RAPL).model_dump()
+    del document["summary"]["cpu_ms_per_sample"]
     energy = document["summary"]["energy"]
     energy["machine"] = {"cores": cores, "of_cores": 2, "others_ratio": others}
     energy["uncertainty_ratio"] = 0.03 + max(1 - cores / 2, others)
@@ -178,6 +179,9 @@ def test_of_unlike_parts_of_a_machine_the_idle_power_of_the_rest_is_not_settled(
     """
     half, whole, other = of_part("a", 1.4, 1), of_part("b", 1.0, 2), of_part("c", 1.0, 1)
     apart = change(half, whole)
+    [note] = [text for text in notes_of([half, whole], {}) if "unlike parts" in text]
+    assert "(1 of 2 cores; all cores)" in note
+    assert not any("unlike parts" in text for text in notes_of([half, other], {}))
     assert apart.error == pytest.approx(math.hypot(0.05, 0.2704, 0.05, 0.0153), rel=1e-3)
     assert not apart.settled
     alike = change(half, other)

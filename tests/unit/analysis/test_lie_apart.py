@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.certainty import Change, Estimate, of_one_run
-from inferbench_tasks.analysis.charts.tradeoffs import fronts_by_load
+from inferbench_tasks.analysis.charts.tradeoffs import fronts_by_ground
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
@@ -185,5 +185,5 @@ def test_what_lies_apart_is_off_the_front() -> None:
     near = run("near", 0.3, 0.5, 1.2)
     three = views(FAST, SLOW, near)
     points = [(view.summary["e2e_latency_ms"]["p50"],) for view in three]
-    (front,) = fronts_by_load(three, points, (P50,)).values()
+    (front,) = fronts_by_ground(three, points, (P50,)).values()
     assert front == {0, 2}

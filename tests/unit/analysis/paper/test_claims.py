@@ -219,6 +219,23 @@ def test_of_many_pairs_the_usual_test_counts() -> None:
     assert rank_correlation(x, y) == pytest.approx(tuple(spearmanr(x, y)))
 
 
+def test_energies_of_two_methods_decide_nothing() -> None:
+    """0.2 J a sample at batch 1 by RAPL, 0.002 J at 32 by the estimate of a share: as the paper says, by two
+    instruments. By one it agrees.
+    """
+    for method, kind in (("rapl", "agrees"), ("tdp_estimate", "undecided")):
+        runs = []
+        for batch, joule, how in ((1, 0.2, "rapl"), (32, 0.002, method)):
+            run = view(records(5.0), f"inv.{batch}", job={"load__batch_size": batch})
+            run.summary["energy"] = {"joule_per_sample": joule, "method": how}
+            runs.append(run)
+        found = judged(_claim("8(a)", "Energy"), {"fig07-08-batch-size": named(*runs)})
+        assert found.kind == kind
+        assert ("energy by rapl and energy by tdp_estimate measure different" in found.text) is (
+            kind == "undecided"
+        )
+
+
 def _priced(batch: int, usd: float, instance: str = "g4dn.xlarge", **doubts: bool) -> RunView:
     rate = 100.0 / usd
     one = view(records(batch * 1.0, seconds=8), f"inv.{batch}", job={"load__batch_size": batch})

@@ -267,31 +267,33 @@ def test_two_versions_of_a_server_are_said_beside_the_choice_between_them() -> N
             assert notes[0].endswith(".")
 
 
-def test_energies_of_two_methods_are_said_to_measure_different_things() -> None:
-    """An estimate of 1 J is no better server than a counter's 2 J; of one method there is no such note."""
-    for methods, said in ((("tdp_estimate", "rapl"), True), (("rapl", "rapl"), False)):
-        documents = [run(1, 100.0, 20), run(4, 100.0, 20)]
-        for document, joule, method in zip(documents, (1.0, 2.0), methods, strict=True):
+def test_energies_of_two_methods_are_not_ranked_among_each_other() -> None:
+    """An estimate of 1 J is no better server than counters' 2 and 3 J: the three results by RAPL are chosen among, and
+    how many others there are is said. Of one method all are.
+    """
+    for methods, best in ((("tdp_estimate", "rapl", "rapl"), [2.0, 3.0]), (("rapl",) * 3, [1.0, 2.0, 3.0])):
+        documents = [run(1, 100.0, 20), run(4, 100.0, 20), run(8, 100.0, 20)]
+        for document, joule, method in zip(documents, (1.0, 2.0, 3.0), methods, strict=True):
             document["summary"]["energy"] = {
                 "joule_per_sample": joule, "method": method, "uncertainty_ratio": 0.03,
             }  # fmt: skip
-        notes = [
-            note for note in choose(documents, "joule_per_sample", []).notes if "measure different" in note
-        ]
-        assert [note.startswith("Energy was got in ways that differ here (energy by rapl; energy by tdp")
-                for note in notes] == [True] * said  # fmt: skip
+        answer = choose(documents, "joule_per_sample", [])
+        assert [row["joule_per_sample"] for row in answer.top] == best and answer.candidates == len(best)
+        assert [note for note in answer.notes if "in another way" in note] == [
+            "1 result(s) whose energy was got in another way (energy by tdp_estimate) than most (energy by rapl) are "
+            "left out: they measure different things, and by joule_per_sample none of two such is better."
+        ] * (len(best) == 2)
 
 
 def test_every_run_and_every_bound_tells_how_energies_were_got() -> None:
-    """Two runs of one configuration by two methods, of which the first is the other configuration's too; and a bound on
-    an energy beside another objective, which means something else for each method.
+    """Two runs of one configuration by two methods, of which the first is the other configuration's too: that one
+    counts alone. A bound on an energy beside another objective means something else for each method.
     """
     documents = [run(1, 100.0, 20), run(1, 101.0, 20, index=1), run(4, 90.0, 20)]
     for document, method in zip(documents, ("rapl", "tdp_estimate", "rapl"), strict=True):
         document["summary"]["energy"] = {"joule_per_sample": 1.0, "method": method, "uncertainty_ratio": 0.03}
+    assert {row["runs"] for row in choose(documents, "joule_per_sample", []).top} == {1}
     ways = "Energy was got in ways that differ here (energy by rapl; energy by tdp_estimate)"
-    (note,) = [note for note in choose(documents, "joule_per_sample", []).notes if ways in note]
-    assert "by it none of two such is better" in note
     bounded = choose(documents, "throughput_samples_per_s", [Bound("joule_per_sample", True, 2.0)])
     (note,) = [note for note in bounded.notes if ways in note]
     assert "a bound on joule_per_sample means something else for each" in note

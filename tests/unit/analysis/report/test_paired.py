@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -352,6 +353,37 @@ def test_a_figure_that_a_run_lacks_is_no_better_in_the_others() -> None:
     ratio = of_both(blocks, "p99_ms")
     assert ratio is not None and ratio.lacking == 4 and ratio.blocks == 4 and ratio.verdict is None
     assert "p99" not in choose(blocks, blocks.configurations)[1][0]
+
+
+def test_blocks_with_two_kinds_of_energy_give_no_ratio() -> None:
+    """1 J and 2 J by RAPL in each of eight blocks are twice as much. In one block the first run's is 0.1 J by the
+    estimate, for something else ran beside it: that block has no ratio; where four have both by the estimate, what all
+    eight together say is of neither method.
+    """
+    views = sweep(1.0)
+
+    def given(of_block: Callable[[int, int], tuple[float, str]]) -> PairedRatio:
+        for run in views:
+            joule, method = of_block(run.job["block"], run.job["serve"]["threads"])
+            run.summary["energy"] = {"joule_per_sample": joule, "method": method}
+        blocks = Blocks.among(views)
+        assert blocks is not None
+        ratio = of_both(blocks, "joule_per_sample")
+        assert ratio is not None
+        return ratio
+
+    alike = given(lambda block, threads: (float(threads), "rapl"))
+    assert alike.ratio == pytest.approx(2.0) and (alike.blocks, alike.verdict) == (8, "worse")
+    one = given(
+        lambda block, threads: (
+            (0.1, "tdp_estimate") if (block, threads) == (1, 1) else (float(threads), "rapl")
+        )
+    )
+    assert one.ratio == pytest.approx(2.0) and (one.blocks, one.lacking, one.verdict) == (7, 1, None)
+    four = given(
+        lambda block, threads: (threads / 10, "tdp_estimate") if block > 4 else (float(threads), "rapl")
+    )
+    assert (four.blocks, four.lacking, four.verdict) == (8, 0, None)
 
 
 def test_whose_runs_are_left_out_is_said() -> None:

@@ -97,6 +97,31 @@ def test_what_was_measured_before_counts_and_is_not_run_again() -> None:
     assert messages[0].startswith("6 of 32")
 
 
+def test_an_energy_by_another_method_teaches_the_search_nothing() -> None:
+    """By RAPL a sample takes 2 J with one thread and 1 J with two; each third run, beside which something else ran, has
+    0.01 J by the estimate of its server's share. What is recommended is the least by RAPL.
+    """
+    machine = Machine()
+    messages: list[str] = []
+
+    def run(job: Job[JobSpec]) -> dict[str, Any]:
+        document = machine.run(job)
+        share = len(machine.asked) % 3 == 0
+        document["summary"]["energy"] = {
+            "joule_per_sample": 0.01 if share else 2.0 / (job.spec.serve.threads or 1),
+            "method": "tdp_estimate" if share else "rapl",
+        }
+        return document
+
+    search = LiveSearch(JOBS, goal_of("joule_per_sample", None), run, messages.append)
+    search.search(9)
+    said = "    joule_per_sample is energy by tdp_estimate, and not energy by rapl: it is left out"
+    assert messages.count(said) == 3
+    answer = search.recommendation()
+    assert answer.top[0]["joule_per_sample"] == 1.0 and answer.candidates == 6
+    assert any("3 result(s) whose energy was got in another way" in note for note in answer.notes)
+
+
 def test_a_disturbed_run_is_made_once_more_and_then_left_out() -> None:
     """Three disturbed runs: the first configuration gets two tries and no figures, the second one succeeds."""
     machine = Machine(disturbed=3)
