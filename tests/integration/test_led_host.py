@@ -207,8 +207,9 @@ def test_three_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> N
 def test_a_lost_host_of_three_is_named_and_nothing_of_the_load_goes_on(
     two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The third one goes away while all send: the load fails with its name, and the second one sends no more."""
-    two.names, two.options = ("two", "three"), {"duration_s": 60.0}
+    """The third one goes away while all send: the load fails with its name, and the second one has ended its part
+    before anything else is done about it."""
+    two.names, two.options = ("two", "three"), {"duration_s": 600.0}
     answer = led_part.LedPart.answer
 
     def going(part: Any, words: str) -> bytes:
@@ -220,9 +221,8 @@ def test_a_lost_host_of_three_is_named_and_nothing_of_the_load_goes_on(
     monkeypatch.setattr(led_part.LedPart, "answer", going)
     with serving(good) as server, connected(server.port) as beside:
         beside.prepare(ME, lambda: False)
-        began_s = time.monotonic()
         outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
-    assert time.monotonic() - began_s < 40
+        wait_for(lambda: len(two.ends) == 2, 120.0)  # though this host has not left yet
     problem = outcome.applied.problem or ""
     assert (
         problem.startswith("The third client host, three: ")
@@ -231,7 +231,6 @@ def test_a_lost_host_of_three_is_named_and_nothing_of_the_load_goes_on(
     )
     with pytest.raises(LoadError, match="records are kept in"):
         require_sent(outcome)
-    wait_for(lambda: len(two.ends) == 2)
     assert sum(isinstance(end, ConnectionError) for end in two.ends) == 1
     assert not (two.folder / "two" / "load" / "part").exists()
 
@@ -269,29 +268,27 @@ def test_one_host_is_no_two(two: Two, connected: Any) -> None:
 
 def test_what_ends_one_part_early_ends_the_load(two: Two, connected: Any, tmp_path: Path) -> None:
     """A server that fails: the load is stopped on both, and what both had sent by then is kept."""
-    two.options = {"duration_s": 20.0, "max_error_ratio": 0.1}
+    two.options = {"duration_s": 600.0, "max_error_ratio": 0.1}
     with (
         serving(lambda: FaultyHttp(lambda number: http_answer("500 Oh"))) as server,
         connected(server.port) as beside,
     ):
         beside.prepare(ME, lambda: False)
-        began_s = time.monotonic()
         outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
     assert outcome.applied.problem is None and not outcome.applied.cancelled
     assert (
         outcome.applied.stopped_early is not None and "requests had failed" in outcome.applied.stopped_early
     )
-    assert time.monotonic() - began_s < 15 and len(outcome.applied.usages) == 2
+    assert outcome.applied.end_ns - outcome.applied.start_ns < 300e9 and len(outcome.applied.usages) == 2
     assert set(np.asarray(read_samples(tmp_path / "samples.parquet")["shard"]).tolist()) == {0, 1}
 
 
 def test_a_load_that_is_cancelled_ends_the_other_part(two: Two, connected: Any, tmp_path: Path) -> None:
     """The connection ends, and with it whatever the second host sent; what it recorded stays there."""
-    two.options = {"duration_s": 60.0}
-    began = time.monotonic()
+    two.options = {"duration_s": 600.0}
     with serving(good) as server, connected(server.port) as beside:
         beside.prepare(ME, lambda: False)
-        outcome = sent(beside, tmp_path, cancelled=lambda: time.monotonic() - began > 15)
+        outcome = sent(beside, tmp_path, cancelled=lambda: beside.led[0].state.done > 0)
     assert outcome.applied.cancelled and outcome.applied.problem is None
     wait_for(lambda: bool(two.ends))
     assert list((two.folder / "two" / "load").glob("*.spool"))

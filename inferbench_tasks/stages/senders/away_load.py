@@ -92,9 +92,10 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
             excess = follow.failure or side.near.tell(wire.END)
         except LoadError as error:
             excess, unwatched = "", unwatched or str(error)
-        link = side.measure_again()
-        # What ended this host's part may have been another one's: that is no user's cancelling.
+        # What ended this host's part may have been another one's: that is no user's cancelling. Of a load that failed
+        # nobody reads how its link was afterwards.
         require_sent(outcome, excess or ("" if ctx.cancelled() else outcome.applied.problem or ""))
+        link = side.measure_again()
         further = beside.closed(folder) if beside else []
     judged = outcome.certificate(whole)
     if beside:

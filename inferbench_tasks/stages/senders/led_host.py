@@ -63,8 +63,7 @@ class LedHost:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.follow.end()
-        self._near.__exit__(kind, error, trace)
+        self.let_go()
 
     @property
     def end(self) -> LinkEnd:
@@ -108,6 +107,11 @@ class LedHost:
         """Nothing is asked in between any more."""
         self.follow.end()
         self._exchanges += self.follow.exchanges
+
+    def let_go(self) -> None:
+        """End the connection, and with it whatever it still sends: nothing of it is asked for any more."""
+        self.follow.end()
+        self._near.__exit__(None, None, None)
 
     def part(self, start_ns: int, last_ns: int) -> Part:
         """What it sent, once it has, on its own clock; LoadError where it began at another moment, or lacks records."""

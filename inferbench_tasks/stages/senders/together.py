@@ -83,15 +83,21 @@ class Together:
         finally:
             for host in self.led:
                 host.end_follow()
-        if lost := [host.said(host.follow.lost) for host in self.led if host.follow.lost]:
-            return replace(own, cancelled=False, problem="\n".join(lost))
+        lost = [host.said(host.follow.lost) for host in self.led if host.follow.lost]
         failed = any(host.follow.failure for host in self.led)
-        if own.problem or (own.cancelled and not failed) or not own.start_ns:
-            return own
+        if lost or own.problem or (own.cancelled and not failed) or not own.start_ns:
+            self._let_go()
+            return replace(own, cancelled=False, problem="\n".join(lost)) if lost else own
         try:
             return self._joined(own)
         except LoadError as error:
+            self._let_go()
             return replace(own, cancelled=False, problem=str(error))
+
+    def _let_go(self) -> None:
+        """There is no load: whoever still sends his part is not to send it to its end."""
+        for host in self.led:
+            host.let_go()
 
     def with_theirs(self, snapshot: Snapshot | None) -> Snapshot | None:
         """What is told of the load while it lasts: of all hosts; their latencies are known by each for itself."""

@@ -14,7 +14,11 @@ from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers.base import LOOPBACK
-from inferbench_tasks.loadgen import controller
+from inferbench_tasks.loadgen import controller, outcome
+from inferbench_tasks.loadgen.controller import Applied
+from inferbench_tasks.loadgen.outcome import Outcome
+from inferbench_tasks.networks.links import measure, wire
+from inferbench_tasks.networks.links.around import AroundLoad
 from inferbench_tasks.networks.links.invitation import Invitation
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.perfdb.offered import offered
@@ -84,6 +88,27 @@ def test_another_data_directory_of_the_server_s_machine_is_no_other_host(
     assert settings.boot_id() == ""
     with pytest.raises(Waits):
         applied(order, tmp_path)
+
+
+def test_of_a_load_that_failed_the_link_is_not_measured_again(
+    order: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user is told at once, and whatever else of it still runs ends."""
+    failed = Outcome(
+        tmp_path / "samples.parquet", 0, 1, 0, 3, Applied(0, 0, (), (), problem="The third is gone")
+    )
+    monkeypatch.setenv(settings.ONE_MACHINE_AS_HOSTS, "1")
+    monkeypatch.setattr(measure, "STREAM_S", 0.05)
+    monkeypatch.setattr(measure, "MOST_QUESTIONS", 20)
+    monkeypatch.setattr(away_load, "quiet_machine", lambda *order: None)
+    monkeypatch.setattr(outcome, "apply_load", lambda *order, **more: failed)
+    monkeypatch.setattr(AroundLoad, "ended", lambda around: pytest.fail("the link was measured again"))
+    orders = dict.fromkeys((wire.BEGIN, wire.STATE, wire.END), lambda: "")
+    with listening(more=orders) as (far, _), pytest.raises(LoadError, match="The third is gone\n3 records"):
+        order.serve.far = SimpleNamespace(invitation=far.invitation)
+        where: Any = None
+        given: Any = order
+        away_load.apply(given, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, where)
 
 
 def test_the_watch_waits_as_long_as_the_load_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
