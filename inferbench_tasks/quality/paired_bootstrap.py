@@ -22,7 +22,8 @@ Figures = Callable[[NDArray[np.intp]], tuple[float, float]]
 class Difference:
     """The second's figure less the first's; its 95% interval, None where all draws are equal.
 
-    ``p_value``: twice the smaller share of draws on one side of 0, at least 1 / (draws + 1).
+    ``p_value``: 2 (k + 1) / (draws + 1), at most 1, where k draws lie at 0 or on that side of it which has fewer; so
+    it is at least 2 / (draws + 1). Where all draws are equal: 1 at a difference of 0, else 1 / (draws + 1).
     """
 
     value: float

@@ -245,7 +245,8 @@ class LoadSpec(Spec):
     """Load before the measurement, of the same kind; reported apart."""
     wait_for_quiet_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
     """The load waits at most so long for a machine on which others leave server and sender their cores, then begins and
-    says so; 0 looks once. Of a load from another host that host alone is waited for. It is no part of a digest."""
+    says so; 0 looks once. Of a load from other hosts each of these waits, one after the other, and the server's does
+    not. It is no part of a digest."""
     max_requests: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """The measurement ends after so many requests, if that comes before ``duration_s``."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 1

@@ -120,7 +120,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         Section("Replicas", [], replicas.words(measured), replicas.tables(measured)),
         Section("Answers", [], answers.words(looked_at), answers.tables(looked_at)),
         Section("Layers", layers.charts(looked_at), layers.words(looked_at), layers.tables(looked_at)),
-        Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),
+        Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked, measured)),
         Section("Sharing a device", [], tables=sharing_table(measured)),
         Section("Roofline", roofline.rooflines(*of_roofs), roofline.not_drawn(*of_roofs)),
         Section("Resources", resources.resources(measured)),

@@ -20,9 +20,12 @@ _READ, _COMPARISONS, _ROWS = 12, 4, 12
 
 
 def differences(views: Sequence[RunView]) -> list[Difference]:
-    """Each traced run of a model by the fastest of that model and batch size; [] where there is nothing to compare."""
+    """Each traced run of a model by the fastest of that model and batch size; [] where there is nothing to compare.
+
+    Of the first ``_READ`` traced runs; ``words`` and ``charts`` show the first ``_COMPARISONS`` of these.
+    """
     by_model: dict[tuple[str, int | None], list[Profile]] = defaultdict(list)
-    for view in [view for view in views if view.spans is not None][:_READ]:
+    for view in _traced(views)[:_READ]:
         profile = _profile(view)
         if profile is not None and view.result is not None:
             by_model[view.result.model.name, view.result.load.batch_size].append(profile)
@@ -30,18 +33,34 @@ def differences(views: Sequence[RunView]) -> list[Difference]:
     for profiles in by_model.values():
         first, *others = sorted(profiles, key=lambda profile: profile.framework_ms)
         found += [difference(first, other) for other in others]
-    return found[:_COMPARISONS]
+    return found
 
 
-def words(found: Sequence[Difference]) -> str:
-    """What each says, and which of the runs don't count, once."""
-    said = [sentence for each in found for sentence in sentences(each)]
-    return " ".join([*said, *dict.fromkeys(text for each in found for text in not_valid(each))])
+def words(found: Sequence[Difference], views: Sequence[RunView] = ()) -> str:
+    """What each that is shown says, which of the runs don't count, once, and what is left out.
+
+    ``views``: the runs that ``found`` is of.
+    """
+    shown = found[:_COMPARISONS]
+    said = [sentence for each in shown for sentence in sentences(each)]
+    said += dict.fromkeys(text for each in shown for text in not_valid(each))
+    if len(found) > len(shown):
+        said.append(
+            f"{len(shown)} of {len(found)} comparisons are shown: those of each model that take least more come first. "
+            "`inferbench trace compare` makes the others."
+        )
+    if found and (traced := len(_traced(views))) > _READ:
+        said.append(f"The first {_READ} of {traced} traced runs are compared.")
+    return " ".join(said)
 
 
 def charts(found: Sequence[Difference]) -> list[Chart]:
-    """The rows that differ most, and all others together, so that the bars add up."""
-    return [_chart(each) for each in found]
+    """Of each that is shown the rows that differ most, and all others together, so that the bars add up."""
+    return [_chart(each) for each in found[:_COMPARISONS]]
+
+
+def _traced(views: Sequence[RunView]) -> list[RunView]:
+    return [view for view in views if view.spans is not None]
 
 
 def _profile(view: RunView) -> Profile | None:

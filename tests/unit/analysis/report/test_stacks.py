@@ -39,6 +39,18 @@ def test_a_run_that_does_not_count_is_said_to_once() -> None:
     assert text.count("fast is invalid: the client stalled.") == 1 and "slow is" not in text
 
 
+def test_what_is_left_out_is_said() -> None:
+    """Of twelve runs four of eleven comparisons are shown; of thirteen the last is in none."""
+    views = [traced(f"run-{at:02}", 30 + at) for at in range(13)]
+    found = stacks.differences(views)
+    assert len(found) == 11 and len(stacks.charts(found)) == 4
+    text = stacks.words(found, views)
+    assert "4 of 11 comparisons are shown" in text and "The first 12 of 13 traced runs are compared." in text
+    assert "run-04" in text and "run-05" not in text
+    few = stacks.differences(views[:3])
+    assert "are shown" not in (told := stacks.words(few, views[:3])) and "are compared" not in told
+
+
 def test_a_smaller_batch_is_no_faster_stack() -> None:
     """A request of one sample takes less than one of eight: nothing makes that difference but the request."""
     one, eight = traced("one", 30), traced("eight", 240)
