@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.networks.links import measure, wire
 from inferbench_tasks.networks.links.around import AroundLoad
+from inferbench_tasks.networks.links.far_side import NO_MORE
 from inferbench_tasks.networks.links.invitation import Invitation
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.perfdb.offered import offered
@@ -70,8 +72,10 @@ def order(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
 
 
-def applied(order: SimpleNamespace, folder: Path) -> None:
-    with listening() as (far, _):
+def applied(
+    order: SimpleNamespace, folder: Path, orders: Mapping[bytes, Callable[[], str]] = NO_MORE
+) -> None:
+    with listening(more=orders) as (far, _):
         order.serve.far = SimpleNamespace(invitation=far.invitation)
         away_load.apply(order, Context(data_dir=folder, base_dir=folder), folder, None)  # type: ignore[arg-type]
 
@@ -104,11 +108,8 @@ def test_of_a_load_that_failed_the_link_is_not_measured_again(
     monkeypatch.setattr(outcome, "apply_load", lambda *order, **more: failed)
     monkeypatch.setattr(AroundLoad, "ended", lambda around: pytest.fail("the link was measured again"))
     orders = dict.fromkeys((wire.BEGIN, wire.STATE, wire.END), lambda: "")
-    with listening(more=orders) as (far, _), pytest.raises(LoadError, match="The third is gone\n3 records"):
-        order.serve.far = SimpleNamespace(invitation=far.invitation)
-        where: Any = None
-        given: Any = order
-        away_load.apply(given, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, where)
+    with pytest.raises(LoadError, match="The third is gone\n3 records"):
+        applied(order, tmp_path, orders)
 
 
 def test_the_watch_waits_as_long_as_the_load_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
