@@ -7,7 +7,7 @@ digest what they have to know of a job; like all of a ``Spec`` they touch no fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -113,6 +113,13 @@ class JobBase(Spec):
     def named_files(self) -> Iterator[NamedFile]:
         """The files that it names."""
         yield from ()
+
+    @classmethod
+    def at_point(cls, data: dict[str, Any], swept: Collection[str]) -> dict[str, Any]:
+        """What is asked for at one point of a sweep over these paths, as plain data, without what has no meaning there
+        for the value that the sweep gives another field.
+        """
+        return data
 
     @classmethod
     def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:

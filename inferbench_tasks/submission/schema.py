@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -180,7 +180,8 @@ class ServeSpec(Spec):
     settings, behind a balancer that the load goes to. CPUs and our own servers only. `inferbench run` leases none: it
     divides the machine's cores."""
     balancer: BalancerSpec | None = None
-    """What stands before several replicas (``devices``); nginx by ``least_conn`` unless given."""
+    """What stands before several replicas (``devices``); nginx by ``least_conn`` unless given. In a sweep of
+    ``serve.devices`` it is of those points alone that have several."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Intra-op threads of each instance. On shared cores more can be many times slower."""
     instances: Annotated[int, Field(ge=1, le=256)] = 1
@@ -458,6 +459,14 @@ class JobSpec(JobBase):
                     yield NamedFile(f"processors.{part}.{at}.settings.path", path)
         if isinstance(trace := getattr(self.traffic.arrivals, "path", None), str):
             yield NamedFile("load.arrivals.path", trace, counts=True)
+
+    @classmethod
+    def at_point(cls, data: dict[str, Any], swept: Collection[str]) -> dict[str, Any]:
+        """Where ``serve.devices`` is swept, its point of one device has no balancer, whatever the others have."""
+        serve = data.get("serve")
+        if cls.devices_field not in swept or not isinstance(serve, dict) or serve.get("devices") != 1:
+            return data
+        return {**data, "serve": {name: value for name, value in serve.items() if name != "balancer"}}
 
     @classmethod
     def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -280,6 +280,7 @@ class _Expansion:
         data = pickle.loads(self._base)  # noqa: S301 - ours, of a moment ago; a deep copy takes 5 times as long
         for path, _, value in places:
             set_at(data, path, copy.deepcopy(value))
+        data = self.submission.job.at_point(data, [path for path, _, _ in places])
         for member in self.submission.job.members(data):
             self._add(self.count, places, member)
             self.count += 1

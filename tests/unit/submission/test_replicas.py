@@ -12,6 +12,8 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.schema import JobSpec, serving_only
+from inferbench_tasks.submission.sweep import Job, expand
 from tests.unit.submission.test_check import CHAT, TFS, spec
 
 TWO = {"devices": 2}
@@ -68,6 +70,48 @@ def test_a_balancer_needs_several() -> None:
     """Before one server there is none, whatever is asked of it."""
     (finding,) = INSTALLED.findings(spec(serve={"balancer": {"policy": "round_robin"}}))
     assert finding.fields == ("serve.balancer", "serve.devices") and "devices: 2" in finding.message
+
+
+def swept(devices: str, *more: str) -> str:
+    balancer = "serve:\n  balancer: {policy: round_robin}\n"
+    return "\n".join(
+        [TEXT.replace("serve:\n  devices: 2\n", balancer) + f"sweep:\n  serve.devices: {devices}", *more]
+    )
+
+
+def jobs(text: str) -> list[Job[JobSpec]]:
+    return expand(serving_only(read_submission_text(text, "x.yaml", INSTALLED), "a test"))
+
+
+def test_of_a_sweep_the_point_of_one_device_has_no_balancer() -> None:
+    """It is the job that a submission of one device asks for; the others have what the block says."""
+    one, *several = jobs(swept("[1, 2, 3]"))
+    (plain,) = jobs(TEXT.replace("devices: 2", "devices: 1"))
+    assert one.digest == plain.digest and one.spec.serve.balancer is None
+    assert [each.spec.serve.balancer and each.spec.serve.balancer.policy for each in several] == [
+        "round_robin"
+    ] * 2
+    assert len({each.digest for each in (one, *several)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            TEXT.replace("devices: 2", "devices: 1\n  balancer: {policy: round_robin}"),
+            "one server has no balancer",
+        ),
+        # What is swept is to differ, and policies before one server do not.
+        (
+            swept("[1, 2]", "  serve.balancer.policy: [least_conn, round_robin]"),
+            "jobs 1 and 2 of the sweep are the same",
+        ),
+    ],
+)
+def test_a_block_that_nothing_has_is_refused(text: str, words: str) -> None:
+    """Where no sweep makes several devices of one, and where its values would be of one server."""
+    with pytest.raises(SubmissionError, match=words):
+        read_submission_text(text, "x.yaml", INSTALLED)
 
 
 def test_a_refusal_names_the_line() -> None:
