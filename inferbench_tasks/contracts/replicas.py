@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.contracts.handles import Endpoint, Handle, ServerHandle
@@ -35,6 +36,11 @@ class Balancer(Handle):
     server: ServerHandle
 
     @property
+    def own_cores(self) -> int:
+        """How many cores that are no replica's it can use: each of its processes one."""
+        return min(self.workers, len(self.cores)) if self.apart else 0
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What of it a figure depends on."""
         return {
@@ -46,6 +52,18 @@ class Balancer(Handle):
         }
 
 
-def several(count: int, name: str | None) -> str | None:
-    """What devices of several replicas are called together, ``2 x Intel Xeon``; None where the device tells no name."""
-    return None if name is None else f"{count} x {name}"
+def several(cores: Sequence[int], name: str | None, between: int = 0) -> str | None:
+    """What devices with so many cores each are called together, ``2 x Intel Xeon``; None where they tell no name.
+
+    By it configurations are told apart, so it says what their number and their cores together do not: ``of 4 and 2
+    cores`` of unlike ones, which are no two of three, and ``with 1 core for nginx`` of a balancer that can use so many
+    cores (``between``) that are none of the devices'; one that shares theirs takes from the replicas.
+    """
+    if name is None:
+        return None
+    together = f"{len(cores)} x {name}"
+    if len({*cores}) > 1:
+        together += f" of {' and '.join(map(str, sorted(cores, reverse=True)))} cores"
+    if between:
+        together += f" with {between} core{'' if between == 1 else 's'} for nginx"
+    return together

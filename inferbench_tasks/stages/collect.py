@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.replicas import Replica, several
+from inferbench_tasks.contracts.replicas import Balancer, Replica, several
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
@@ -303,7 +303,7 @@ def describe(
         ),
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
-        device=device_of(job.serve.device, surroundings["hardware"], inp.serve.replicas),
+        device=device_of(job.serve.device, surroundings["hardware"], inp.serve.replicas, inp.serve.balancer),
         load=LoadInfo(**load_document(job, inp.load.away.hosts if inp.load and inp.load.away else None)),
         summary=summary,
         certificate=inp.load.certificate if inp.load else {},
@@ -357,10 +357,13 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
     return {"name": name, **facts, **(network.model_dump(exclude={"name"}) if network else {})}
 
 
-def device_of(device: DeviceSpec, hardware: dict[str, Any], replicas: Sequence[Replica]) -> DeviceInfo:
-    """Of several the name says how many, and of unlike ones their cores: no list of devices takes them for one, nor a
-    device of four cores and one of two for two of three.
-    """
+def device_of(
+    device: DeviceSpec,
+    hardware: dict[str, Any],
+    replicas: Sequence[Replica],
+    balancer: Balancer | None = None,
+) -> DeviceInfo:
+    """Of several the name says how many, and what else tells them from others (``several``); ``product`` is theirs."""
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import DeviceInfo
 
@@ -369,13 +372,10 @@ def device_of(device: DeviceSpec, hardware: dict[str, Any], replicas: Sequence[R
     if not replicas:
         return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})
     devices = [{"device_id": replica.device_id, "cores": list(replica.cores)} for replica in replicas]
-    of_each = sorted((len(replica.cores) for replica in replicas), reverse=True)
-    together = several(len(replicas), name)
-    if together and len({*of_each}) > 1:
-        together += f" of {' and '.join(map(str, of_each))} cores"
+    cores_of_each = [len(replica.cores) for replica in replicas]
     return DeviceInfo(
         kind=device.kind,
-        name=together,
-        cores=float(sum(of_each)),
-        **{"asked": str(device), "count": len(replicas), "devices": devices},
+        name=several(cores_of_each, name, balancer.own_cores if balancer else 0),
+        cores=float(sum(cores_of_each)),
+        **{"asked": str(device), "count": len(replicas), "product": name, "devices": devices},
     )

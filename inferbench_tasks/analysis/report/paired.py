@@ -30,7 +30,6 @@ from inferbench_tasks.analysis.energy_ground import got_by
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.contracts.replicas import several
 from inferbench_tasks.contracts.sending_hosts import all_of
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
@@ -251,8 +250,8 @@ def _on_one_machine(one: RunView, two: RunView) -> bool:
     if _machine(one) != _machine(two):
         return False
     (few, first), (many, other) = sorted((_devices(one), _devices(two)), key=lambda devices: devices[0])
-    if few == many or first is None or other is None:
-        return few == many and first == other
+    if few == many or first is None or other is None:  # the whole name: of several it says what else they had
+        return few == many and first == other and _name(one) == _name(two)
     divided = other == int(first) // many * many or first == int(other) // few * few
     return divided or first / few == other / many
 
@@ -270,9 +269,15 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     # A load from another host is measured by that one, through its link.
     client = view.result.extensions.get("client_host")
     clients = [host.get("host") for host in all_of(client)] if client else []
-    count, _ = _devices(view)
-    name = device.name if count == 1 else (device.name or "").removeprefix(several(count, "") or "")
-    return name, value_at(system, "host"), *clients
+    told = device.model_extra or {}
+    # What is called ``2 x NAME`` has its product's name beside it, but for results of before that was stored.
+    product = told.get("product") or (device.name or "").removeprefix(f"{told.get('count')} x ")
+    return product, value_at(system, "host"), *clients
+
+
+def _name(view: RunView) -> str | None:
+    assert view.result is not None
+    return view.result.device.name
 
 
 def _span(view: RunView) -> tuple[int, int]:

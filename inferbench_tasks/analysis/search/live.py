@@ -44,7 +44,8 @@ def measured_before(
     """Valid results of exactly these jobs on as many cores of this device, whatever submission they belonged to.
 
     None where the device is not known: another one's figures are no measurement of it. Results from before the number
-    of cores was told don't count either. Jobs of several devices divide the cores evenly, as a run here does.
+    of cores was told don't count either. Jobs of several devices divide the cores evenly, as a run here does, which
+    leaves to the balancer what is left over.
     """
     if device_name is None:
         return []
@@ -56,11 +57,18 @@ def measured_before(
         where: dict[str, Any] = {
             "submission.digest": {"$in": alike},
             "verdict": "valid",
-            "device.name": device_name if count == 1 else several(count, device_name),
-            "device.cores": cores if count == 1 or cores is None else float(int(cores) // count * count),
+            **_place(count, device_name, cores),
         }
         found += [to_plain(document) for document in db.find_raw(where)]
     return found
+
+
+def _place(count: int, name: str, cores: float | None) -> dict[str, Any]:
+    """What a result of so many devices of this machine is stored under (``stages.collect.device_of``)."""
+    if count == 1 or cores is None:
+        return {"device.name": name if count == 1 else several([1] * count, name), "device.cores": cores}
+    each, left = divmod(int(cores), count)
+    return {"device.name": several([each] * count, name, left), "device.cores": float(each * count)}
 
 
 @dataclass

@@ -17,6 +17,7 @@ from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.contracts.replicas import Balancer, Replica
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors.records import convert_spool
+from inferbench_tasks.perfdb.held import configuration_of
 from inferbench_tasks.stages import replicated
 from inferbench_tasks.stages.collect import device_of
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device
@@ -167,6 +168,7 @@ def test_a_result_names_all_devices_and_the_balancers_cores() -> None:
     hardware = {"cpu": "A CPU", "cores_allowed": [1, 2, 7], "cores_logical": 8}
     device = device_of(DeviceSpec("cpu"), hardware, replicas).model_dump()
     assert (device["name"], device["cores"], device["count"]) == ("2 x A CPU", 2.0, 2)
+    assert device["product"] == "A CPU"
     assert [each["device_id"] for each in device["devices"]] == ["h.cpu-1", "h.cpu-2"]
     alone = device_of(DeviceSpec("cpu"), hardware, ()).model_dump()
     assert (alone["name"], alone["cores"]) == ("A CPU", 3.0) and "count" not in alone
@@ -186,6 +188,27 @@ def test_unlike_devices_are_not_called_alike() -> None:
 
     assert named((0, 1), (2, 3, 4, 5)) == ("2 x A CPU of 4 and 2 cores", 6.0)
     assert named((0, 1, 2), (3, 4, 5)) == ("2 x A CPU", 6.0)
+
+
+def test_a_balancer_with_cores_of_its_own_is_another_configuration() -> None:
+    """Wherever one is told from another by its device's name: it uses more of the machine than one that shares the
+    replicas' cores, and so much more as its processes can use."""
+    hardware = {"cpu": "A CPU", "cores_allowed": [1, 2, 5, 6, 7], "cores_logical": 8}
+    before = {
+        "shared": balancer(apart=False, cores=(1, 2), workers=2),
+        "one": balancer(cores=(7,)),
+        "two": balancer(cores=(5, 6, 7), workers=2),
+    }
+    names = {
+        which: device_of(DeviceSpec("cpu"), hardware, (replica(1), replica(2)), one).name
+        for which, one in before.items()
+    }
+    assert names == {
+        "shared": "2 x A CPU",
+        "one": "2 x A CPU with 1 core for nginx",
+        "two": "2 x A CPU with 2 cores for nginx",
+    }
+    assert len({configuration_of("digest", "run", name, 2.0) for name in names.values()}) == 3
 
 
 SECOND = 1_000_000_000

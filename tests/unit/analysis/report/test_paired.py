@@ -102,6 +102,14 @@ def test_blocks_of_two_client_hosts_are_not_compared() -> None:
         (("CPU", 2.0, 1), ("2 x CPU", 8.0, 2), False),
         (("CPU", 2.0, 1), ("2 x Other", 4.0, 2), False),
         (("CPU", 2.0, 1), ("CPU", 4.0, 1), False),
+        (("CPU", 5.0, 1), ("2 x CPU with 1 core for nginx", 4.0, 2), True),
+        (("2 x CPU with 1 core for nginx", 4.0, 2), ("2 x CPU with 1 core for nginx", 4.0, 2), True),
+        (
+            ("2 x CPU", 4.0, 2),
+            ("2 x CPU with 1 core for nginx", 4.0, 2),
+            False,
+        ),  # one had more of the machine
+        (("2 x CPU", 6.0, 2), ("2 x CPU of 4 and 2 cores", 6.0, 2), False),
     ],
 )
 def test_what_further_devices_add_is_told_by_pairs(
@@ -113,6 +121,8 @@ def test_what_further_devices_add_is_told_by_pairs(
         assert view_.result is not None
         name, cores, count = (one, other)[view_.job["serve"]["threads"] - 1]
         told = {"kind": "cpu", "name": name, "cores": cores, **({"count": count} if count > 1 else {})}
+        if " with " in name or " of " in name:  # results of before tell no product
+            told["product"] = "CPU"
         device = DeviceInfo.model_validate(told)
         views.append(replace(view_, result=view_.result.model_copy(update={"device": device})))
     blocks = Blocks.among(views)

@@ -223,7 +223,8 @@ def test_only_this_machines_device_counts_as_measured_before() -> None:
 
 
 def test_what_several_devices_measured_before_is_theirs() -> None:
-    """Of the cores that they are divided into; one device's results are none of two's, nor the other way round."""
+    """Of the cores that they are divided into, with what is left over for the balancer; one device's results are none
+    of two's, nor the other way round."""
     one, two = expand(
         Submission.model_validate(
             {
@@ -240,7 +241,9 @@ def test_what_several_devices_measured_before_is_theirs() -> None:
         return result(run_id, submission={"name": "space", "digest": job.digest}, device=device).model_dump()
 
     db: Any = FakeDb(
-        on("one", one, "A CPU", 5), on("two", two, "2 x A CPU", 4), on("small", two, "2 x A CPU", 2),
-        on("wrong", two, "A CPU", 5), on("wrong-too", one, "2 x A CPU", 4),
+        on("one", one, "A CPU", 5), on("two", two, "2 x A CPU with 1 core for nginx", 4),
+        on("small", two, "2 x A CPU with 1 core for nginx", 2), on("shared", two, "2 x A CPU", 4),
+        on("wrong", two, "A CPU", 5), on("wrong-too", one, "2 x A CPU with 1 core for nginx", 4),
     )  # fmt: skip
     assert [d["run_id"] for d in measured_before(db, [one, two], "A CPU", 5)] == ["one", "two"]
+    assert [d["run_id"] for d in measured_before(db, [one, two], "A CPU", 4)] == ["shared"]
