@@ -60,6 +60,23 @@ def soon() -> int:
     return time.monotonic_ns() + _START_AFTER_NS
 
 
+def ends_early(plan: LoadPlan, snapshot: Snapshot) -> str | None:
+    """Why a load that has come so far is ended; None where it goes on."""
+    limit = plan.max_error_ratio
+    if snapshot.done >= _MIN_JUDGED and snapshot.errors > limit * snapshot.done:
+        return (
+            f"{snapshot.errors} of {snapshot.done} requests had failed "
+            f"({snapshot.errors / snapshot.done:.0%}, load.max_error_ratio is {limit:g})"
+        )
+    if plan.max_backlog is not None and snapshot.in_flight > plan.max_backlog:
+        return f"saturated: {snapshot.in_flight} requests were waiting for an answer, at most {plan.max_backlog} may"
+    return None
+
+
+def _alone(snapshot: Snapshot) -> Snapshot:
+    return snapshot
+
+
 class _Sender:
     """One shard's process, as the controller sees it."""
 
@@ -138,11 +155,14 @@ class Controller:
         late = plan.segments[-1].paced and not plan.connections_asked
         self._live = Live([plan.spool_path(index) for index in plan.own], late=late)
 
-    def apply(self, starts: Callable[[], int | None] = soon) -> Applied:
+    def apply(
+        self, starts: Callable[[], int | None] = soon, whole: Callable[[Snapshot], Snapshot] = _alone
+    ) -> Applied:
         """From the start to the last record. LoadError if the load could not even begin.
 
         ``starts`` is asked once all senders are ready: when they begin, on this host's CLOCK_MONOTONIC; None: not at
-        all, for it was cancelled.
+        all, for it was cancelled. ``whole``: from how these senders' part goes to how the load of all hosts does, by
+        which it is ended early.
         """
         plan = self._plan
         Path(plan.folder).mkdir(parents=True, exist_ok=True)
@@ -155,7 +175,7 @@ class Controller:
                 return Applied(0, 0, (), (), cancelled=True)
             for sender in self._senders:
                 sender.order(Order(start_ns=start_ns))
-            return self._follow(start_ns)
+            return self._follow(start_ns, whole)
         finally:
             for sender in self._senders:
                 sender.end()
@@ -178,7 +198,7 @@ class Controller:
                 )
         return True
 
-    def _follow(self, start_ns: int) -> Applied:
+    def _follow(self, start_ns: int, whole: Callable[[Snapshot], Snapshot]) -> Applied:
         plan = self._plan
         planned_end_ns = start_ns + plan.measure_end_ns
         last_ns = start_ns + max(segment.end_ns for segment in plan.segments)
@@ -202,7 +222,7 @@ class Controller:
                 dead = [s for s in dead if not s.done]
             if dead:
                 applied = replace(applied, problem=dead[0].last_words())
-            elif reason := self._early_reason(snapshot):
+            elif reason := ends_early(plan, whole(snapshot)):
                 applied = replace(applied, stopped_early=reason)
             elif self._cancelled():
                 applied = replace(applied, cancelled=True)
@@ -228,20 +248,6 @@ class Controller:
             quota_ns=min(quotas, default=-1),
             problem=applied.problem or error,
         )
-
-    def _early_reason(self, snapshot: Snapshot) -> str | None:
-        limit = self._plan.max_error_ratio
-        if snapshot.done >= _MIN_JUDGED and snapshot.errors > limit * snapshot.done:
-            return (
-                f"{snapshot.errors} of {snapshot.done} requests had failed "
-                f"({snapshot.errors / snapshot.done:.0%}, load.max_error_ratio is {limit:g})"
-            )
-        backlog = self._plan.max_backlog
-        if backlog is not None and snapshot.in_flight > backlog:
-            return (
-                f"saturated: {snapshot.in_flight} requests were waiting for an answer, at most {backlog} may"
-            )
-        return None
 
     def _take_reports(self) -> None:
         """Everything that came, after waiting for a moment."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +138,16 @@ class Live:
             self._counts -= oldest
             self._parts.popleft()
         return (now_ns - self._parts[0][0]) / 1e9 if self._parts else 0.0
+
+
+def in_all(spools: Iterable[Path]) -> Snapshot:
+    """What came of all requests of a load that is over, but for its rate and latencies."""
+    done = errors = 0
+    for spool in map(Spool, spools):
+        good = spool.statuses.index(OK)
+        for rows in spool.pieces():
+            done, errors = done + len(rows), errors + int((rows["status"] != good).sum())
+    return Snapshot(done, errors, 0.0, None, None)
 
 
 def _binned(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:

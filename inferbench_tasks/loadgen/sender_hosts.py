@@ -38,6 +38,8 @@ _OWN = {
     "own_shards",
     "segments",
     "vocabulary",
+    "max_error_ratio",
+    "max_backlog",
 }
 
 
@@ -51,11 +53,15 @@ class SenderHost:
 
 
 def part_of(plan: LoadPlan, number: int, hosts: int) -> LoadPlan:
-    """The plan as host ``number`` (from 0) of so many sends it; LoadError where a sender would be nobody's."""
+    """The plan as host ``number`` (from 0) of so many sends it; LoadError where a sender would be nobody's.
+
+    What ends a load early is judged over all of it, which the first host alone sees.
+    """
     each, left = divmod(plan.shards, hosts)
     if left:
         raise LoadError(f"{plan.shards} senders can't be shared by {hosts} hosts")
-    return plan.model_copy(update={"first_shard": number, "own_shards": each})
+    judged: dict[str, Any] = {} if number == 0 else {"max_error_ratio": 1.0, "max_backlog": None}
+    return plan.model_copy(update={"first_shard": number, "own_shards": each, **judged})
 
 
 def schedule_digest(plan: LoadPlan) -> str:
@@ -122,6 +128,16 @@ def host_checks(
     return checks, figures
 
 
+def failing(hosts: Sequence[dict[str, Any]], limit_ratio: float) -> list[str]:
+    """Of which hosts so many requests failed as would end a load, had all failed so; ``hosts``: of ``host_checks``."""
+    return [
+        f"{one['errors']} of {one['requests']} requests of {one['host']} failed, more than load.max_error_ratio "
+        f"({limit_ratio:g}), which is judged over all hosts: it may be that host or its link, and not the server"
+        for one in hosts
+        if one["errors"] > limit_ratio * one["requests"]
+    ]
+
+
 def _figures(window: Window, usages: Sequence[ShardUsage], host: SenderHost) -> dict[str, Any]:
     """``window``: of its own records."""
     mine = [usage for usage in usages if usage.shard in host.shards]
@@ -132,6 +148,7 @@ def _figures(window: Window, usages: Sequence[ShardUsage], host: SenderHost) -> 
         "host": host.name,
         "shards": [*host.shards],
         "requests": int(window.measured.sum()),
+        "errors": int((window.measured & ~window.ok).sum()),
         "lateness_p50_ms": None if p50 is None else float(p50),
         "lateness_p99_ms": None if p99 is None else float(p99),
         "max_stall_ms": max((usage.max_stall_ns / 1e6 for usage in mine), default=None),

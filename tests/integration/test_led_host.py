@@ -23,7 +23,7 @@ from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.networks.links import measure as measuring
 from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.stages.one_load import require_sent
-from inferbench_tasks.stages.senders import far_senders, led_part, together
+from inferbench_tasks.stages.senders import away_load, far_senders, led_host, led_part, together
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.stages.senders.handles import Standby
 from inferbench_tasks.stages.senders.together import Together
@@ -52,6 +52,8 @@ class Two:
     options: dict[str, Any] = field(default_factory=dict)
     #: Whom the first one leads.
     names: tuple[str, ...] = ("two",)
+    #: Where their parts go, if not to the first one's server.
+    port: int | None = None
     #: What these draw otherwise.
     differs: dict[str, Any] = field(default_factory=dict)
     ends: list[Any] = field(default_factory=list)
@@ -121,7 +123,7 @@ def connected(two: Two, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def connect(port: int) -> Together:
         def drawn(inp: Any, context: Any, folder: Path, *more: Any) -> LoadPlan:
-            return two.plan(folder.parent.name, port, **two.differs)
+            return two.plan(folder.parent.name, two.port or port, **two.differs)
 
         monkeypatch.setattr(led_part, "plan_of", drawn)
         whole = two.plan("first", port)
@@ -281,6 +283,42 @@ def test_what_ends_one_part_early_ends_the_load(two: Two, connected: Any, tmp_pa
     )
     assert outcome.applied.end_ns - outcome.applied.start_ns < 300e9 and len(outcome.applied.usages) == 2
     assert set(np.asarray(read_samples(tmp_path / "samples.parquet")["shard"]).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(("limit", "heard"), [(0.6, True), (0.4, True), (0.4, False)])
+def test_failures_are_judged_over_the_whole_load(
+    two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float, heard: bool
+) -> None:
+    """All requests of one of two hosts fail, which is half of the load: it goes on below a limit of 60%, with a word
+    on that host, and ends by one of 40%; by its records, where nothing was heard of them while all sent."""
+    two.options = {"max_error_ratio": limit, "duration_s": 600.0 if heard and limit < 0.5 else 3.0}
+    if not heard:
+        monkeypatch.setattr(led_host, "ASK_EVERY", 1_000_000)
+    with (
+        serving(good) as server,
+        serving(lambda: FaultyHttp(lambda number: http_answer("500 Oh"))) as other,
+        connected(server.port) as beside,
+    ):
+        two.port = other.port
+        beside.prepare(ME, lambda: False)
+        outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
+        whole = two.plan("first", server.port)
+        assert outcome.applied.problem is None
+        beside.closed(tmp_path)
+    judged = away_load._judged_by_host(outcome.certificate(whole), whole, outcome, beside)
+    mine, theirs = judged.figures["sender_hosts"]
+    assert mine["errors"] == 0 and theirs["errors"] == theirs["requests"] > 0
+    assert [
+        words
+        for words in judged.warnings
+        if "requests of two failed, more than load.max_error_ratio" in words
+    ]
+    stopped = outcome.applied.stopped_early or ""
+    if limit > 0.5:
+        assert stopped == "" and mine["requests"] + theirs["requests"] > 150
+    else:
+        failed, of = (int(word) for word in stopped.split()[:3:2])
+        assert limit * of < failed < 0.7 * of and "load.max_error_ratio is 0.4" in stopped and of >= 50
 
 
 def test_a_load_that_is_cancelled_ends_the_other_part(two: Two, connected: Any, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def of_further(host: FurtherHost) -> list[str]:
 def _judged_by_host(judged: Certificate, plan: LoadPlan, outcome: Outcome, beside: Together) -> Certificate:
     """The certificate of the whole load, with what is held against it for one of its hosts."""
     from inferbench_tasks.loadgen.prepare import promised
-    from inferbench_tasks.loadgen.sender_hosts import host_checks
+    from inferbench_tasks.loadgen.sender_hosts import failing, host_checks
 
     window = outcome.measure_start_ns, outcome.judged_end_ns or outcome.measure_end_ns
     checks, hosts = host_checks(
@@ -160,4 +160,5 @@ def _judged_by_host(judged: Certificate, plan: LoadPlan, outcome: Outcome, besid
     for check in checks:
         judged = judged.and_check(check)
     judged.figures["sender_hosts"] = hosts
+    judged.warnings.extend(failing(hosts, plan.max_error_ratio))
     return judged

@@ -17,8 +17,8 @@ from types import TracebackType
 
 from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import LoadError
-from inferbench_tasks.loadgen.controller import Applied, Controller
-from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.controller import Applied, Controller, ends_early
+from inferbench_tasks.loadgen.live import Snapshot, in_all
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.sender_hosts import SenderHost, part_of, usage_of
 from inferbench_tasks.stages.senders.handles import FurtherHost, Standby
@@ -79,7 +79,7 @@ class Together:
     def apply(self, controller: Controller) -> Applied:
         """Have all parts sent; what all sent, the other ones' records put on this host's clock."""
         try:
-            own = controller.apply(self._starts)
+            own = controller.apply(self._starts, self._of_all)
         finally:
             for host in self.led:
                 host.end_follow()
@@ -101,15 +101,17 @@ class Together:
 
     def with_theirs(self, snapshot: Snapshot | None) -> Snapshot | None:
         """What is told of the load while it lasts: of all hosts; their latencies are known by each for itself."""
-        if snapshot is None:
-            return None
+        return None if snapshot is None else self._of_all(snapshot)
+
+    def _of_all(self, own: Snapshot) -> Snapshot:
+        """How all parts go, by what each host was last heard to say of its own."""
         states = [host.state for host in self.led]
         return replace(
-            snapshot,
-            done=snapshot.done + sum(state.done for state in states),
-            errors=snapshot.errors + sum(state.errors for state in states),
-            rate_rps=snapshot.rate_rps + sum(state.rate_rps for state in states),
-            in_flight=snapshot.in_flight + sum(state.in_flight for state in states),
+            own,
+            done=own.done + sum(state.done for state in states),
+            errors=own.errors + sum(state.errors for state in states),
+            rate_rps=own.rate_rps + sum(state.rate_rps for state in states),
+            in_flight=own.in_flight + sum(state.in_flight for state in states),
             p50_ms=None,
             p99_ms=None,
             late_p99_ms=None,
@@ -160,6 +162,8 @@ class Together:
         quotas_ns += [own.quota_ns] if own.quota_ns >= 0 else []
         theirs = [host.said(part.stopped_early) for host, part in parts if part.stopped_early]
         stopped = own.stopped_early or next(iter(theirs), None)
+        if stopped is None:  # what was last heard of each while it sent is not all that it sent
+            stopped = ends_early(self._whole, in_all((*own.spools, *spools)))
         explanations: dict[str, str] = {}
         for _, part in reversed(parts):
             explanations |= part.explanations

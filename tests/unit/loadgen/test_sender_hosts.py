@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.ceiling import peak_rate_rps
+from inferbench_tasks.loadgen.controller import ends_early
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan, ShardUsage
+from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.merging import merge
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import senders_here
@@ -54,6 +57,17 @@ def test_every_request_is_one_host_s(tmp_path: Path) -> None:
         assert sum(part.share(total, shard) for part in parts for shard in part.own) == total
     peak = peak_rate_rps(whole)
     assert peak is not None and [peak_rate_rps(part) for part in parts] == [peak / 2, peak / 2]
+
+
+def test_what_ends_a_load_is_judged_by_the_first_host(tmp_path: Path) -> None:
+    """Of all that all hosts sent; none of the others ends its part for what it alone sees."""
+    whole = plan(tmp_path, max_error_ratio=0.2).model_copy(update={"max_backlog": 10})
+    judged = [(part.max_error_ratio, part.max_backlog) for part in (part_of(whole, n, 2) for n in range(2))]
+    assert judged == [(0.2, 10), (1.0, None)]
+    so_far = Snapshot(done=100, errors=20, rate_rps=1.0, p50_ms=None, p99_ms=None, in_flight=10)
+    assert ends_early(whole, so_far) is None
+    assert (ends_early(whole, replace(so_far, errors=21)) or "").startswith("21 of 100 requests had failed")
+    assert (ends_early(whole, replace(so_far, in_flight=11)) or "").startswith("saturated: 11 requests")
 
 
 def test_three_hosts_share_what_three_does_not_divide(tmp_path: Path) -> None:
