@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from inferbench_tasks import settings
@@ -32,7 +34,7 @@ def command(
     if_due: bool = typer.Option(False, "--if-due", help="Only if the last cleaning is a day old."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Remove old files of runs, caches, submissions and logs; results stay in PerfDB.
+    """Remove old files of runs, caches, submissions and logs, and networks of runs that were killed; results stay.
 
     First what has not been used for long, then, beyond a size, what was used longest ago. What runs or waits, and what
     it uses, stays; so does what was used within the last hour. A running system does this once a day, and so does
@@ -48,7 +50,7 @@ def command(
     rows = [
         {
             "place": outcome.place,
-            "path": str(outcome.path.relative_to(data_dir)),
+            "path": str(_below(data_dir, outcome.path)),
             "mb": round(outcome.total_bytes / 1e6, 1),
             "days": round(outcome.age_s / 86_400, 1),
             "why": outcome.reason,
@@ -60,3 +62,7 @@ def command(
     total_bytes = sum(outcome.total_bytes for outcome in outcomes if not outcome.kept)
     count = sum(not outcome.kept for outcome in outcomes)
     say(f"{'would remove' if dry_run else 'removed'} {count} of {len(outcomes)}, {total_bytes / 1e6:,.1f} MB")
+
+
+def _below(data_dir: Path, path: Path) -> Path:
+    return path.relative_to(data_dir) if path.is_relative_to(data_dir) else path

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,11 +18,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path as FilePath
+
+import psutil
 
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks.network import Network
 
 _CLONE_NEWNET = 0x40000000
+#: Where the kernel's namespaces have their names.
+NAMED = FilePath("/run/netns")
+#: Ours: what tells it from others, the process namespace of its maker, and the maker's id there.
+_OURS = re.compile(r"ib-(?P<tag>[0-9a-f]{4})-(?P<space>\d+)-(?P<pid>\d+)")
 #: Packets that may wait in a direction; netem's own default would drop what a large answer needs.
 _LIMIT = 100_000
 
@@ -52,7 +60,7 @@ def unavailable() -> str | None:
 def namespace(network: Network) -> Iterator[Path]:
     """A namespace behind a shaped pair of interfaces; LoadError if it can't be made. Gone afterwards."""
     unique = os.urandom(2)
-    name, tag = f"ib-{unique.hex()}-{os.getpid()}", unique.hex()
+    name, tag = f"ib-{unique.hex()}-{_process_namespace()}-{os.getpid()}", unique.hex()
     here, there = f"ibh{tag}", f"ibn{tag}"
     # Link-local, a network of four addresses: two of them are ours.
     base = f"169.254.{unique[0]}."
@@ -73,6 +81,37 @@ def namespace(network: Network) -> Iterator[Path]:
     finally:
         for command in (("ip", "link", "del", here), ("ip", "netns", "del", name)):
             subprocess.run(command, capture_output=True, check=False)
+
+
+def left_behind(named: FilePath = NAMED) -> list[str]:
+    """The names of namespaces whose maker is gone: a process that is killed takes nothing with it.
+
+    Of another container that shares the names nobody here can tell which processes live; those are left alone.
+    """
+    names = sorted(os.listdir(named)) if named.is_dir() else []
+    ours = [match for name in names if (match := _OURS.fullmatch(name))]
+    here = _process_namespace()
+    return [m[0] for m in ours if m["space"] == here and not psutil.pid_exists(int(m["pid"]))]
+
+
+def remove(name: str) -> str:
+    """Remove one of ``left_behind``, with its interfaces; why it could not be, "" where it was."""
+    match = _OURS.fullmatch(name)
+    if match is None:
+        return "it is none of ours"
+    inside = ["ip", "-n", name, "link", "del", f"ibn{match['tag']}"]
+    try:
+        # The host's end goes with it, even where something in the namespace still lives.
+        subprocess.run(inside, capture_output=True, check=False)
+        _run("ip", "netns", "del", name)
+    except (LoadError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _process_namespace() -> str:
+    """What this process's ids are of: in another container the same number is another process."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def qdisc(network: Network, mbit_s: float | None) -> list[str]:

@@ -13,9 +13,10 @@ from filelock import FileLock, Timeout
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.networks import netem
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.lease import MachineLease
-from inferbench_tasks.upkeep.entry import YOUNG_S, Entry
+from inferbench_tasks.upkeep.entry import YOUNG_S, Entry, used_at
 from inferbench_tasks.upkeep.in_use import InUse
 from inferbench_tasks.upkeep.keep import Keep
 from inferbench_tasks.upkeep.places.base import Place
@@ -62,7 +63,8 @@ def clean(
     unstored: bool = False,
     now_s: float | None = None,
 ) -> list[Outcome]:
-    """Remove what is past the bounds of these places (default: all) and not in use; what was past them.
+    """Remove what is past the bounds of these places and not in use; what was past them. By default of all places, and
+    with them the networks that killed runs left.
 
     ``dry_run``: only say so. ``unstored``: also runs with raw records that are not in PerfDB, or that it does not know.
     ``now_s``: Unix time. One cleaning at a time: nothing, where another is under way. Raises PerfDBError, for without
@@ -85,10 +87,26 @@ def clean(
                     outcomes.append(
                         Outcome(place.name, path, total_bytes, now - past.entry.used_s, past.reason, kept)
                     )
+            if not places:
+                outcomes += networks_left(now, dry_run=dry_run)
             if not dry_run and not places:
                 (data_dir / STAMP).touch()
     except Timeout:
         log.info("another cleaning of %s is under way", data_dir)
+    return outcomes
+
+
+def networks_left(now_s: float, *, dry_run: bool, named: Path = netem.NAMED) -> list[Outcome]:
+    """Networks between client and server of runs that were killed; removed, unless ``dry_run``."""
+    outcomes = []
+    for name in netem.left_behind(named):
+        path = named / name
+        age_s, kept = now_s - used_at(path), "" if dry_run else netem.remove(name)
+        if kept:
+            log.info("stays path=%s: %s", path, kept)
+        elif not dry_run:
+            log.info("removed path=%s", path)
+        outcomes.append(Outcome("networks", path, 0, age_s, "the run that made it was killed", kept))
     return outcomes
 
 

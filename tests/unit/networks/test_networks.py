@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import statistics
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,26 @@ def test_a_namespace_leads_to_the_server(tmp_path: Path, monkeypatch: pytest.Mon
         assert set(Path("/run/netns").iterdir()) == before
     finally:
         netem.unavailable.cache_clear()
+
+
+def test_a_namespace_is_left_once_its_maker_is_gone(tmp_path: Path) -> None:
+    """By its name: not one whose maker lives, one of another container's processes, of an earlier version, or of
+    somebody else."""
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    here = os.stat("/proc/self/ns/pid").st_ino
+    names = {
+        f"ib-0a0b-{here}-{ended.pid}": True,
+        f"ib-0a0c-{here}-{os.getpid()}": False,
+        f"ib-0a0d-{here + 1}-{ended.pid}": False,
+        f"ib-0a0e-{ended.pid}": False,
+        f"mine-0a0b-{here}-{ended.pid}": False,
+    }
+    for name in names:
+        (tmp_path / name).touch()
+    assert netem.left_behind(tmp_path) == [name for name, left in names.items() if left]
+    assert netem.left_behind(tmp_path / "none") == []
+    assert netem.remove("mine-0a0b-1-1") == "it is none of ours"
 
 
 def test_lan_is_the_network_as_it_is(tmp_path: Path) -> None:
