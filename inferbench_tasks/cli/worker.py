@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import extras, settings
+from inferbench_tasks.cluster.device import LACKS
 from inferbench_tasks.cluster.host import CacheUse, FrameworkVersion
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
@@ -23,6 +24,7 @@ from inferbench_tasks.provider.joining.leader import Leader
 from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
 from inferbench_tasks.provider.joining.worker_environment import environment
 from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.running.host_lacks import host_lacks
 from inferbench_tasks.stores.limit import cache_bytes, fetched_bytes
 from inferbench_tasks.workers import drain as draining
 from inferbench_tasks.workers.agent import Agent, celery_command
@@ -94,7 +96,15 @@ def worker(
 def _serve(text: str, cluster: str, data_dir: Path) -> None:
     home = settings.home_id(data_dir)
     limit = cache_bytes()  # a setting that is wrong is told now
-    device = find(text).model_copy(update={"cluster": cluster, "home": home, "boot_id": settings.boot_id()})
+    found = find(text)
+    device = found.model_copy(
+        update={
+            "cluster": cluster,
+            "home": home,
+            "boot_id": settings.boot_id(),
+            "capabilities": found.capabilities | {LACKS: host_lacks()},
+        }
+    )
 
     def cache_use() -> CacheUse:
         free = shutil.disk_usage(data_dir).free

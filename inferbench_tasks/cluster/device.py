@@ -15,6 +15,9 @@ LeaseState = Literal["granted", "confirmed", "refused", "lost"]
 #: ended: the job is over; returned: it waits again, the device was not fit; lost: it is to be run again.
 Outcome = Literal["ended", "returned", "lost"]
 
+#: Among a device's capabilities: what its host can't do.
+LACKS = "lacks"
+
 
 class Last(BaseModel):
     """How the latest lease of a device ended, with its token."""
@@ -70,6 +73,7 @@ class Device(BaseModel):
     memory_bytes: int = 0
     driver: str | None = None
     capabilities: dict[str, Any] = Field(default_factory=dict)
+    """What it is in numbers and names; under ``lacks`` what its host can't do, each with the reason and the remedy."""
     pid: int = 0
     health: Health = "ok"
     reason: str = ""
@@ -98,6 +102,12 @@ class Device(BaseModel):
     def held_with(self) -> tuple[str, ...]:
         """All devices that its lease holds, the one whose worker runs the stages first; none without a lease."""
         return () if self.lease is None else self.lease.members or (self.device_id,)
+
+    def lacks(self, ability: str) -> str:
+        """Why its host can't do that, with the remedy, as its worker told when it began; "" where nothing is known
+        against it.
+        """
+        return str(self.capabilities.get(LACKS, {}).get(ability, ""))
 
     def present(self, ttl_s: float) -> bool:
         """Whether the device's worker runs: it gave a sign of life within ``ttl_s`` and was not stopped."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from inferbench_tasks.cluster.abilities import lacking, matched, unable
 from inferbench_tasks.cluster.apart import elsewhere_part, own_part, together, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
@@ -85,6 +86,8 @@ class Dispatcher:
         self._aside: dict[str, QueuedJob] = {}
         self._apart: set[str] = set()
         """Jobs that hold devices of other hosts beside their own."""
+        self._choosy: set[str] = set()
+        """Jobs that need of their host what not every one can do."""
         self._kept: Kept | None = None
 
     # -- told by the executor -----------------------------------------------------------------------
@@ -98,8 +101,11 @@ class Dispatcher:
         self.run_ids[job.job_id] = run_id
         if self.knows(job.job_id):
             return
-        if job.avoid:
-            job = self._nodes.inward(job, self.cluster.devices())
+        if job.avoid or job.ability:
+            devices = self.cluster.devices()
+            job = self._nodes.inward(matched(job, devices), devices)
+        if job.ability:
+            self._choosy.add(job.job_id)
         if job.elsewhere:
             self._apart.add(job.job_id)
         if self._why_aside(job) is not None:
@@ -132,6 +138,9 @@ class Dispatcher:
         if n_devices > 1 and not self.cluster.grants_gangs:
             return STANDALONE
         if (reason := self.withheld.get(job.tenant)) is not None:
+            return reason
+        # A policy gives a job up that avoids all devices; workers that begin anew may tell otherwise.
+        if job.ability and (reason := lacking(job, self.devices.values())) is not None:
             return reason
         # The policy places its own device alone: it is no candidate until there are other hosts' as well.
         if job.elsewhere and together(job, self.devices.values()) is None:
@@ -228,7 +237,7 @@ class Dispatcher:
             if charged or expired is not None:
                 new |= {name for name in elsewhere_part(held.lease) if name in blamed}
             # What it avoids for its choice alone is told anew of each submission of it.
-            self.cluster.remember(job, spec.attempt, sorted((avoided - spec.not_its_own) | new))
+            self.cluster.remember(job, spec.attempt, sorted((avoided - spec.not_its_own - spec.unable) | new))
         self._apply(ev.Cancelled(now, job, f"to be submitted again: {reason}"))
         return ours and spec.attempt <= self.index.params.max_retries
 
@@ -249,6 +258,7 @@ class Dispatcher:
         self._parts_since = {nonce: at for nonce, at in self._parts_since.items() if nonce in leases}
         actions = [action for seen in leases.values() for action in self._see_lease(seen, now)]
         self._seen_s = now
+        self._match_again()
         self._apart = {job for job in self._apart if self.knows(job)}
         self._sort_out(sorted(self._apart & self._aside.keys()), sorted(self._apart & self.index.jobs.keys()))
         if before is not None:
@@ -256,6 +266,24 @@ class Dispatcher:
         if self.held_back is None and (self._changed or now - self._decided_s >= DECIDE_EVERY_S):
             actions += self._decide(now)
         return actions
+
+    def _match_again(self) -> None:
+        """What hosts can do is another thing once their workers began anew: jobs that need it avoid others then."""
+        self._choosy = {job for job in self._choosy if self.knows(job)}
+        devices = self.devices.values()
+        for job in sorted(self._choosy):
+            entry = self.index.jobs.get(job)
+            spec = self._aside[job] if entry is None else entry.spec
+            if (entry is not None and (entry.run is not None or job in self.held)) or (
+                unable(spec.ability, devices) == spec.unable
+            ):
+                continue
+            if entry is not None:
+                self._apply(ev.Cancelled(self.clock(), job, "for now: its hosts can do something else"))
+            self._aside[job] = self._nodes.inward(matched(self._nodes.outward(spec), devices), devices)
+        self._sort_out(
+            sorted(self._choosy & self._aside.keys()), sorted(self._choosy & self.index.jobs.keys())
+        )
 
     def _to_keep(self, now: float) -> Kept | None:
         """Which free devices are kept for a job on several hosts: for one at a time, none before a higher priority."""

@@ -47,7 +47,7 @@ def waiting_jobs(
     def said(spec: QueuedJob, place: int) -> str:
         if text := held_back or reasons.get(spec):
             return text
-        alike = spec.device_types, spec.n_devices, spec.avoid, spec.attempt > 0
+        alike = spec.device_types, spec.n_devices, spec.avoid, spec.unable, spec.attempt > 0
         if alike not in kept:
             kept[alike] = _kept_by(spec, devices, now)
         return kept[alike](place)
@@ -85,7 +85,11 @@ def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) 
 def _kept_by(spec: QueuedJob, devices: Mapping[str, Device], now: float) -> Callable[[int], str]:
     """What keeps jobs of these types, number of devices and devices to avoid; by how many jobs come first."""
     types, n = " or ".join(sorted(spec.device_types)), spec.n_devices
-    suited = [d for d in devices.values() if d.device_type in spec.device_types]
+    suited = [
+        d for d in devices.values() if d.device_type in spec.device_types and d.device_id not in spec.unable
+    ]
+    if not suited and spec.unable:
+        return _whatever(f"no host can do what it asks for ({spec.ability})")
     if not suited:
         return _whatever(
             f"no device of type {types} was ever registered; start one: inferbench worker --device ..."

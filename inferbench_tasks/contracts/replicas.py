@@ -52,6 +52,11 @@ class Balancer(Handle):
         }
 
 
+def balancing(protocol: str) -> str:
+    """What a host has to be able to do where replicas that speak this stand on several of its devices."""
+    return f"nginx over {protocol}"
+
+
 def several(cores: Sequence[int], name: str | None, between: int = 0) -> str | None:
     """What devices with so many cores each are called together, ``2 x Intel Xeon``; None where they tell no name.
 

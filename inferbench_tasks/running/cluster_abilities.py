@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from inferbench_tasks.abilities import InstalledAbilities
+from inferbench_tasks.cluster.abilities import no_host
 from inferbench_tasks.cluster.apart import too_few_hosts
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import Host
@@ -56,7 +57,9 @@ class ClusterAbilities(StoredAbilities):
         return of_devices(self.devices(), self.hosts())
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
-        """Also that no host has so many devices; a job of one device waits for one."""
+        """Also that no host has so many devices, or none that has can do what the job asks for; a job of one device
+        waits for one.
+        """
         findings = [*super().findings(spec), *self._cores(spec), *absent(spec, self._known)]
         count = spec.needed_devices()
         if count > 1 and (devices := self.devices()):
@@ -65,7 +68,8 @@ class ClusterAbilities(StoredAbilities):
             suited = [
                 d for d in devices if d.device_type == types or (types == "gpu" and d.gpu_index is not None)
             ]
-            if message := too_few(suited, count, types):
+            ability = spec.needed_ability()
+            if message := too_few(suited, count, types) or no_host(ability, suited, count, types):
                 findings.append(Finding((spec.devices_field,), message))
         if spec.stages_elsewhere() and (devices := self.devices()):
             own, other = (

@@ -37,7 +37,7 @@ _TYPES = {
     for kind in (*_EVENTS.values(), *_DECISIONS.values(), QueuedJob)
 }
 _TUPLES = {"devices", "names"}
-_SETS = {"device_types", "avoid", "elsewhere", "not_its_own"}
+_SETS = {"device_types", "avoid", "elsewhere", "not_its_own", "unable"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ class QueuedJob:
     ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none.
     ``n_elsewhere``: of so many other hosts it holds one each. The policy places its own alone. ``not_its_own``: those
     that it avoids, by id, only because its own device was chosen; the one elsewhere may be one of them.
-    ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of; "": any.
+    ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of; "": any. ``ability``: what the
+    host of its own has to be able to do; "": nothing. ``unable``: those that it avoids, by id, only as theirs can't.
     """
 
     job_id: str
@@ -48,6 +49,8 @@ class QueuedJob:
     not_its_own: frozenset[str] = frozenset()
     elsewhere_on: str = ""
     n_elsewhere: int = 1
+    ability: str = ""
+    unable: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not (0 <= self.est_s < math.inf and -math.inf < self.submit_s < math.inf and self.limit_s > 0):

@@ -86,6 +86,12 @@ class JobBase(Spec):
         """How many devices of one host it holds at once."""
         return 1
 
+    def needed_ability(self) -> str:
+        """What the host of its devices has to be able to do, beside having them, by the name under which workers tell
+        that theirs is not (``Device.lacks``); "": nothing.
+        """
+        return ""
+
     def stages_elsewhere(self) -> tuple[str, ...]:
         """The names of its stages that run on a device of another host, which it then holds beside its own."""
         return ()

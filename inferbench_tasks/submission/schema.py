@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.replicas import balancing
 from inferbench_tasks.contracts.sending_hosts import MOST as MOST_CLIENT_HOSTS
 from inferbench_tasks.contracts.spec import (
     IMAGE_PATTERN,
@@ -180,8 +181,7 @@ class ServeSpec(Spec):
     settings, behind a balancer that the load goes to. CPUs and our own servers only. `inferbench run` leases none: it
     divides the machine's cores."""
     balancer: BalancerSpec | None = None
-    """What stands before several replicas (``devices``); nginx by ``least_conn`` unless given. In a sweep of
-    ``serve.devices`` it is of those points alone that have several."""
+    """Before several replicas (``devices``), in a sweep before those alone; nginx by ``least_conn`` unless given."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Intra-op threads of each instance. On shared cores more can be many times slower."""
     instances: Annotated[int, Field(ge=1, le=256)] = 1
@@ -246,8 +246,7 @@ class LoadSpec(Spec):
     """Load before the measurement, of the same kind; reported apart."""
     wait_for_quiet_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
     """The load waits at most so long for a machine on which others leave server and sender their cores, then begins and
-    says so; 0 looks once. Of a load from other hosts each of these waits, one after the other, and the server's does
-    not. It is no part of a digest."""
+    says so; 0 looks once. Where other hosts send, each of these is waited for, and no other. No part of a digest."""
     max_requests: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """The measurement ends after so many requests, if that comes before ``duration_s``."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -271,7 +270,7 @@ class LoadSpec(Spec):
     """The most connections of all shards together; chosen by the load unless given. Over HTTP each carries one request
     at a time: in an open loop requests wait for so many as for so many users, and that counts in their times."""
     max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """The load ends early once a larger share of its requests has failed."""
+    """The load ends early once a larger share of its requests has failed, of all hosts' together where several send."""
     expect: Literal["overload"] | None = None
     """``overload``: more than the server can answer is meant. Latencies then stand though they depend on how long the
     load lasts, and the report says so; without, they are withheld where the backlog grows or nothing is steady."""
@@ -406,11 +405,13 @@ class JobSpec(JobBase):
         """One for each replica of the server."""
         return self.serve.devices
 
+    def needed_ability(self) -> str:
+        """A balancer, before several replicas."""
+        return balancing(self.traffic.protocol) if self.serve.devices > 1 else ""
+
     def stages_elsewhere(self) -> tuple[str, ...]:
         """The load, where it comes from another host, and what sends beside it."""
-        if not self.traffic.away:
-            return ()
-        return (*self._standbys, "load")
+        return (*self._standbys, "load") if self.traffic.away else ()
 
     def hosts_elsewhere(self) -> dict[str, int]:
         """The leading client host is the first."""

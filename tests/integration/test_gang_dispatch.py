@@ -11,6 +11,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster import dispatcher as dispatching
+from inferbench_tasks.cluster.device import LACKS
 from inferbench_tasks.cluster.dispatcher import STANDALONE, Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import DEVICES, TTL_S, Cluster
@@ -312,3 +313,38 @@ def test_two_schedulers_share_gangs_and_singles(cluster: Cluster, make: type) ->
     sizes = [1 + i % 3 for i in range(8)]
     leases = race(cluster, make, sizes)
     assert len(leases) == len(set(leases)) == 2 * sum(sizes)
+
+
+def test_a_gang_gets_no_host_that_lacks_what_it_needs(cluster: Cluster, make: type) -> None:
+    """Though that one alone is free; once its workers begin anew with it the job has it, and is the same job still."""
+    lacks = {"capabilities": {LACKS: {"nginx over http": "install nginx"}}}
+    register(cluster, "x1", "x2", **lacks)
+    register(cluster, "y1", "y2")
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("before", n_devices=2, ability="nginx over http"), "run-b")
+    scheduler.tick()
+    assert holders(cluster) == {"x1": None, "x2": None, "y1": "dag|before|000", "y2": "dag|before|000"}
+    scheduler.submit(gang(ability="nginx over http"), "run-g")
+    scheduler.tick()
+    assert "2 of 2 device(s) busy" in why(scheduler) and holders(cluster)["x1"] is None
+    register(cluster, "x1", "x2")
+    scheduler.tick()
+    assert [holders(cluster)[name] for name in ("x1", "x2")] == [GANG] * 2
+    lease = scheduler.held[GANG].lease
+    assert lease.spec["unable"] == lease.spec["avoid"] == [] and lease.spec["submit_s"] == gang().submit_s
+
+
+def test_a_gang_waits_where_no_host_has_what_it_needs(cluster: Cluster, make: type) -> None:
+    """With the devices and the remedy; it is not given up, and what needs nothing runs meanwhile."""
+    register(cluster, "x1", "x2", capabilities={LACKS: {"nginx over http": "install nginx"}})
+    scheduler: Dispatcher = make()
+    scheduler.submit(gang(ability="nginx over http"), "run-g")
+    assert scheduler.tick() == [] and scheduler.tick() == []
+    assert "x1, x2: install nginx" in why(scheduler) and set(holders(cluster).values()) == {None}
+    scheduler.submit(job("single"), "run-s")
+    scheduler.tick()
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", "dag|single|000")]
+    register(cluster, "y1", "y2")
+    scheduler.tick()
+    assert [holders(cluster)[name] for name in ("y1", "y2")] == [GANG] * 2

@@ -91,6 +91,7 @@ def queued_job(
         not_its_own=others if elsewhere else frozenset(),
         elsewhere_on=spec.named_elsewhere() if elsewhere else "",
         n_elsewhere=max(1, spec.n_elsewhere()),
+        ability=spec.needed_ability(),
     )
 
 

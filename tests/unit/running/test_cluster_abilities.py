@@ -7,12 +7,15 @@ import os
 import pytest
 
 from inferbench_tasks.backends import nginx_balancer
-from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.device import LACKS, Device
+from inferbench_tasks.contracts.replicas import balancing
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.running import cluster_abilities
 from inferbench_tasks.running.cluster_abilities import ClusterAbilities, MachineAbilities
+from inferbench_tasks.running.host_lacks import host_lacks
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.schema import JobSpec
 
 TEXT = "kind: training\nname: x\ndata: {kind: dummy}\ndevices:\n  count: {count}\n  strategy: ddp\n"
 
@@ -101,6 +104,45 @@ def test_replicas_need_a_core_each_and_a_balancer(monkeypatch: pytest.MonkeyPatc
     assert said(text, ClusterAbilities(lambda: [device("x.0"), device("x.1")])) == [
         "x.yaml:4: serve.devices: it needs 3 devices of type cpu on one host; there are 2 on x"
     ]
+
+
+def test_a_cluster_without_a_balancer_is_told_before_anything_starts() -> None:
+    """With the devices whose hosts lack it and the remedy; one host that has it is enough; one device needs none."""
+    text = (
+        "name: x\nmodel: {kind: zoo, name: digits}\nserve:\n  devices: 2\n"
+        "load: {arrivals: {kind: poisson, rate_rps: 10}, protocol: %s}\n"
+    )
+    lacks = {"capabilities": {LACKS: {balancing("grpc"): "built without HTTP/2; install another nginx"}}}
+    bare, able = [device("x.0", **lacks), device("x.1", **lacks)], [device("y.0"), device("y.1")]
+    assert said(text % "grpc", ClusterAbilities(lambda: bare)) == [
+        "x.yaml:4: serve.devices: it needs 2 devices of type cpu on one host with what it asks for (nginx over grpc); "
+        "x.0, x.1: built without HTTP/2; install another nginx. Then start the workers there again"
+    ]
+    assert said(text % "http", ClusterAbilities(lambda: bare)) == []
+    assert said(text % "grpc", ClusterAbilities(lambda: [*bare, *able])) == []
+    assert said(text % "grpc", ClusterAbilities(lambda: [*bare, able[0]])) != []
+    assert said((text % "grpc").replace("devices: 2", "devices: 1"), ClusterAbilities(lambda: bare)) == []
+
+
+def test_a_worker_tells_what_its_host_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the names that jobs ask for it by; nothing where nothing is missing."""
+    job = JobSpec.model_validate(
+        {
+            "name": "x",
+            "model": {"kind": "zoo", "name": "digits"},
+            "serve": {"devices": 2},
+            "load": {"arrivals": {"kind": "poisson", "rate_rps": 10}, "protocol": "grpc"},
+        }
+    )
+    monkeypatch.setattr(nginx_balancer, "unavailable", lambda protocol: None)
+    assert host_lacks() == {} and not device("x.0", capabilities={LACKS: host_lacks()}).lacks(
+        job.needed_ability()
+    )
+    monkeypatch.setattr(
+        nginx_balancer, "unavailable", lambda protocol: "install" if protocol == "grpc" else None
+    )
+    told = device("x.0", capabilities={LACKS: host_lacks()})
+    assert told.lacks(job.needed_ability()) == "install" and told.lacks(balancing("http")) == ""
 
 
 def test_gpus_that_nobody_sees_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:

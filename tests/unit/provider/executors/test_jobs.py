@@ -20,6 +20,7 @@ from inferbench_tasks.provider.on_device import LeaseRequest
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import expand
 
 pytestmark = pytest.mark.airflow
@@ -61,6 +62,18 @@ def test_a_night_is_not_taken_for_one_of_its_runs() -> None:
     assert usual.est_s >= night["expected_duration_s"] * 0.5
     assert usual.limit_s >= night["deadline_s"], "how many runs it takes shows only as it goes"
     assert spec(lease_request(night), {"pairs": 40}, estimator).est_s == pytest.approx(5 * usual.est_s)
+
+
+def test_replicas_ask_for_a_host_that_has_their_balancer() -> None:
+    """By what they speak; a server on one device asks for none."""
+    text = {"name": "x", "model": {"kind": "zoo", "name": "digits"}}
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 10}, "protocol": "grpc"}
+    asked = [
+        spec(LeaseRequest(job.model_dump(mode="json")), {}, Estimator())
+        for devices in (1, 2)
+        for job in [JobSpec.model_validate({**text, "load": load, "serve": {"devices": devices}})]
+    ]
+    assert [(job.n_devices, job.ability) for job in asked] == [(1, ""), (2, "nginx over grpc")]
 
 
 def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:

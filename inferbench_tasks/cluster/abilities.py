@@ -1,0 +1,51 @@
+"""Jobs that need of their devices' host what not every host can do, and which devices are none for them.
+
+Workers tell what their host can't do when they begin. The policy knows of devices that a job avoids alone: they are put
+among these here, and taken out again once their workers tell otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.waiting import too_few
+from inferbench_tasks.scheduling.model import QueuedJob
+
+
+def unable(ability: str, devices: Iterable[Device]) -> frozenset[str]:
+    """The ids of the devices whose hosts can't do that."""
+    return frozenset(device.device_id for device in devices if ability and device.lacks(ability))
+
+
+def matched(job: QueuedJob, devices: Iterable[Device]) -> QueuedJob:
+    """The job, which names devices by their ids alone, with those avoided whose hosts can't do what it needs now."""
+    those = unable(job.ability, devices)
+    return replace(job, avoid=(job.avoid - job.unable) | those, unable=those)
+
+
+def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) -> str | None:
+    """That no host with so many of these devices can do what a job needs: which can't, why, and the remedy.
+
+    None where one can, and where no host has so many, whatever it can do.
+    """
+    suited = list(suited)
+    without = [device for device in suited if ability and device.lacks(ability)]
+    able = [device for device in suited if device not in without]
+    if not without or too_few(suited, n_devices, types) or (able and too_few(able, n_devices, types) is None):
+        return None
+    ids_by_reason: dict[str, list[str]] = {}
+    for device in without:
+        ids_by_reason.setdefault(device.lacks(ability), []).append(device.device_id)
+    told = "; ".join(f"{', '.join(sorted(ids))}: {reason}" for reason, ids in sorted(ids_by_reason.items()))
+    return (
+        f"it needs {n_devices} devices of type {types} on one host with what it asks for ({ability}); {told}. Then "
+        "start the workers there again"
+    )
+
+
+def lacking(job: QueuedJob, devices: Iterable[Device]) -> str | None:
+    """The same of a job that waits."""
+    suited = [device for device in devices if device.device_type in job.device_types]
+    return no_host(job.ability, suited, job.n_devices, " or ".join(sorted(job.device_types)))

@@ -1,0 +1,74 @@
+"""What the hosts of devices can't do, and the jobs that need it."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.cluster.abilities import lacking, matched, unable
+from inferbench_tasks.cluster.device import LACKS, Device
+from inferbench_tasks.cluster.waiting import why
+from inferbench_tasks.scheduling.model import QueuedJob
+from tests.schedulers import device, job
+
+NGINX, REASON = "nginx over http", "nginx is not here: install it"
+
+
+def without(name: str, reason: str = REASON) -> Device:
+    return device(name, host=name[0], capabilities={LACKS: {NGINX: reason}})
+
+
+def with_it(name: str) -> Device:
+    return device(name, host=name[0], capabilities={LACKS: {"nginx over grpc": REASON}})
+
+
+def two(avoid: frozenset[str] = frozenset()) -> QueuedJob:
+    return job("two", n_devices=2, ability=NGINX, avoid=avoid)
+
+
+def test_devices_are_avoided_for_as_long_as_their_host_can_not() -> None:
+    """And no longer; what is avoided for anything else stays so. A worker that told nothing may be able to."""
+    devices = [without("a1"), with_it("b1"), device("c1")]
+    assert unable(NGINX, devices) == {"a1"} and unable("", devices) == frozenset()
+    first = matched(two(avoid=frozenset({"b1"})), devices)
+    assert first.avoid == {"a1", "b1"} and first.unable == {"a1"}
+    again = matched(first, [with_it("a1"), without("b2")])
+    assert again.avoid == {"b1", "b2"} and again.unable == {"b2"}
+    assert matched(job("any"), devices) == job("any")
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ([without("a1"), without("a2"), with_it("b1"), with_it("b2")], None),
+        ([device("a1", host="a"), device("a2", host="a")], None),  # nobody told
+        ([without("a1"), with_it("b1")], None),  # no host has two: that is another reason
+        ([without("a1"), without("a2"), with_it("b1")], "a1, a2: nginx is not here: install it"),
+        (
+            [without("a1", "one"), without("a2", "two")],
+            "a1: one; a2: two. Then start the workers there again",
+        ),
+        ([], None),
+    ],
+)
+def test_where_no_host_can_each_is_named_with_its_remedy(devices: list[Device], words: str | None) -> None:
+    """Of the devices that would suit."""
+    told = lacking(two(), devices)
+    assert (told is None) == (words is None)
+    assert words is None or (
+        told is not None and words in told and "2 devices of type cpu on one host" in told
+    )
+    assert lacking(job("two", n_devices=2), devices) is None
+
+
+def test_devices_that_a_job_can_not_have_are_none_that_it_waits_for() -> None:
+    """Where the host that can is busy it says so, however many others are free; where its workers are gone, that."""
+    lease = {"job": "x", "token": 1, "nonce": "n", "granted_s": 0.0, "est_end_s": 30.0}
+    devices = [without("a1"), without("a2"), with_it("b1"), with_it("b2")]
+    held = [
+        *devices[:2],
+        *(Device.model_validate({**one.model_dump(), "lease": lease}) for one in devices[2:]),
+    ]
+    spec = matched(two(), devices)
+    assert "2 of 2 device(s) busy" in why(spec, 0, {one.device_id: one for one in held}, 10.0)
+    gone = [*devices[:2], *(one.model_copy(update={"stopped": True}) for one in devices[2:])]
+    assert "is running (b1, b2)" in why(spec, 0, {one.device_id: one for one in gone}, 10.0)
