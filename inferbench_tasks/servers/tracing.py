@@ -109,7 +109,9 @@ class Recorder:
         """Everything as one JSON file, whole or not at all, with what the sources tell since the first request."""
         self._offsets.append(epoch_offset())
         since_ns = self._requests[0]["started_ns"] if self._requests else 0
-        layers = [layer for source in sources for layer in source.spans(since_ns)]
+        # Others ask too once the traced requests are answered: whether the answers are still the model's.
+        until_ns = max((row["encoded_ns"] for row in self._requests), default=time.monotonic_ns())
+        layers = [layer for source in sources for layer in source.spans(since_ns, until_ns)]
         document = {
             "epoch_offsets": self._offsets,
             "requests": self._requests,

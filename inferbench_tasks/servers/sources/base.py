@@ -36,8 +36,9 @@ class LayerSource(Protocol):
         """That run is over, by the same thread; its moments are CLOCK_MONOTONIC ns."""
         ...
 
-    def spans(self, since_ns: int) -> list[dict[str, Any]]:
-        """The layers of the runs that began at ``since_ns`` (CLOCK_MONOTONIC) or later; told once, at the end.
+    def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
+        """The layers of the runs that began between these two (CLOCK_MONOTONIC), those of the traced requests; told
+        once, at the end. What else it tells of is left out by whoever asks, for no run of a request is around it.
 
         Each {name, type, start_ns, end_ns, attributes}, Unix time; ``attributes`` has ``output_shapes``,
         ``output_bytes`` and others where they are known, None or absent where not. With primitives also ``inside``,

@@ -41,7 +41,7 @@ class OnnxRuntimeProfile:
         """That there was a run, so that one which the profile does not tell of is known."""
         self._starts_ns.append(start_ns)
 
-    def spans(self, since_ns: int) -> list[dict[str, Any]]:
+    def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
         """Read the profile, which ends the session's."""
         began_ns = int(self.session.get_profiling_start_time_ns())
         path = Path(self.session.end_profiling())

@@ -13,7 +13,7 @@ from inferbench_tasks.timing.epoch import epoch_offset
 
 
 class OpenVinoCounters:
-    """The means of the nodes over the traced runs, at the run that is nearest to their mean.
+    """The means of the nodes over the traced runs, in the run nearest to their mean of those that are as long as that.
 
     ``get_profiling_info`` looks like a run's counters, and is not: a node's ``real_time`` is its total by the number
     of inferences since the model was compiled (measured: a node whose first run took 300 us still stands at 17 us
@@ -72,12 +72,14 @@ class OpenVinoCounters:
         means_us = [node.real_time.total_seconds() * 1e6 for node in ran]
         self._readings.append(_Reading(self.count, start_ns, end_ns, nodes, np.array(means_us)))
 
-    def spans(self, since_ns: int) -> list[dict[str, Any]]:
-        """The nodes of the traced runs' mean, within the run that is nearest to it."""
-        first = next((at for at, each in enumerate(self._readings) if at and each.start_ns >= since_ns), None)
-        if first is None:
+    def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
+        """The nodes of the traced runs' mean, within one of these runs."""
+        within = [
+            at for at, each in enumerate(self._readings) if at and since_ns <= each.start_ns <= until_ns
+        ]
+        if not within:
             return []
-        before, traced = self._readings[first - 1], self._readings[first:]
+        before, traced = self._readings[within[0] - 1], self._readings[within[0] : within[-1] + 1]
         last = traced[-1]
         # Nodes that run in some inferences only have a number of inferences of their own, which nobody tells.
         if any(each.nodes != last.nodes for each in traced) or (before.count and before.nodes != last.nodes):
@@ -86,10 +88,8 @@ class OpenVinoCounters:
         count = last.count - before.count
         total_us = last.count * last.means_us - (before.count * before.means_us if before.count else 0)
         means_ns = np.maximum(0, np.rint(total_us / count * 1000)).astype(np.int64)
-        lengths_ns = [each.end_ns - each.start_ns for each in traced]
-        middle = sum(lengths_ns) / len(lengths_ns)
-        nearest = min(traced, key=lambda each: abs(each.end_ns - each.start_ns - middle))
-        ends_ns = nearest.start_ns + epoch_offset()["offset_ns"] + np.cumsum(means_ns)
+        run = _holding(traced, int(means_ns.sum()))
+        ends_ns = run.start_ns + epoch_offset()["offset_ns"] + np.cumsum(means_ns)
         about = {"mean_of_runs": count, "error_us": round(last.count / count, 2)}
         layers = [
             {
@@ -116,6 +116,24 @@ class _Reading:
     end_ns: int
     nodes: list[tuple[str, str, str]]
     means_us: NDArray[np.float64]
+
+    @property
+    def length_ns(self) -> int:
+        """What its run took."""
+        return self.end_ns - self.start_ns
+
+
+def _holding(runs: list[_Reading], nodes_ns: int) -> _Reading:
+    """The run nearest to the runs' mean that is as long as the nodes are together.
+
+    Where one run took many times what the others did (another process had the core), the mean is longer than any of
+    these: in one of them its nodes would lie beyond the run, and be nobody's layers.
+    """
+    mean_ns = sum(run.length_ns for run in runs) / len(runs)
+    long_enough = [run for run in runs if run.length_ns >= nodes_ns]
+    if not long_enough:  # by what the counters' rounding makes of them
+        return max(runs, key=lambda run: run.length_ns)
+    return min(long_enough, key=lambda run: abs(run.length_ns - mean_ns))
 
 
 def _kernel(layer: dict[str, Any]) -> dict[str, Any]:

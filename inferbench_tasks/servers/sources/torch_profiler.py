@@ -90,7 +90,7 @@ class TorchProfiler:
         self._profile = None
         self._layers += layers_of(document, threading.get_native_id(), self._program, primitives)
 
-    def spans(self, since_ns: int) -> list[dict[str, Any]]:
+    def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
         """The layers of the runs since then."""
         since_ns += epoch_offset()["offset_ns"]
         return [layer for layer in self._layers if layer["start_ns"] >= since_ns]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.servers.sources import openvino
 from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
 from inferbench_tasks.servers.sources.torch_profiler import layers_of
 
@@ -78,6 +79,10 @@ class Request:
         ]
 
 
+#: Later than all runs here, ns.
+END = 1_000_000_000
+
+
 def counters(*stands: tuple[int, list[int], int, int], library: bool = False) -> OpenVinoCounters:
     """Counters with the first reading before any run; each: inferences so far, means, a run's beginning and end, us."""
     source = OpenVinoCounters({}, library=library)
@@ -95,33 +100,58 @@ def test_running_means_are_taken_apart() -> None:
     source = counters(
         (1, [190, 5], 0, 0), (2, [100, 5], 10, 300), (3, [73, 5], 400, 440), (4, [60, 5], 500, 532)
     )
-    layers = source.spans(400_000)
+    layers = source.spans(400_000, END)
     assert [layer["end_ns"] - layer["start_ns"] for layer in layers] == [20_000, 5_000]
     assert layers[1]["start_ns"] == layers[0]["end_ns"]
     assert layers[0]["attributes"]["mean_of_runs"] == 2 and layers[0]["attributes"]["error_us"] == 2.0
-    first = source.spans(0)  # of all three that were seen: (4 * 60 - 1 * 190) / 3
+    first = source.spans(0, END)  # of all three that were seen: (4 * 60 - 1 * 190) / 3
     assert first[0]["end_ns"] - first[0]["start_ns"] == pytest.approx(16_667)
+
+
+def test_a_run_that_was_kept_from_its_core_leaves_no_layer_without_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four runs of 10 us, of which the node took 8, and one of 100 with 88 of it: its mean of 24 us is in the one run
+    that is as long, not beyond one of the four, where no run would have it."""
+    source = counters(
+        (0, [0], 0, 0), (1, [8], 10, 20), (2, [8], 30, 40), (3, [34], 50, 150), (4, [28], 200, 210), (5, [24], 220, 230)
+    )  # fmt: skip
+    monkeypatch.setattr(openvino, "epoch_offset", lambda: {"offset_ns": 0, "error_ns": 0})
+    (layer,) = source.spans(10_000, END)
+    assert (layer["start_ns"], layer["end_ns"]) == (50_000, 74_000)
+
+
+def test_what_is_asked_after_the_traced_requests_is_none_of_their_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer that is checked in the end is no traced request: its time is not in the mean, nor the mean in it."""
+    stands = (0, [0], 0, 0), (1, [20], 10, 50), (2, [20], 100, 130), (3, [80], 200, 420)
+    monkeypatch.setattr(openvino, "epoch_offset", lambda: {"offset_ns": 0, "error_ns": 0})
+    (layer,) = counters(*stands).spans(10_000, 150_000)
+    assert (layer["start_ns"], layer["end_ns"]) == (10_000, 30_000)
+    assert layer["attributes"]["mean_of_runs"] == 2
+    assert counters(*stands).spans(430_000, END) == []
 
 
 def test_a_node_is_its_kernel() -> None:
     """At the library level each node has its kernel inside, by name, for all of its time, and nothing in that."""
-    (layer,) = counters((0, [0], 0, 0), (1, [50], 10, 90), library=True).spans(10_000)
+    (layer,) = counters((0, [0], 0, 0), (1, [50], 10, 90), library=True).spans(10_000, END)
     (kernel,) = layer["inside"]
     assert (kernel["name"], kernel["inside"]) == ("jit", [])
     assert (kernel["start_ns"], kernel["end_ns"]) == (layer["start_ns"], layer["end_ns"])
     assert kernel["attributes"] == {"library": "OpenVINO", "mean_of_runs": 1}
-    (plain,) = counters((0, [0], 0, 0), (1, [50], 10, 90)).spans(10_000)
+    (plain,) = counters((0, [0], 0, 0), (1, [50], 10, 90)).spans(10_000, END)
     assert "inside" not in plain
 
 
 def test_a_mean_that_falls_by_rounding_is_no_negative_time() -> None:
     """1.9 us was told as 1, 1.4 as 1 and then 0.9 as 0: nothing is below 0."""
     source = counters((4, [1], 0, 0), (5, [0], 10, 20))
-    (layer,) = source.spans(10_000)
+    (layer,) = source.spans(10_000, END)
     assert layer["end_ns"] == layer["start_ns"]
 
 
 def test_nodes_that_ran_sometimes_are_not_told() -> None:
     """Their means are of numbers of inferences that nobody knows: the runs are counted as lost."""
     source = counters((0, [-1, -1], 0, 0), (1, [30, 8], 10, 60), (2, [30, -1], 70, 120))
-    assert source.spans(10_000) == [] and source.lost == 2
+    assert source.spans(10_000, END) == [] and source.lost == 2
