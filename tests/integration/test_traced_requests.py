@@ -155,14 +155,26 @@ def told_of_use(spans: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]
     return [(names["session.run"], names["server"]) for names in by_trace.values()]
 
 
-@pytest.mark.parametrize("protocol", ["http", pytest.param("grpc", marks=pytest.mark.long)])
-def test_what_a_request_used_is_told(protocol: str, tmp_path: Path) -> None:
-    """The thread's and the process's time of each run, the process's of each request, which is no less."""
-    inp = order(dense_case(tmp_path), tmp_path, load={"protocol": protocol}, deepest="framework")
-    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+def traced_down_to_the_framework(folder: Path, protocol: str) -> list[Any]:
+    """The spans of a server in its sandbox, which ended, with what the kernel counts of it by events without a PMU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perf_events, "PROCESSOR", SOFTWARE)
+        inp = order(dense_case(folder), folder, load={"protocol": protocol}, deepest="framework")
+        output = trace.run(inp, Context(data_dir=folder / "data"))
     assert "problem" not in output.document, output.document
     assert output.spans_path is not None
-    found = told_of_use(list(spans_of(pq.read_table(output.spans_path))))
+    assert leftovers(inp.run_id) == []
+    return list(spans_of(pq.read_table(output.spans_path)))
+
+
+@pytest.fixture(scope="module")
+def over_http(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Those of requests over HTTP."""
+    return traced_down_to_the_framework(tmp_path_factory.mktemp("used"), "http")
+
+
+def each_part_used_no_more_than_the_whole(spans: list[Any]) -> None:
+    found = told_of_use(spans)
     assert len(found) == REQUESTS
     for run, server in found:
         assert 0 < run["cpu_ns"] <= run["process_cpu_ns"] <= server["process_cpu_ns"]
@@ -172,27 +184,29 @@ def test_what_a_request_used_is_told(protocol: str, tmp_path: Path) -> None:
             assert waited_ns <= run["process_wait_for_core_ns"] <= server["process_wait_for_core_ns"]
 
 
+def test_what_a_request_used_is_told(over_http: list[Any]) -> None:
+    """The thread's and the process's time of each run, the process's of each request, which is no less."""
+    each_part_used_no_more_than_the_whole(over_http)
+
+
+@pytest.mark.long
+def test_what_a_request_used_is_told_over_grpc(tmp_path: Path) -> None:
+    """The same, where a library reads requests."""
+    each_part_used_no_more_than_the_whole(traced_down_to_the_framework(tmp_path, "grpc"))
+
+
 @counts
-def test_the_kernel_counts_for_a_server_in_the_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kernel_counts_for_a_server_in_the_sandbox(over_http: list[Any]) -> None:
     """Which may not ask for it itself. By events that need no PMU: the time on a core is no less than the thread's,
     and no more than all cores had; faults are no more than the process's beside them.
     """
-    monkeypatch.setattr(perf_events, "PROCESSOR", SOFTWARE)
-    inp = order(dense_case(tmp_path), tmp_path, deepest="framework")
-    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
-    assert "problem" not in output.document, output.document
-    assert output.spans_path is not None
-    spans = list(spans_of(pq.read_table(output.spans_path)))
-    longest_ns = max(span.duration_ns for span in spans)
-    found = told_of_use(spans)
+    longest_ns = max(span.duration_ns for span in over_http)
+    found = told_of_use(over_http)
     assert len(found) == REQUESTS
     for run, _ in found:
         # What a virtual machine's host took is in this clock, and in no time of a thread.
         assert 0.9 * run["cpu_ns"] <= run["process_task_clock"] <= (os.cpu_count() or 1) * longest_ns
         assert 0 <= run["process_page_faults"] <= run["process_faults_minor"] + run["process_faults_major"]
-    assert leftovers(inp.run_id) == []
 
 
 def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
