@@ -29,7 +29,7 @@ SOUND = {
 def yaml(
     name: str,
     arrivals: str = "{kind: poisson, rate_rps: 40}",
-    duration_s: float = 12.0,
+    duration_s: float = 7.0,
     client_hosts: int = 2,
 ) -> str:
     return _YAML % (name, arrivals, duration_s, client_hosts)

@@ -17,7 +17,7 @@ from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.shared_load import SOUND, prepared, secrets_of, yaml
 from tests.two_hosts import Hosts, hosts_apart, left_of, result_of
-from tests.warm import warm
+from tests.warm import ceilings, warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
@@ -28,6 +28,8 @@ def hosts(
 ) -> Iterator[Hosts]:
     warm(tmp_path / "client", tmp_path_factory)
     beside = ["second", "third"]
+    for name in beside:
+        ceilings(tmp_path / name, tmp_path_factory)
     with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client", beside=beside) as four:
         yield four
 

@@ -67,7 +67,7 @@ def test_two_hosts_share_a_load(hosts: Hosts) -> None:
     second = host["second"]
     assert 0 < host["clock_error_ms"] < 10 and 0 < second["clock_error_ms"] < 10
     assert second["link"]["before"]["far"]["host"] == socket.gethostname()
-    assert host["link"]["after"] and second["link"]["after"] and second["round_trip_meanwhile"]["count"] > 20
+    assert host["link"]["after"] and second["link"]["after"] and second["round_trip_meanwhile"]["count"] > 12
     ledger = result.summary.model_dump()["interference"]
     assert set(ledger["hosts"]) == {"server", "client", "second client"} and ledger["watched"]
     used = result.summary.model_dump()["resources"]
