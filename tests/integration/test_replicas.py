@@ -51,7 +51,7 @@ pytestmark = [
 ]
 LOAD: dict[str, Any] = {
     "arrivals": {"kind": "closed_loop", "concurrency": 4}, "batch_size": 3,
-    "duration_s": 3.0, "warmup_s": 0.3, "wait_for_quiet_s": 0.0,
+    "duration_s": 2.0, "warmup_s": 0.3, "wait_for_quiet_s": 0.0,
 }  # fmt: skip
 DEVICES = tuple(
     HeldDevice(device_id=f"h.cpu-{core}", device_type="cpu", host="h", cores=(core,)) for core in CORES[:2]
@@ -59,9 +59,17 @@ DEVICES = tuple(
 SECOND = f"Replica 2 of 2 (h.cpu-{CORES[1]})" if len(CORES) > 1 else ""
 
 
+@pytest.fixture(scope="module")
+def ceilings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this machine's senders can do alone, which the first load of its kind measures for all."""
+    return tmp_path_factory.mktemp("ceilings")
+
+
 @pytest.fixture
-def ctx(tmp_path: Path) -> Context:
+def ctx(tmp_path: Path, ceilings: Path) -> Context:
     """A data directory of its own."""
+    (tmp_path / "data" / "cache").mkdir(parents=True)
+    (tmp_path / "data" / "cache" / "ceilings").symlink_to(ceilings)
     return Context(data_dir=tmp_path / "data", base_dir=tmp_path)
 
 
@@ -250,7 +258,7 @@ model: {kind: file, path: dense.onnx}
 serve: {devices: 2}
 load:
   arrivals: {kind: closed_loop, concurrency: 4}
-  duration_s: 3
+  duration_s: 2
   warmup_s: 0.3
   wait_for_quiet_s: 0
 """

@@ -42,13 +42,20 @@ WHY_NOT = Triton.unavailable("process")
 TRITON = pytest.mark.skipif(bool(WHY_NOT), reason=str(WHY_NOT))
 
 
+@pytest.fixture(scope="module")
+def ceilings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this machine's senders can do alone, which the first load of its kind measures for all."""
+    return tmp_path_factory.mktemp("ceilings")
+
+
 @pytest.fixture
-def ctx(tmp_path: Path) -> Context:
+def ctx(tmp_path: Path, ceilings: Path) -> Context:
     """A data directory with the environments that the contract's tests have made, or will."""
     environments = Path(sys.prefix) / "inferbench-test-envs"
     environments.mkdir(exist_ok=True)
     (tmp_path / "data" / "cache").mkdir(parents=True)
     (tmp_path / "data" / "cache" / "envs").symlink_to(environments)
+    (tmp_path / "data" / "cache" / "ceilings").symlink_to(ceilings)
     return Context(data_dir=tmp_path / "data", base_dir=tmp_path)
 
 
