@@ -24,10 +24,10 @@ pytestmark = pytest.mark.integration
 YAML = """\
 name: in-turns
 model: {kind: zoo, name: digits}
-requests: {samples: 32}
+requests: {samples: 16}
 load:
   arrivals: {kind: closed_loop, concurrency: 1}
-  duration_s: 2
+  duration_s: 1.5
   warmup_s: 0.3
   wait_for_quiet_s: 0
 sweep:
