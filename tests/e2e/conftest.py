@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli.main import app
 from inferbench_tasks.perfdb import embedded, frames
 from inferbench_tasks.perfdb.store import PerfDB
 from tests import browser
@@ -78,6 +80,14 @@ class Cli:
         child = self.start(*arguments, prefix=(), **env)
         out, err = child.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(arguments, child.returncode, out, err)
+
+    def told(self, *arguments: str) -> Any:
+        """What the command prints as JSON. It runs in this process, for another takes seconds to import: where what
+        it says is asked, and not how it ends.
+        """
+        done = CliRunner().invoke(app, [*arguments, "-o", "json"], env=self.env())
+        assert done.exit_code == 0, f"{arguments}\n{done.output}{done.exception}"
+        return json.loads(done.stdout)
 
     def run_valid(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command until its runs are valid; on a machine that others use too, a moment may be too noisy."""

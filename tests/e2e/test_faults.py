@@ -19,6 +19,8 @@ from tests.warm import warm
 pytestmark = pytest.mark.integration
 STAGES = ["generate", "convert", "serve", "load", "collect"]
 LONG = ("convert", "serve", "collect")
+#: Of a run that goes on to its end.
+SHORT = QUICK.replace("duration_s: 3", "duration_s: 1").replace("warmup_s: 1", "warmup_s: 0.3")
 
 
 def measured(result: dict[str, Any]) -> bool:
@@ -93,19 +95,19 @@ def test_mongod_killed_during_a_stage(cli: Cli, stage: str, tmp_path_factory: py
     before(stage, cli, tmp_path_factory)
     child = cli.start("run", cli.submission(), "--inline")
     cli.wait_for(stage)
-    status = json.loads(cli.run("perfdb", "status", "-o", "json").stdout)
-    os.kill(status["pid"], signal.SIGKILL)
+    os.kill(cli.told("perfdb", "status")["pid"], signal.SIGKILL)
     out, err = child.communicate(timeout=120)
     assert [measured(r) for r in cli.results()] == [True], out + err
-    assert cli.run("results", "show", cli.results()[0]["run"]).returncode == 0
+    (result,) = cli.results()
+    assert cli.told("results", "show", result["run"])["run_id"] == result["run"]
 
 
 def test_two_runs_at_once_take_turns(warm_cli: Cli) -> None:
     """Two runs at once don't measure each other: the second waits until the first has ended."""
-    first = warm_cli.start("run", warm_cli.submission(), "--inline")
+    first = warm_cli.start("run", warm_cli.submission(SHORT), "--inline")
     warm_cli.wait_for("generate")
     second = warm_cli.start(
-        "run", warm_cli.submission(QUICK.replace("quick", "other"), "other.yaml"), "--inline"
+        "run", warm_cli.submission(SHORT.replace("quick", "other"), "other.yaml"), "--inline"
     )
     for child in (first, second):
         child.communicate(timeout=120)
@@ -175,11 +177,11 @@ def test_no_space_left(cli: Cli, small_disk: Path, tmp_path_factory: pytest.Temp
     try:
         cli.data_dir = small_disk / "data"
         warm(cli.data_dir, tmp_path_factory)
-        first = cli.run("run", "--inline", cli.submission())
+        first = cli.run("run", "--inline", cli.submission(SHORT))
         assert [measured(r) for r in cli.results()] == [True], first.stderr
         free = shutil.disk_usage(small_disk).free
         (small_disk / "filler").write_bytes(b"\0" * (free - 64 * 1024))
-        done = cli.run("run", "--inline", cli.submission())
+        done = cli.run("run", "--inline", cli.submission(SHORT))
         assert done.returncode == 1
         assert "space" in done.stderr.lower(), done.stderr
         assert "Traceback" not in done.stderr

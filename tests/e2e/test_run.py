@@ -59,9 +59,7 @@ def test_the_quick_start(cli: Cli) -> None:
 
 
 def check_figures(cli: Cli, run_id: str) -> None:
-    shown = cli.run("results", "show", run_id, "-o", "json")
-    assert shown.returncode == 0, shown.stderr
-    result: dict[str, Any] = json.loads(shown.stdout)
+    result: dict[str, Any] = cli.told("results", "show", run_id)
     load = json.loads((cli.data_dir / "runs" / run_id / "load.json").read_text())
     again = recompute(Path(load["samples_path"]), load["measure_start_ns"], load["measure_end_ns"])
     summary = result["summary"]
