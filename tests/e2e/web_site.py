@@ -77,7 +77,9 @@ def started(base: Path, shots: Path, factory: pytest.TempPathFactory) -> Iterato
         assert done.returncode == 0, done.stderr
 
     try:
-        inferbench("up", "--submissions", str(folder))
+        # With one worker all of Airflow would have the other of two cores alone, and jobs would wait for each other.
+        workers = "2" if len(os.sched_getaffinity(0)) > 1 else "1"
+        inferbench("up", "--submissions", str(folder), "--workers", workers)
         yield running(data_dir, shots)
     finally:
         inferbench("down")
