@@ -13,7 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.training.result import TrainingResult
 from tests.joined_hosts import Joined, JoinedHost, joined_hosts
-from tests.warm import metadata
+from tests.warm import warm
 
 pytestmark = [
     pytest.mark.integration,
@@ -24,13 +24,13 @@ pytestmark = [
 SWEEP = """
 name: sweep
 model: {kind: zoo, name: digits}
-load: {arrivals: {kind: constant, rate_rps: 30}, duration_s: 3, warmup_s: 0.5, wait_for_quiet_s: 0}
+load: {arrivals: {kind: constant, rate_rps: 30}, duration_s: 2, warmup_s: 0.5, wait_for_quiet_s: 0}
 sweep: {load.arrivals.rate_rps: [30, 35, 40]}
 """
 AWAY = """
 name: away
 model: {kind: zoo, name: digits}
-load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 6, warmup_s: 0.5, wait_for_quiet_s: 0, from: other_host}
+load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 4, warmup_s: 0.5, wait_for_quiet_s: 0, from: other_host}
 """
 BOTH = """
 kind: training
@@ -53,7 +53,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
     """Leader and two hosts."""
     base = tmp_path_factory.mktemp("hosts")
     (base / "leader").mkdir()
-    metadata(base / "leader", tmp_path_factory)
+    warm(base / "leader", tmp_path_factory)
     with joined_hosts(base, NAMES, write) as running:
         yield running
 
