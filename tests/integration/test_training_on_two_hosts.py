@@ -122,9 +122,8 @@ def test_two_hosts_train_as_one_with_the_same_global_batch(hosts: Hosts) -> None
     assert own.parameters == pytest.approx(other.parameters, rel=1e-6)
     alone = YAML % ("alone", 16, 3, "{processes: 2, strategy: ddp}")
     hosts.outputs = {}
-    hosts.run("second", "alone", alone, "generate")
     hosts.lease("alone", "second.cpu")
-    hosts.run("second", "alone", alone, "train", "collect", "release")
+    hosts.run("second", "alone", alone, "generate", "train", "collect", "release")
     hosts.release()
     for rank, trained_here in enumerate((own, other)):
         of_one = answer(hosts, "second", "alone", rank)
