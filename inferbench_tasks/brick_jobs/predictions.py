@@ -139,9 +139,12 @@ def _predicted(
 ) -> PredictedModel:
     bricks = [known[part] for part in cut.parts]
     warm = prediction.constructed(bricks, cut.needs, "warm", constructor)
-    shares = {how: prediction.share_ratio(bricks, of.identities, "warm") for how, of in unmeasured.items()}
-    for how, of in unmeasured.items():
-        warm = prediction.with_stand_ins(warm, shares[how], of)
+    shares = {
+        how: prediction.share_ratio(bricks, cut.needs, of.identities, "warm", constructor)
+        for how, of in unmeasured.items()
+    }
+    for of in unmeasured.values():
+        warm = prediction.with_stand_ins(warm, of, bricks, cut.needs, "warm", constructor)
     calibration, classes = by.one(), by.classes()
     of_cut = class_ns(cut, known)
     return PredictedModel(

@@ -18,6 +18,9 @@ from inferbench_tasks.errors import InputError
 CONFIDENCE = 0.95
 #: Fewer whole models say nothing of how far predictions are off.
 FEWEST_CALIBRATING = 3
+#: By so little times grow where it is asked what of a model's time is theirs, so that no other way through the model
+#: becomes the longest for it; and how many digits of a share that leaves.
+_LITTLE_RATIO, _SHARE_DIGITS = 1e-6, 8
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,7 @@ def constructed(
 
     The interval is Student's over the rounds: it knows how rounds differ, and nothing of what cutting leaves out.
     """
-    construct = constructor_of(constructor)
-    rounds = min(len(brick.rounds_ns[state]) for brick in bricks)
-    totals = [construct([brick.rounds_ns[state][i] for brick in bricks], needs) for i in range(rounds)]
-    return _student(totals)
+    return _student(_totals(bricks, needs, state, constructor))
 
 
 def measured(whole: Result) -> Estimate:
@@ -93,10 +93,20 @@ def widened(estimate: Estimate, ns: float, half: float) -> Estimate:
     return Estimate(ns, ns * math.exp(-low), ns * math.exp(high))
 
 
-def share_ratio(bricks: Sequence[Result], identities: Collection[str], state: str) -> float:
-    """Their share of the bricks' summed time."""
-    times = [(brick.identity in identities, float(np.mean(brick.rounds_ns[state]))) for brick in bricks]
-    return math.fsum(time for own, time in times if own) / math.fsum(time for _, time in times)
+def share_ratio(
+    bricks: Sequence[Result],
+    needs: Sequence[Sequence[int]],
+    identities: Collection[str],
+    state: str,
+    constructor: str = "sequential",
+) -> float:
+    """Their share of the constructed time, which is by how much it grows with theirs: of a sum that of their times, of
+    a critical path what of it is theirs."""
+    whole, grown = (
+        math.fsum(_totals(bricks, needs, state, constructor, identities, factor))
+        for factor in (1.0, 1 + _LITTLE_RATIO)
+    )
+    return min(1.0, max(0.0, round((grown / whole - 1) / _LITTLE_RATIO, _SHARE_DIGITS)))
 
 
 @dataclass(frozen=True)
@@ -118,11 +128,22 @@ def stand_ins(identities: Collection[str], spread: float, judged: int) -> StandI
     return StandIns(frozenset(identities), math.exp(-half), math.exp(half))
 
 
-def with_stand_ins(estimate: Estimate, share: float, of: StandIns) -> Estimate:
-    """The same with the interval of stand-ins that are ``share`` of its time: it adds to what is there as a square."""
-    part = share * estimate.ns
-    low = math.hypot(estimate.ns - estimate.low_ns, part * (1 - of.low_ratio))
-    high = math.hypot(estimate.high_ns - estimate.ns, part * (of.high_ratio - 1))
+def with_stand_ins(
+    estimate: Estimate,
+    of: StandIns,
+    bricks: Sequence[Result],
+    needs: Sequence[Sequence[int]],
+    state: str,
+    constructor: str = "sequential",
+) -> Estimate:
+    """The same with the interval of stand-ins, which adds to what is there as a square: the estimate is constructed
+    again with all of them as short, and as long, as they may be."""
+    least, most = (
+        float(np.mean(_totals(bricks, needs, state, constructor, of.identities, ratio)))
+        for ratio in (of.low_ratio, of.high_ratio)
+    )
+    low = math.hypot(estimate.ns - estimate.low_ns, max(0.0, estimate.ns - least))
+    high = math.hypot(estimate.high_ns - estimate.ns, max(0.0, most - estimate.ns))
     return Estimate(estimate.ns, max(0.0, estimate.ns - low), estimate.ns + high)
 
 
@@ -147,6 +168,26 @@ def by_operators(
         {"operators": name, "bricks": counts[name], "ms": time / 1e6, "share_ratio": time / total}
         | {mark: of[name] for mark, of in marks.items()}
         for name, time in sorted(times.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def _totals(
+    bricks: Sequence[Result],
+    needs: Sequence[Sequence[int]],
+    state: str,
+    constructor: str,
+    scaled: Collection[str] = (),
+    factor: float = 1.0,
+) -> list[float]:
+    """The model's time in each round, ns; of the bricks ``scaled`` so many times as long."""
+    construct = constructor_of(constructor)
+    rounds = min(len(brick.rounds_ns[state]) for brick in bricks)
+    factors = [factor if brick.identity in scaled else 1.0 for brick in bricks]
+    return [
+        construct(
+            [own * brick.rounds_ns[state][i] for own, brick in zip(factors, bricks, strict=True)], needs
+        )
+        for i in range(rounds)
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.brick_jobs.cutting import BrickWork
+from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.estimates import (
     FEWEST_BRICKS,
     Known,
@@ -16,8 +16,9 @@ from inferbench_tasks.brick_jobs.estimates import (
     held_back,
     known_bricks,
 )
+from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks.measure.method import Method, Setting
-from inferbench_tasks.bricks.prediction import Estimate, share_ratio, stand_ins, with_stand_ins
+from inferbench_tasks.bricks.prediction import Estimate, StandIns, share_ratio, stand_ins, with_stand_ins
 from inferbench_tasks.bricks.results import Result
 
 SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="r")
@@ -88,21 +89,62 @@ def test_too_little_is_no_estimate() -> None:
 def test_the_interval_has_the_estimates_error() -> None:
     """100 +- 3, half of it estimated, off by 0.1 in the logarithm (RMS of 4, t = 2.776): 50 x (1 - exp(-0.2776))
     = 12.12 below and 50 x (exp(0.2776) - 1) = 16.00 above, each with the 3 as squares."""
-    wide = with_stand_ins(Estimate(100.0, 97.0, 103.0), 0.5, stand_ins("a", 0.1, 4))
+    of = [result("a", 50), result("b", 50)], [[], [0]], "warm"
+    rounds = Estimate(100.0, 97.0, 103.0)
+    wide = with_stand_ins(rounds, stand_ins("a", 0.1, 4), *of)
     assert wide.ns == 100
     assert wide.low_ns == pytest.approx(100 - math.hypot(3, 12.12), abs=0.01)
     assert wide.high_ns == pytest.approx(100 + math.hypot(3, 16.00), abs=0.01)
-    assert with_stand_ins(Estimate(100.0, 97.0, 103.0), 0.0, stand_ins("a", 9.0, 4)) == Estimate(
-        100.0, 97.0, 103.0
-    )
-    assert with_stand_ins(Estimate(100.0, 97.0, 103.0), 1.0, stand_ins("a", 9.0, 4)).low_ns >= 0
+    assert with_stand_ins(rounds, stand_ins("z", 9.0, 4), *of) == rounds
+    assert with_stand_ins(rounds, stand_ins("ab", 9.0, 4), *of).low_ns >= 0
+
+
+#: b (6) and c (4) both take from a (2): the critical path is a and b, 8 of the 12 that all take together.
+FORK = [result("a", 2), result("b", 6), result("c", 4)], [[], [0], [0]], "warm"
+
+
+def test_of_a_critical_path_a_share_is_what_lies_on_it() -> None:
+    """b is three quarters of the 8, not half of 12; c takes no time that anybody waits for, a and b are all of it."""
+    assert share_ratio(FORK[0], FORK[1], {"b"}, "warm", "parallel") == pytest.approx(0.75)
+    assert share_ratio(FORK[0], FORK[1], {"b"}, "warm") == pytest.approx(0.5)
+    assert share_ratio(FORK[0], FORK[1], {"c"}, "warm", "parallel") == 0
+    assert share_ratio(FORK[0], FORK[1], {"a", "b"}, "warm", "parallel") == 1
+    assert share_ratio(FORK[0], FORK[1], {"c"}, "warm", "streams:1") == pytest.approx(1 / 3)
+
+
+def test_the_interval_of_a_critical_path_is_by_the_estimates_that_are_on_it() -> None:
+    """b may be half or twice as long: then the way is a and c, 6, or a and b, 14. c may be so, too: a and b stay the
+    longest way while it is shorter, and a and c are 10 where it is twice as long."""
+    estimate = Estimate(8.0, 8.0, 8.0)
+    of_b, of_c = (StandIns(frozenset(name), 0.5, 2.0) for name in "bc")
+    assert with_stand_ins(estimate, of_b, *FORK, "parallel") == Estimate(8.0, 6.0, 14.0)
+    assert with_stand_ins(estimate, of_c, *FORK, "parallel") == Estimate(8.0, 8.0, 10.0)
+    assert with_stand_ins(Estimate(12.0, 12.0, 12.0), of_b, *FORK) == Estimate(12.0, 9.0, 18.0)
+
+
+def test_what_is_covered_is_of_the_time_that_is_predicted() -> None:
+    """Of a model's critical path all but a quarter is estimated, though half of its bricks' time is measured: nobody
+    is told that half of the prediction is."""
+    cut = CutModel(
+        at=0, name="m", copies=1, task=None, digest="d", batch_size=1, granularity="1", layers=3, operators=("Conv",),
+        whole="whole-m", parts=("a", "b", "c"), needs=((), (0,), (0,)),
+    )  # fmt: skip
+    known = {one.identity: one for one in FORK[0]}
+    unmeasured = {0: {"estimated": StandIns(frozenset("b"), 0.5, 2.0)}}
+    for constructor, covered, low, high in (
+        ("parallel", 0.25, 6e-6, 14e-6),
+        ("sequential", 0.5, 9e-6, 18e-6),
+    ):
+        ((one,),) = predictions([cut], known, 0, constructor, unmeasured).values()
+        assert one.coverage_ratio == pytest.approx(covered)
+        assert (one.constructed.low_ms, one.constructed.high_ms) == pytest.approx((low, high))
 
 
 def test_a_share_is_of_time_not_of_bricks() -> None:
     """One of three bricks stands twice in the model, and makes 20 of 25."""
     bricks = [result("a", 10), result("b", 1), result("c", 4), result("a", 10)]
-    assert share_ratio(bricks, {"a"}, "warm") == pytest.approx(20 / 25)
-    assert share_ratio(bricks, set(), "warm") == 0
+    assert share_ratio(bricks, [[]] * 4, {"a"}, "warm") == pytest.approx(20 / 25)
+    assert share_ratio(bricks, [[]] * 4, set(), "warm") == 0
 
 
 def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
