@@ -11,7 +11,8 @@ import pytest
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
-from inferbench_tasks.training.comparison import Compared, compare
+from inferbench_tasks.training.comparison import Compared, _beside, compare
+from inferbench_tasks.training.expected_ratio import Should
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.statistics import of_steps
 from tests.unit.training.report.results import view
@@ -113,6 +114,21 @@ def test_a_device_whose_interval_leaves_it_open_is_neither_slow_nor_as_it_should
     uneven = steps * 1.2 / 0.943 * np.repeat(rng.normal(1, 0.3, 10), 20)
     notes = compare(result(steps, "A40"), result(uneven, "V100")).notes
     assert any("not told apart from what it should be" in note for note in notes), notes
+
+
+def test_a_ratio_within_what_it_should_be_is_set_beside_both_ends() -> None:
+    """1.5 times (95%: 0.5 to 4) where 1 to 2 times should be: half of the least to twice the most. Above, at 3 times
+    (2.4 to 4), both are beside the 2; below, at 0.5 (0.4 to 0.8), beside the 1."""
+    should = Should(1.0, 2.0, ("forward",), ())
+
+    def said(ratio: float, low: float, high: float) -> str:
+        return _beside(Compared("forward, ms", 1.0, ratio, ratio, (low, high), "worse"), should)
+
+    assert said(1.5, 0.5, 4.0) == "not told apart from what it should be (95%: 0.5 to 2 times)"
+    assert said(3.0, 2.4, 4.0) == "1.5 times what it should be (95%: 1.2 to 2)"
+    assert said(3.0, 2.2, 4.0) == "not told apart from what it should be (95%: 1.1 to 2 times)"
+    assert said(0.5, 0.4, 0.8) == "0.5 times what it should be (95%: 0.4 to 0.8)"
+    assert said(1.5, 0.9, 2.2) == "as it should be"
 
 
 def test_where_the_data_lay_is_named_beside_the_figures() -> None:
