@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 #: What a server may see of our environment. Everything else, credentials first, stays out.
 PASSED_ON = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME",
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME", "GLIBC_TUNABLES",
     "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )  # fmt: skip
 #: Servers that this process started and has not reaped: their ends are ours to collect.

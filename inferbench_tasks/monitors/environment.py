@@ -97,6 +97,7 @@ def system() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()) or None,
         "clocksource": _text(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         "transparent_hugepage": _text(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "glibc_tunables": os.environ.get("GLIBC_TUNABLES"),  # which servers and ranks get
         "container": container(),
         "cpu_limit_cores": cpu_limit_cores(),
         "host": platform.node(),

@@ -13,6 +13,7 @@ def test_secrets_do_not_reach_such_a_process() -> None:
         "INFERBENCH_NIGHTLY_NOTIFY": "x", "HTTPS_PROXY": "http://user:x@proxy:1", "XDG_OTHER": "redis://:x@broker/0",
     }  # fmt: skip
     plain = {"PATH": "/bin", "HOME": "/root", "INFERBENCH_DATA_DIR": "/d", "LC_ALL": "C", "PYTHONPATH": "p"}
+    plain |= {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # how memory lies decides on times
     assert sandbox.environment(secrets | plain) == plain
     also = sandbox.environment(secrets | plain, ["INFERBENCH_PERFDB_URI"])
     assert also == plain | {"INFERBENCH_PERFDB_URI": "x"}
