@@ -118,9 +118,7 @@ def test_a_load_over_grpc(hosts: Hosts, backend: str) -> None:
     """Our server and Triton: who has the run's secret is answered, nobody else; their own times are in the result."""
     if reason := BACKENDS.load(backend).unavailable("process"):
         pytest.skip(reason)
-    text = (
-        AWAY.replace("duration_s: 6", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
-    )
+    text = AWAY.replace("duration_s: 6", "duration_s: 6, protocol: grpc") + f"serve: {{backend: {backend}}}\n"
     ENVIRONMENTS.mkdir(exist_ok=True)
     if backend == "triton":  # the host of the namespace reaches no index of packages
         environment = BACKENDS.load("triton")().environment()
