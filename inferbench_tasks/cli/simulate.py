@@ -41,7 +41,8 @@ def simulate(
 
     speedup: RR+FCFS's mean JCT over the policy's. vs_clairvoyant: the policy's over that of shortest-job-first with
     late binding that knows every length. Both are of the jobs that finished under both. A job that never ends is
-    `unfinished`: it has waited to the end of the simulation, and is `late` if it has a deadline.
+    `unfinished`: it has waited to the end of the simulation. With a deadline it is `late`, as is one that was given up
+    (`rejected`).
     """
     names = list(dict.fromkeys(name.strip() for name in policies.split(",") if name.strip()))
     instances = {name: POLICIES.load(name, "--policies")() for name in names}

@@ -29,6 +29,11 @@ class JobOutcome:
         return self.end_s - self.submit_s
 
     @property
+    def late(self) -> bool:
+        """Whether its deadline was not kept: what was given up before has not kept it either."""
+        return self.deadline_s is not None and (self.status != "finished" or self.end_s > self.deadline_s)
+
+    @property
     def wait_s(self) -> float:
         return (self.end_s if self.start_s is None else self.start_s) - self.submit_s
 
@@ -63,7 +68,7 @@ class Outcome:
     def summary(self) -> dict[str, Any]:
         """Mean and percentiles (inverted CDF: a JCT that occurred) in seconds, longest wait, counts.
 
-        ``late``: what ended behind its deadline, and what had one and will never end.
+        ``late``: what finished behind its deadline, and what had one and was given up or will never end.
         """
         import numpy as np
 
@@ -80,8 +85,7 @@ class Outcome:
             "longest_wait_s": self.longest_wait_s(),
             "rejected": sum(j.status == "rejected" for j in self.jobs),
             "unfinished": len(self.unfinished),
-            "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs)
-            + sum(j.deadline_s is not None for j in self.unfinished),
+            "late": sum(j.late for j in (*self.jobs, *self.unfinished)),
         }
 
 

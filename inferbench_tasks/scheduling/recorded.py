@@ -10,7 +10,8 @@ Columns (times in seconds; a cell may be empty where a default is given):
 | job_id tenant spec_hash | names | row number, "team", job_id |
 | device_types | with `|` between them | all of the cluster |
 | n_devices priority | whole numbers | 1, 0 |
-| deadline_s limit_s | seconds | none |
+| deadline_s | when its results are wanted, on the clock of submit_s | none |
+| limit_s | how long it may run | none |
 | preemptible | true or false | false |
 
 Of an event log the jobs that ended well are taken, with the time from their last start to their end, and the cluster
@@ -120,6 +121,11 @@ def _job(number: int, row: dict[str, Any], everything: frozenset[str]) -> TraceJ
     preemptible = str(row.get("preemptible", False)).lower()
     if preemptible not in ("true", "false"):
         raise InputError(f"preemptible must be true or false, not {preemptible!r}")
+    if "deadline_s" in row and float(row["deadline_s"]) <= float(row["submit_s"]):
+        raise InputError(
+            f"deadline_s {row['deadline_s']} is not after submit_s {row['submit_s']}: it is a moment of the trace, and "
+            "not how long after its submission"
+        )
     spec = QueuedJob(
         job_id,
         str(row.get("tenant", "team")),

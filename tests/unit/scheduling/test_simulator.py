@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from inferbench_tasks.scheduling.eventlog import Decided, EventLog, differences,
 from inferbench_tasks.scheduling.events import Finished, LeaseGranted, NodeDown, NodeUp, Started, Submitted
 from inferbench_tasks.scheduling.generators import GENERATORS, Recipe, arrivals, generate, lognormal
 from inferbench_tasks.scheduling.model import QueuedJob
+from inferbench_tasks.scheduling.outcome import JobOutcome, Outcome
 from inferbench_tasks.scheduling.policies import POLICIES
 from inferbench_tasks.scheduling.recorded import read_trace
 from inferbench_tasks.scheduling.simulator import Simulator, simulate
@@ -75,6 +77,25 @@ def test_a_job_that_never_starts_has_waited_and_is_late() -> None:
     assert (found["jobs"], found["unfinished"], found["rejected"]) == (1, 2, 0)
     assert (found["longest_wait_s"], found["late"], found["mean_jct_s"]) == (26.0, 1, 10.0)
     assert outcome.longest_wait_s(lambda job: job.job_id == "first") == 0.0
+
+
+def test_a_job_with_a_deadline_that_is_given_up_is_late() -> None:
+    """Of four with a deadline at 100 s one finishes at 90 s, one at 110 s, one is given up at 50 s, one never ends:
+    three did not keep it. One that is given up without any is late in no way."""
+
+    def of(
+        name: str,
+        end_s: float,
+        status: Literal["finished", "rejected", "unfinished"] = "finished",
+        deadline_s: float | None = 100.0,
+    ) -> JobOutcome:
+        return JobOutcome(name, "t", 0.0, 0.0, end_s, status, 1, 1, deadline_s, "n")
+
+    kept, behind, given_up = of("kept", 90.0), of("behind", 110.0), of("given up", 50.0, "rejected")
+    free, never = of("free", 500.0, "rejected", None), of("never", 60.0, "unfinished")
+    every = (kept, behind, given_up, free, never)
+    assert [job.job_id for job in every if job.late] == ["behind", "given up", "never"]
+    assert Outcome("p", "t", (kept, given_up, behind, free), (never,)).summary()["late"] == 3
 
 
 @pytest.mark.parametrize("policy", ["qa_sjf", "late_sjf_aged"])
@@ -170,6 +191,11 @@ def test_the_three_file_formats_say_the_same(tmp_path: Path) -> None:
         ("submit_s,duration_s,colour\n1,2,red\n", "unknown"),
         ("submit_s,duration_s\n0,5\n1,-2\n", "row 2"),
         ("submit_s,duration_s,n_devices\n0,5,9\n", "no node has them"),
+        # Eight hours after a submission of the second day, as submissions say it.
+        (
+            "submit_s,duration_s,deadline_s\n0,5,28800\n90000,5,28800\n",
+            "row 2: .*it is a moment of the trace",
+        ),
     ],
 )
 def test_a_wrong_trace_is_refused(text: str, message: str, tmp_path: Path) -> None:
