@@ -8,16 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferbench_tasks.training.diagnosis.observation import Steps
-from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, held_ns, waited_ns
+from inferbench_tasks.training.diagnosis.thread_times import (
+    blocked_ns,
+    held_ns,
+    shared_ns,
+    statistics_timed,
+    waited_ns,
+)
+from inferbench_tasks.training.exchange import Exchange
 
 
 @dataclass(frozen=True)
 class Parts:
     """Means over ranks and steps, ms, that add up to the step.
 
-    ``exchange_ms``: in backward blocked, in each step that of the rank which was blocked least; ``imbalance_ms``: what
-    the ranks were blocked there beyond it, waiting for the last one; ``loading_ms``: without waits for a core;
-    ``cores_ms``: those waits, of the thread that runs the step; ``computing_ms``: all the rest.
+    ``exchange_ms``: in backward blocked, in each step that of the rank which was blocked least, and likewise in the
+    exchange of running statistics where that was timed; ``imbalance_ms``: what the ranks were blocked there beyond it,
+    waiting for the last one; ``loading_ms``: without waits for a core; ``cores_ms``: those waits, of the thread that
+    runs the step; ``computing_ms``: all the rest.
     """
 
     computing_ms: float
@@ -54,10 +62,15 @@ def parts_of(ranks: Sequence[Steps]) -> Parts | None:
     phases = [name.removesuffix("_wall_ns") for name in ranks[0] if name.endswith("_wall_ns")]
     cores_ms = sum(mean_ms([waited_ns(steps, phase) for steps in ranks]) for phase in phases)
     loading_ms = mean_ms([held_ns(steps, "loading") for steps in ranks]) if "loading" in phases else 0.0
+    exchanges = [[blocked_ns(steps, "backward") for steps in ranks]] if "backward" in phases else []
+    if all(statistics_timed(steps) for steps in ranks):
+        # What of them waited for a core is none of forward's, whose time theirs is taken off.
+        cores_ms += mean_ms([steps[Exchange.statistics[2]] for steps in ranks])
+        exchanges.append([shared_ns(steps) for steps in ranks])
     exchange_ms = imbalance_ms = 0.0
-    if "backward" in phases and len(ranks) > 1:
-        blocked = np.array([blocked_ns(steps, "backward")[:count] for steps in ranks]) / 1e6
-        exchange_ms = float(blocked.min(axis=0).mean())
-        imbalance_ms = float(blocked.mean()) - exchange_ms
+    for of_ranks in exchanges if len(ranks) > 1 else ():
+        blocked = np.array([values[:count] for values in of_ranks]) / 1e6
+        exchange_ms += float(blocked.min(axis=0).mean())
+        imbalance_ms += float((blocked - blocked.min(axis=0)).mean())
     computing_ms = step_ms - cores_ms - loading_ms - exchange_ms - imbalance_ms
     return Parts(computing_ms, loading_ms, exchange_ms, imbalance_ms, cores_ms)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.perfdb.documents import Provenance
+from inferbench_tasks.training.diagnosis.observation import Steps
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.curve import Curve, curves
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
-from tests.unit.training.scaling.made import invalid, raw, result
+from tests.unit.training.scaling.made import STEPS, invalid, raw, result
 
 RAW = {
     "one": raw(1, 30, 2),
@@ -35,6 +37,29 @@ def test_parts_add_up_to_the_step() -> None:
     assert [parts.of(name) for name in Parts.NAMES] == pytest.approx([30, 2, 4, 3, 1])
     assert parts.step_ms == pytest.approx(40)
     assert parts_of([]) is None
+
+
+def test_the_exchange_of_statistics_is_no_computing() -> None:
+    """4 ms more a step: forward begins with 1 ms of it on one rank and 3 on the other, each 0.2 of CPU and 0.3 of waits
+    for a core, so that they are blocked 0.5 and 2.5; 3 ms and 1 of computing follow. Exchange has the 0.5 of the one
+    that is blocked least, imbalance the mean of 0 and 2, cores 0.3, computing the rest: 2.2. Where nobody timed it all
+    4 but the waits are computing."""
+    timed: list[Steps] = []
+    untold: list[Steps] = []
+    for steps, wall, more in zip(RAW["weak"], (1.0, 3.0), (3.0, 1.0), strict=True):
+        grown = {"step_ns": 4.0, "forward_wall_ns": wall + more, "forward_own_cpu_ns": 0.2 + more}
+        grown["forward_own_wait_ns"] = 0.3
+        own = {name: values + 1e6 * grown.get(name, 0.0) for name, values in steps.items()}
+        untold.append(own)
+        shared = {"statistics_ns": wall, "statistics_cpu_ns": 0.2, "statistics_wait_ns": 0.3}
+        timed.append(own | {name: np.full(STEPS, 1e6 * ms) for name, ms in shared.items()})
+    parts, without = parts_of(timed), parts_of(untold)
+    assert parts is not None and without is not None
+    assert [parts.of(name) for name in Parts.NAMES] == pytest.approx([32.2, 2, 4.5, 4, 1.3])
+    assert parts.step_ms == pytest.approx(44)
+    assert [without.of(name) for name in Parts.NAMES] == pytest.approx([33.7, 2, 4, 3, 1.3])
+    alone = parts_of(timed[:1])
+    assert alone is not None and (alone.exchange_ms, alone.imbalance_ms) == (0, 0)
 
 
 def test_weak_scaling_keeps_the_batch_of_each_rank() -> None:
