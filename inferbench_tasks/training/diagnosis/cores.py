@@ -42,7 +42,7 @@ def find(content: Import) -> Iterator[Cause]:
             rule="cores",
             kind="cause",
             sentence=f"{worst.processes} processes share {cores} granted core(s) on {devices} device(s): loading and "
-            "every phase that the host takes part in wait for a core.",
+            f"every phase that the host takes part in {'wait' if freed else 'may wait'} for a core.",
             evidence=evidence,
             remedy=f"Ask for a core for each process, {worst.processes} in all{node}{_fewer(cores, devices)}.",
             cost_s=max((log.step_s - better.step_s for log, better in freed), default=None),

@@ -94,6 +94,11 @@ class Observation:
         return self.job.devices.threads
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether its threads are blocked while a device computes for them."""
+        return self.job.devices.kind.kind == "gpu"
+
+    @property
     def rest_phases(self) -> dict[str, PhaseTimes]:
         """The phases without loading."""
         return {name: phase for name, phase in self.phases.items() if name != "loading"}
@@ -110,10 +115,9 @@ class Observation:
         if batch is None or loading is None:
             return None
         rest_ms = max(self.step_ms - loading.wall_ms - self.rest_wait_ms, 1e-6)
-        stall_ms = max(0.0, batch.making_ms / self.workers - rest_ms) if self.workers else 0.0
         hand_over_ms = self.probes.get("hand_over_ms")
         if self.workers:
-            hand_over_ms = max(0.0, loading.wall_ms - loading.wait_ms - stall_ms)
+            hand_over_ms = max(0.0, loading.wall_ms - loading.wait_ms - self._stall_ms(batch, rest_ms))
         return Pipeline(
             ranks=self.processes,
             cores=self.cores,
@@ -124,6 +128,16 @@ class Observation:
             rest_cpu_ms=min(sum(phase.cpu_ms for phase in self.rest_phases.values()), rest_ms * self.threads),
             hand_over_ms=hand_over_ms,
         )
+
+    def _stall_ms(self, batch: Batch, rest_ms: float) -> float:
+        """What the rank waits for a batch that is not made yet: its loader processes need longer than all that follows.
+
+        As it was, with the waits for a core of both: a batch that comes late since its process had no core is not
+        handed over slowly. By the work alone where the processes' waits are not told, or shorter than the rank's.
+        """
+        follows_ms = self.step_ms - self.phases["loading"].wall_ms
+        late_ms = (batch.making_ms + batch.wait_ms) / self.workers - follows_ms
+        return max(0.0, batch.making_ms / self.workers - rest_ms, late_ms)
 
 
 def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observation | None:

@@ -34,16 +34,24 @@ def find(run: Observation) -> Iterator[Cause]:
         yield Cause(
             rule="cores",
             kind="cause",
-            sentence=f"The {run.cores:g} granted core(s) hold it up: no number of loader processes brings a step below "
-            f"{number(best.step_ms)} ms on them, {need} cores would bring {number(unbounded.step_ms)} ms.",
+            sentence=f"The {run.cores:g} granted core(s) hold it up: {_least(best)} on them, {need} cores would bring "
+            f"{number(unbounded.step_ms)} ms.",
             evidence=evidence,
-            remedy=f"Ask for {need} cores: one for each thread of a rank and each of {unbounded.workers} loader "
-            "process(es) of it (affinity, cgroup, SLURM's --cpus-per-task).",
+            remedy=f"Ask for {need} cores: one for each thread of a rank"
+            + (f" and each of {unbounded.workers} loader process(es) of it" if unbounded.workers else "")
+            + " (affinity, cgroup, SLURM's --cpus-per-task).",
             cost_s=missing_ms / 1e3,
             gain_s=missing_ms / 1e3,
         )
     elif run.workers and count > run.cores:
         yield from _too_many(run, pipeline, evidence)
+
+
+def _least(best: Pipeline) -> str:
+    """Where nobody knows what handing over a batch takes, no other number of loader processes was looked at."""
+    if best.hand_over_ms is None:
+        return f"a step takes {number(best.step_ms)} ms"
+    return f"no number of loader processes brings a step below {number(best.step_ms)} ms"
 
 
 def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iterator[Cause]:

@@ -22,9 +22,10 @@ def find(run: Observation) -> Iterator[Cause]:
 
     The rank that comes last waits for the exchange alone, the others for it as well. Of a rank that something stops
     (``stopped_ratio``) as much of backward is taken off. What is less than a tenth of a step is the price of several
-    ranks, and no cause. A larger batch exchanges as much for more samples.
+    ranks, and no cause. A larger batch exchanges as much for more samples. Nothing is told of GPUs: there the thread is
+    blocked while the device computes.
     """
-    if run.processes < 2 or len(run.ranks) != run.processes or run.threads > 1:
+    if run.processes < 2 or len(run.ranks) != run.processes or run.threads > 1 or run.on_gpu:
         return
     if any("backward_wall_ns" not in steps for steps in run.ranks):
         return

@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.runs.memory import stalled_making_ms
 
 
 def find(run: Observation) -> Iterator[Cause]:
     """The pipeline as it is beside that with the fewest loader processes that are enough, reading taken out of both.
 
-    What reading takes is the rule ``fetch``'s; more processes than now are the remedy here, fewer are
-    ``transfer``'s and ``cores``'.
+    What reading takes is the rule ``fetch``'s, and what making waits for want of memory ``memory``'s; more processes
+    than now are the remedy here, fewer are ``transfer``'s and ``cores``'.
     """
     pipeline, batch = run.pipeline, run.batch
     if pipeline is None or batch is None:
         return
-    warm = pipeline.of(
-        making_ms=batch.making_ms - batch.read_ms,
-        making_cpu_ms=min(batch.cpu_ms, batch.making_ms - batch.read_ms),
-    )
+    making_ms = batch.making_ms - max(batch.read_ms, stalled_making_ms(run))
+    warm = pipeline.of(making_ms=making_ms, making_cpu_ms=min(batch.cpu_ms, making_ms))
     best, unbounded = warm.best, warm.unbounded
     gain_ms = warm.step_ms - best.step_ms
     if best.workers <= pipeline.workers or gain_ms <= 0:

@@ -28,7 +28,9 @@ def find(run: Observation) -> Iterator[Cause]:
         return  # threads that wait for each other's turn do so in each operation, however many samples it is of
     explained_ms = sum(phase.wall_ms for phase in run.phases.values())
     optimiser = run.phases.get("optimiser")
-    optimiser_ms = optimiser.wall_ms - optimiser.wait_ms if optimiser else 0.0
+    # Of several threads waits are sums, which no wall time has room for.
+    waited_ms = optimiser.wait_ms if optimiser and run.threads == 1 else 0.0
+    optimiser_ms = optimiser.wall_ms - waited_ms if optimiser else 0.0
     fixed_ms = probed_ms + optimiser_ms + max(0.0, run.step_ms - explained_ms)
     loading = run.phases.get("loading")
     computing_ms = run.step_ms - (loading.wall_ms if loading else 0.0) - run.rest_wait_ms

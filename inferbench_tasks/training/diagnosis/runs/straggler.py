@@ -134,6 +134,8 @@ def own_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
 
 def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
     """What a rank was blocked in each step where it only computes, ms."""
+    if run.on_gpu:
+        return np.zeros(len(steps["step"]))  # a rank whose device computes longer is slow, and not stopped
     phases = [phase for phase in unblocked_phases(run) if f"{phase}_wall_ns" in steps]
     total: NDArray[np.float64] = np.sum([blocked_ns(steps, phase) for phase in phases], axis=0) / 1e6
     return total

@@ -20,7 +20,8 @@ def take_turns(run: Observation) -> bool:
 
 
 def find(run: Observation) -> Iterator[Cause]:
-    """What the phases without loading take beyond their CPU time on the cores that a rank has.
+    """What the phases without loading take beyond their CPU time on the cores that a rank has, and at most what all its
+    threads waited for a core: whatever else blocks them (a device, other ranks, a disk), fewer threads don't mend.
 
     CPU time of threads has in it what they spin while they wait for each other, so that the gain is a lower bound.
     """
@@ -31,8 +32,9 @@ def find(run: Observation) -> Iterator[Cause]:
     wall_ms = sum(phase.wall_ms for phase in phases.values())
     cpu_ms = sum(phase.cpu_ms for phase in phases.values())
     waits_ms = sum(phase.wait_ms for phase in phases.values())
-    gain_ms = wall_ms - cpu_ms * max(1.0, run.processes / run.cores) / per_rank
-    if gain_ms <= 0 or not waits_ms:
+    beyond_ms = wall_ms - cpu_ms * max(1.0, run.processes / run.cores) / per_rank
+    gain_ms = min(beyond_ms, waits_ms)
+    if gain_ms <= 0:
         return
     yield Cause(
         rule="threads",

@@ -95,3 +95,21 @@ def test_the_cores_of_a_remedy_are_those_of_its_threads_too() -> None:
     run = observe(Batch(20.0, 20.0), loading_ms=20.0, loading_cpu_ms=20.0, cores=2, threads=2)
     (cause,) = preparation.find(run)
     assert "bound it to 15.5 ms then; 2 on 4 cores would bring 11 ms" in (cause.remedy or "")
+
+
+def test_a_batch_that_comes_late_for_want_of_a_core_is_not_handed_over_slowly() -> None:
+    """Rank and loader process of 10 and 8 ms of work take turns on one core, 18 ms a step: the 8 ms that loading takes
+    are waiting for the batch, as long without the process. On two cores a step takes 10 ms.
+    """
+    run = observe(Batch(8, 8, wait_ms=10), loading_ms=8, workers=1, cores=1)
+    assert run.pipeline is not None and run.pipeline.hand_over_ms == 0
+    assert {cause.rule: cause.cost_s for cause in causes_of(run)} == {"cores": pytest.approx(0.008)}
+
+
+def test_cores_say_nothing_of_loader_processes_that_nobody_tried() -> None:
+    """Two ranks with their data on one core: no loader has a part in it."""
+    cause = first(observe(None, loading_ms=0, processes=2, cores=1, waits_ms=10))
+    assert cause.sentence == (
+        "The 1 granted core(s) hold it up: a step takes 20 ms on them, 2 cores would bring 10 ms."
+    )
+    assert cause.remedy is not None and "loader" not in cause.remedy

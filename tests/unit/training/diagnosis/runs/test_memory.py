@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inferbench_tasks.training.diagnosis.measured import causes_of
 from inferbench_tasks.training.diagnosis.observation import Batch, Observation, PhaseTimes
@@ -82,3 +83,95 @@ def test_loader_processes_beyond_those_that_are_enough_are_the_remedy() -> None:
     assert cause.changes == {"loader.workers": 1}
     assert "1 loader process(es) for each rank are enough" in (cause.remedy or "")
     assert cause.gain_s is None and cause.cost_s, "what the fewer processes leave free nobody can tell before"
+
+
+def causes_ms(run: Observation) -> dict[str, float]:
+    return {cause.rule: 1e3 * (cause.cost_s or 0.0) for cause in causes_of(run)}
+
+
+def test_what_is_read_again_for_want_of_memory_is_counted_once() -> None:
+    """Of 20 ms of reading 5 are such stalls: 5 are memory's, 15 fetch's, and of what is kept they are still lost."""
+    run = observe(
+        Batch(22.0, 2.0, read_ms=20.0, collate_ms=1.0), loading_ms=22.0, loading_cpu_ms=2.0,
+        memory=memory(stalled_ratio=5 / 32),
+    )  # fmt: skip
+    of = {cause.rule: cause for cause in causes_of(run)}
+    assert causes_ms(run) == pytest.approx({"fetch": 15.0, "memory": 5.0})
+    assert "15 ms are reading" in of["fetch"].sentence and "5 ms of it for want" in of["fetch"].evidence[0]
+    assert of["fetch"].gain_s == pytest.approx(0.016), (
+        "32 ms less the 10 of computing, 1 of collating, 5 of stalls"
+    )
+
+
+def test_most_of_the_reading_for_want_of_memory_leaves_no_fetch() -> None:
+    """11 of 20 ms: to hold the data in memory would make it worse."""
+    run = observe(
+        Batch(22.0, 2.0, read_ms=20.0),
+        loading_ms=22.0,
+        loading_cpu_ms=2.0,
+        memory=memory(stalled_ratio=11 / 32),
+    )
+    assert causes_ms(run) == pytest.approx({"memory": 11.0})
+
+
+def test_making_that_stands_still_for_memory_is_no_preparation() -> None:
+    """Of 20 ms of making 8 are stalls: two processes bring 12 + 10 down to 11, and the 8 are memory's alone."""
+    run = observe(
+        Batch(20.0, 12.0), loading_ms=20.0, loading_cpu_ms=12.0, memory=memory(stalled_ratio=8 / 30)
+    )
+    assert causes_ms(run) == pytest.approx({"preparation": 11.0, "memory": 8.0})
+
+
+def test_the_stalls_of_loader_processes_are_of_the_steps_that_a_batch_takes() -> None:
+    """Two processes make a batch in 40 ms each, 30 of them reading, 20 of a step: 8 ms of stalls a step are 16 of
+    them, more than half. With 5 a step 10 are, and reading costs 20 ms less (40 - 20) / 2 = 10.
+    """
+    batch = Batch(40.0, 10.0, read_ms=30.0)
+    for stalled_ms, expected in ((8.0, {"memory": 8.0}), (5.0, {"memory": 5.0, "fetch": 10.0})):
+        of = memory(stalled_ratio=stalled_ms / 20.0, scope="cgroup")
+        run = observe(batch, loading_ms=10.0, workers=2, memory=of)
+        assert causes_ms(run) == pytest.approx(expected)
+
+
+def test_what_a_gpus_threads_wait_for_their_device_is_no_want_of_memory() -> None:
+    """Blocked 6 ms in forward, which is the device's; of loading 2 ms, which somebody's pressure may be."""
+    gpu = {"devices": {"kind": "gpu"}}
+    assert causes_of(blocked(6.0, memory(), fields=gpu)) == []
+    run = observe(Batch(2.0, 0.0, read_ms=0.0), loading_ms=2.0, memory=memory(), fields=gpu)
+    assert causes_ms(run) == pytest.approx({"memory": 2.0})
+
+
+def reading(of_memory: dict[str, Any], **fields: Any) -> Observation:
+    """A batch takes 14 ms: 3 of CPU time, 12 of reading, of which 11 are blocked; thrice as long in the first round."""
+    rounds = np.repeat([0.0, 1.0, 2.0], 20)
+    longer = np.where(rounds == 0, 3.0, 1.0)
+    steps = {"step": np.arange(60, dtype=np.float64), "round": rounds, "read_ns": 12e6 * longer} | {
+        f"loading_{clock}_ns": ms * 1e6 * longer
+        for clock, ms in (("wall", 14.0), ("cpu", 3.0), ("wait", 0.0))
+    }
+    data = {"kind": "dummy", **fields.pop("data", {})}
+    return observe(
+        Batch(14.0, 3.0, read_ms=12.0), loading_ms=14.0, loading_cpu_ms=3.0, memory=of_memory, ranks=(steps,),
+        fields={"data": data, **fields},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ratio", [0.01, None])
+def test_an_array_that_is_read_again_in_each_epoch_is_out_of_memory(ratio: float | None) -> None:
+    """The kernel's count has next to none of it, or there is none: 11 of 24 ms, and in memory it would be worse."""
+    (cause,) = causes_of(reading(memory(stalled_ratio=ratio)))
+    assert cause.rule == "memory" and cause.cost_s == pytest.approx(0.011)
+    assert "had read before, in the rounds after the first: 11 ms" in " ".join(cause.evidence)
+
+
+@pytest.mark.parametrize(
+    ("of_memory", "fields"),
+    [
+        ({"major_faults": 0.5}, {}),
+        ({}, {"data": {"kind": "jpeg"}}),
+        ({}, {"train": {"max_steps": 40}}),
+    ],
+)
+def test_reading_that_may_be_the_first_is_a_fetch(of_memory: dict[str, Any], fields: dict[str, Any]) -> None:
+    """No page had to be read; files, which are read where they are; epochs of some samples, others each time."""
+    assert list(causes_ms(reading(memory(stalled_ratio=0.01, **of_memory), **fields))) == ["fetch"]

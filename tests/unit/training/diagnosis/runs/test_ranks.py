@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from inferbench_tasks.training.diagnosis.measured import causes_of
 from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
 from inferbench_tasks.training.diagnosis.runs import straggler
+from inferbench_tasks.training.diagnosis.thread_times import stopped_ratio
+from inferbench_tasks.training.job import TrainingJob
 from tests.unit.training.diagnosis.observations import first, observe
 
 COUNT = 60
@@ -212,3 +216,23 @@ def test_steps_that_hardly_depend_on_their_samples_are_too_small() -> None:
 def test_steps_that_grow_with_their_samples_are_not_too_small() -> None:
     """3 of 9 ms are fixed."""
     assert causes_of(fixed(2.0)) == []
+
+
+def test_on_gpus_what_blocks_a_thread_is_its_device() -> None:
+    """Both ranks are blocked 15 of 20 ms in backward and one of them half of its optimiser: no exchange, no stop."""
+    run = two(steps(np.full(COUNT, 4.0), 20.0, 5.0, 1), stopped(0.3, 2, 20.0))
+    assert {cause.rule for cause in causes_of(run)} >= {"exchange"}
+    fields = run.job.model_dump(mode="json", exclude_defaults=True)
+    fields["devices"] |= {"kind": "gpu", "backend": "gloo"}
+    on_gpu = replace(run, job=TrainingJob.model_validate(fields))
+    assert "exchange" not in {cause.rule for cause in causes_of(on_gpu)}
+    assert stopped_ratio(run, run.ranks[1]) > 0.2 and stopped_ratio(on_gpu, run.ranks[1]) == 0
+    assert not straggler.stops_of(on_gpu, run.ranks[1]).any()
+
+
+def test_waits_of_several_threads_are_no_part_of_a_wall_time() -> None:
+    """Two threads on two cores waited 3 ms together in an optimiser of 1: 7 + 1 ms of 9 stay fixed."""
+    run = fixed(7.0, threads=2)
+    waited = {**run.phases, "optimiser": PhaseTimes(1, 1, 3)}
+    cause = first(replace(run, phases=waited))
+    assert cause.rule == "small_batch" and "optimiser: 1 ms" in cause.evidence[1]

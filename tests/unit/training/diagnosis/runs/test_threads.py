@@ -26,3 +26,10 @@ def test_eight_threads_on_two_cores_are_the_threads() -> None:
 def test_as_many_threads_as_cores_are_no_cause() -> None:
     """Two on two cores, whatever they wait for each other."""
     assert causes_of(run(2, wall_ms=30, cpu_ms=40, wait_ms=10, cores=2)) == []
+
+
+def test_what_else_blocks_threads_is_not_mended_by_fewer() -> None:
+    """30 ms for 10 of CPU time, of which all threads waited 2 for a core: the rest is a device's, or another rank's."""
+    cause = first(run(8, wall_ms=30, cpu_ms=10, wait_ms=2, cores=2))
+    assert cause.rule == "threads" and cause.cost_s == cause.gain_s == pytest.approx(0.002)
+    assert causes_of(run(8, wall_ms=30, cpu_ms=10, wait_ms=0, cores=2)) == []
