@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.training import injections
+from benchmarks.training.little_memory import little_memory
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.stages import generate
 
@@ -100,14 +101,14 @@ def cases() -> list[Case]:
             {"train": {"batch_size": 16, "rounds": 5}},
         )
         of.append(_case("first-epoch", f"{rate} MiB/s", "first_epoch", *fields, injection=slow))
-    for megabytes in (980, 940, 900):
-        little = partial(injections.little_memory, value=megabytes << 20)
-        # 393 MB of images, which do not fit beside the processes: each epoch reads again what it threw away.
+    for share in (0.9, 0.75, 0.5):
+        # By a read a millisecond a step of 64 samples loses 64 ms at most.
+        little = partial(little_memory, share=share, reads_per_s=1000)
         fields = (
-            {"model": _NET, "data": {"kind": "dummy", "samples": 2000, "image_size": 128}},
-            {"train": {"batch_size": 64}},
+            {"model": _NET, "data": {"kind": "dummy", "samples": 6400, "image_size": 32}},
+            {"train": {"batch_size": 64}, "loader": {"shuffle": True}},
         )
-        of.append(_case("little-memory", f"{megabytes} MB", "memory", *fields, injection=little))
+        of.append(_case("little-memory", f"{share:.0%} fit", "memory", *fields, injection=little))
     for size in (16, 32, 64):
         fields = (
             {"model": {"name": "canonical-mlp"}, "data": {"kind": "digits", "where": "memory"}},

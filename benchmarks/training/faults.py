@@ -7,7 +7,7 @@ among them: the middle strength of each first, then the weakest, then the strong
 fault something. Each run has a process and a PerfDB of its own. Rows are appended to a file of JSON lines, and what has
 a valid row there, of this code and machine, is not run again: after ``--minutes`` the gates are told as far as they are
 decided, and the same command goes on. A run that the certificate calls disturbed or invalid is kept as it is, and tried
-again up to ``--tries`` times in all. ``--quick``: the first part alone. Needs root for the cgroups and the loopback.
+again up to ``--tries`` times in all. ``--quick``: the first part alone. Needs root: cgroups, loopback, a disk.
 
 Gates: the right cause first in 95% of the valid runs with a fault, none in valid clean runs, none in any run that is
 not valid; with ``--verify`` the step after the remedy within 15% of the predicted one in 9 of 10. A gate without any

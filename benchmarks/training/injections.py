@@ -21,8 +21,6 @@ import psutil
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.stages import generate
 
-_BLKIO = Path("/sys/fs/cgroup/blkio")
-_MEMORY = Path("/sys/fs/cgroup/memory")
 _CLONE_NEWNET = 0x40000000
 #: A rank is held back in pieces of this length, s: shorter than its steps, so that all of them are.
 _PIECE_S = 0.002
@@ -41,44 +39,34 @@ def nothing(data: generate.Output) -> Iterator[None]:
 @contextmanager
 def slow_disk(data: generate.Output, limit: str, value: int) -> Iterator[None]:
     """``limit``: ``read_bps`` (bytes/s) or ``read_iops`` (reads/s) of the disk that holds the data."""
-    status = os.stat(data.images_path)
-    group = _BLKIO / f"inferbench-fault-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        raise Impossible(f"no blkio cgroup can be made: {error}") from error
-    thread = str(threading.get_native_id())
-    home = _cgroup_of("blkio")
-    try:
-        device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
-        try:
-            (group / f"blkio.throttle.{limit}_device").write_text(f"{device} {value}")
-        except OSError as error:
-            raise Impossible(f"reads of {device} can't be throttled: {error}") from error
-        (group / "tasks").write_text(thread)
+    with throttled(os.stat(data.images_path).st_dev, limit, value):
         yield
-    finally:
-        _remove(group, home)
 
 
 @contextmanager
-def little_memory(data: generate.Output, value: int) -> Iterator[None]:
-    """A cgroup of ``value`` bytes around the training; its data is out of the page cache first, so that what it reads
-    counts as its own. What does not fit is thrown away, and read again in the middle of the work.
-    """
-    with open(data.images_path, "rb") as file:
-        os.fsync(file.fileno())  # pages that are not written yet can't be dropped
-    cold.drop([data.images_path])
-    group = _MEMORY / f"inferbench-fault-{os.getpid()}"
+def throttled(device: int, limit: str, value: int) -> Iterator[None]:
+    """The same of a disk by its number."""
+    with cgroup("blkio") as group:
+        name = f"{os.major(device)}:{os.minor(device)}"
+        try:
+            (group / f"blkio.throttle.{limit}_device").write_text(f"{name} {value}")
+        except OSError as error:
+            raise Impossible(f"reads of {name} can't be throttled: {error}") from error
+        yield
+
+
+@contextmanager
+def cgroup(controller: str) -> Iterator[Path]:
+    """One of version 1 with this thread, and what it starts, in it."""
+    home = _cgroup_of(controller)
+    group = Path("/sys/fs/cgroup") / controller / f"inferbench-fault-{os.getpid()}"
     try:
         group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(str(value))
     except OSError as error:
-        raise Impossible(f"no memory cgroup can be made: {error}") from error
-    home = _cgroup_of("memory")
+        raise Impossible(f"no {controller} cgroup can be made: {error}") from error
     try:
         (group / "tasks").write_text(str(threading.get_native_id()))
-        yield
+        yield group
     finally:
         _remove(group, home)
 
@@ -162,7 +150,7 @@ def _rank(number: int) -> psutil.Process | None:
 def slow_loopback(data: generate.Output, rate: str) -> Iterator[None]:
     """A loopback of its own for the training, with ``rate`` for all that the ranks send (tc's token bucket)."""
     try:
-        _own_network()
+        unshare(_CLONE_NEWNET)
     except OSError as error:
         raise Impossible(f"no network namespace can be made: {error}") from error
     for command in ("ip link set lo up", f"tc qdisc add dev lo root tbf rate {rate} burst 128kb latency 2s"):
@@ -172,10 +160,10 @@ def slow_loopback(data: generate.Output, rate: str) -> Iterator[None]:
     yield  # the thread ends with it, and the namespace with its last process
 
 
-def _own_network() -> None:
+def unshare(flags: int) -> None:
     """unshare(2) for this thread (os.unshare is of Python 3.12)."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET):
+    if libc.unshare(flags):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.training import faults
 from benchmarks.training.cases import cases, clean
+from benchmarks.training.little_memory import following
 from inferbench_tasks.training.diagnosis.measured import RULES
 from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.statistics import LEAST_STEPS
@@ -64,3 +67,20 @@ GOOD = [row("cores")] * 19 + [row(None, None)]
 def test_gates_fail_where_a_promise_is_broken_or_undecided(rows: list[dict[str, Any]], passes: bool) -> None:
     """By rows of known outcomes."""
     assert faults.gates(rows) is passes
+
+
+def test_the_limit_of_little_memory_leaves_room_for_its_share_of_the_data(tmp_path: Path) -> None:
+    """Of 500 MB the page cache is 60: 440 are held, and 40 more are room for data; less that is held a moment later
+    takes none of it.
+    """
+    (tmp_path / "memory.usage_in_bytes").write_text("500000000\n")
+    (tmp_path / "memory.stat").write_text("cache 60000000\nrss 430000000\n")
+    limit = tmp_path / "memory.limit_in_bytes"
+    with following(tmp_path, 40_000_000):
+        end_s = time.monotonic() + 30
+        while not limit.exists() and time.monotonic() < end_s:
+            time.sleep(0.02)
+        (tmp_path / "less").write_text("480000000\n")
+        (tmp_path / "less").replace(tmp_path / "memory.usage_in_bytes")
+        time.sleep(0.3)
+    assert limit.read_text() == "480000000"
