@@ -56,7 +56,9 @@ def leader_killed(joined: Joined, host: JoinedHost, rng: random.Random) -> Itera
     data = str(joined.base / "leader")
     joined.driver.close()
     parts: set[int] = set()
-    for _ in range(3):  # what was being started meanwhile; a broker's title and environment do not say whose it is
+    for _ in range(
+        3
+    ):  # what was being started meanwhile; a broker's title and environment do not say whose it is
         parts |= {process.pid for process in joined.driver.system.running()}
         for process in psutil.process_iter(["cmdline", "environ"]):
             mine = process.pid in parts or (process.info["environ"] or {}).get(settings.DATA_DIR) == data

@@ -1,7 +1,8 @@
 """The rows of a benchmark: a file of JSON lines that later calls go on with, each row with what it was measured by.
 
 A row counts only where all of that is as it is now: the commit with what is changed since, the processor, the number of
-cores, torch, how the C library lays memory out, and the options that change what a row says. Others stay in the file, and decide no gate.
+cores, torch, how the C library lays memory out, and the options that change what a row says. Others stay in the file,
+and decide no gate.
 """
 
 from __future__ import annotations

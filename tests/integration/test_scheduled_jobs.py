@@ -410,8 +410,8 @@ def test_a_user_clears_a_job(driver: Driver) -> None:
 
 
 def given_up(driver: Driver, run: str) -> bool:
-    """Whether Airflow has failed a task of a run for want of a heartbeat: by its database, for nobody answers. It says so
-    first, and changes the task's state a moment later: till then the task's own report would still count."""
+    """Whether Airflow has failed a task of a run for want of a heartbeat: by its database, for nobody answers. It says
+    so first, and changes the task's state a moment later: till then the task's own report would still count."""
     query = """SELECT 1 FROM log JOIN task_instance USING (dag_id, run_id, task_id)
                WHERE dag_id = ? AND run_id = ? AND event = 'heartbeat timeout' AND state IS NOT 'running'"""
     with closing(sqlite3.connect(driver.system.home / "airflow.db", timeout=SQLITE_WAIT_S)) as database:

@@ -41,9 +41,9 @@ _STOPPED = 0.02
 #: Of ten clean trainings of two ranks on a core each four had one that took 1.1 to 1.25 times as long in CPU time; with
 #: huge pages none of eleven (1.06 at most).
 _RUN_AGAIN = (
-    " On a CPU train once more first: where a process's memory lies can make it so much slower for as long as it lives, "
-    "and then it is another rank the next time; with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before the worker starts "
-    "ranks hardly differ by it."
+    " On a CPU train once more first: where a process's memory lies can make it so much slower for as long as it "
+    "lives, and then it is another rank the next time; with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before the worker "
+    "starts ranks hardly differ by it."
 )
 
 
