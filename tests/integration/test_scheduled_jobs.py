@@ -410,8 +410,7 @@ def test_a_user_clears_a_job(driver: Driver) -> None:
 
 
 def given_up(driver: Driver, run: str) -> bool:
-    """Whether Airflow has failed a task of a run for want of a heartbeat: by its database, for nobody answers. It says
-    so first, and changes the task's state a moment later: till then the task's own report would still count."""
+    """Whether Airflow, by its database, failed a task for want of a heartbeat: it says so before its state changes."""
     query = """SELECT 1 FROM log JOIN task_instance USING (dag_id, run_id, task_id)
                WHERE dag_id = ? AND run_id = ? AND event = 'heartbeat timeout' AND state IS NOT 'running'"""
     with closing(sqlite3.connect(driver.system.home / "airflow.db", timeout=SQLITE_WAIT_S)) as database:
@@ -439,8 +438,7 @@ def test_the_web_port_is_not_asked_by_tasks(driver: Driver) -> None:
 
 
 def test_a_job_whose_heartbeat_was_lost_is_run_again(driver: Driver) -> None:
-    """What tasks report to stands still for as long as Airflow waits for a heartbeat: the load did its work, Airflow
-    calls it failed, and the job is measured again; there is one result."""
+    """What tasks report to stands still: a load that did its work is failed, measured again, and has one result."""
     before = len(driver.results("long"))
     run = driver.trigger("long", duration_s=5.0)
     driver.running(run, "load")
