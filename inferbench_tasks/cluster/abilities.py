@@ -21,8 +21,9 @@ def unable(ability: str, devices: Iterable[Device]) -> frozenset[str]:
 
 def matched(job: QueuedJob, devices: Iterable[Device]) -> QueuedJob:
     """The job, which names devices by their ids alone, with those avoided whose hosts can't do what it needs now."""
-    those = unable(job.ability, devices)
-    return replace(job, avoid=(job.avoid - job.unable) | those, unable=those)
+    otherwise = job.avoid - job.unable
+    those = unable(job.ability, devices) - otherwise
+    return replace(job, avoid=otherwise | those, unable=those)
 
 
 def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) -> str | None:
@@ -47,5 +48,6 @@ def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) 
 
 def lacking(job: QueuedJob, devices: Iterable[Device]) -> str | None:
     """The same of a job that waits."""
-    suited = [device for device in devices if device.device_type in job.device_types]
+    others = job.avoid - job.unable  # which it may not have whatever their hosts can do
+    suited = [d for d in devices if d.device_type in job.device_types and d.device_id not in others]
     return no_host(job.ability, suited, job.n_devices, " or ".join(sorted(job.device_types)))

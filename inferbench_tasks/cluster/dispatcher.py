@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferbench_tasks.cluster.abilities import lacking, matched, unable
+from inferbench_tasks.cluster.abilities import lacking, matched
 from inferbench_tasks.cluster.apart import elsewhere_part, own_part, together, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
@@ -275,7 +275,7 @@ class Dispatcher:
             entry = self.index.jobs.get(job)
             spec = self._aside[job] if entry is None else entry.spec
             if (entry is not None and (entry.run is not None or job in self.held)) or (
-                unable(spec.ability, devices) == spec.unable
+                matched(self._nodes.outward(spec), devices).unable == spec.unable
             ):
                 continue
             if entry is not None:
@@ -393,6 +393,8 @@ class Dispatcher:
         self._aside.pop(lease.job, None)
         if lease.spec.get("elsewhere"):
             self._apart.add(lease.job)
+        if lease.spec.get("ability"):
+            self._choosy.add(lease.job)
         if not self.knows(lease.job):
             spec = self._nodes.inward(job_from_json(lease.spec), self.devices.values())
             self._apply(ev.Submitted(now, spec))

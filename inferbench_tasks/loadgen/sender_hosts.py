@@ -129,12 +129,17 @@ def host_checks(
 
 
 def failing(hosts: Sequence[dict[str, Any]], limit_ratio: float) -> list[str]:
-    """Of which hosts so many requests failed as would end a load, had all failed so; ``hosts``: of ``host_checks``."""
+    """Of which hosts so many requests failed as would end a load, had all failed so; ``hosts``: of ``host_checks``.
+
+    None where it was so on all: that is no host's own.
+    """
+    many = [one for one in hosts if one["errors"] > limit_ratio * one["requests"]]
+    if len(many) == len(hosts):
+        return []
     return [
         f"{one['errors']} of {one['requests']} requests of {one['host']} failed, more than load.max_error_ratio "
         f"({limit_ratio:g}), which is judged over all hosts: it may be that host or its link, and not the server"
-        for one in hosts
-        if one["errors"] > limit_ratio * one["requests"]
+        for one in many
     ]
 
 

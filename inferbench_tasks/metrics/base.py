@@ -59,6 +59,8 @@ class Measured:
     #: Of replicas behind a balancer: the cores that it could run on, and those of their devices.
     balancer_cores: tuple[int, ...] = ()
     device_cores: tuple[int, ...] = ()
+    #: How many that are none of the devices' a balancer can use.
+    balancer_own_cores: int = 0
 
     @property
     def requests(self) -> int:

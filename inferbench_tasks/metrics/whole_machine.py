@@ -15,6 +15,9 @@ from inferbench_tasks.metrics.base import Measured
 #: With more than this share of the CPU time that was used others', a reading is none of the run: theirs is another in
 #: each run, so that it makes the difference between two.
 OTHERS_RATIO = 0.05
+#: By so much of what was used ticks of 10 ms may be wrong. Beyond that they are right against the kernel's count of what
+#: others used in ns, in which cgroups of version 2 have neither the kernel's own work nor the outermost cgroup's.
+TICKS_RATIO = 0.15
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class WholeMachine:
             return "it counts the whole machine, and what others used of it was not recorded"
         if self.others_ratio > OTHERS_RATIO:
             return (
-                f"it counts the whole machine, and {self.others_ratio:.0%} of the CPU time that was used was others' "
+                f"it counts the whole machine, and {self.others_ratio:.1%} of the CPU time that was used was others' "
                 f"(at most {OTHERS_RATIO:.0%}): what of it is this run's is not known"
             )
         return None
@@ -63,8 +66,11 @@ class WholeMachine:
 
 def whole_machine(measured: Measured) -> WholeMachine:
     """Of the window; of a load from another host that of the server's."""
+    had = measured.granted_cores
     return WholeMachine(
-        measured.granted_cores, measured.hardware.get("cores_logical"), _others_ratio(measured)
+        None if had is None else had + measured.balancer_own_cores,
+        measured.hardware.get("cores_logical"),
+        _others_ratio(measured),
     )
 
 
@@ -81,9 +87,11 @@ def _others_ratio(measured: Measured) -> float | None:
         return None
     own_s, busy_s = sum(known), grown("host", "cpu_busy_s_total")
     # Counted in ns where the kernel does that; what the machine was busy is counted in ticks of 10 ms.
-    others_s = grown("wait", "foreign_s_total")
+    exact_s = grown("wait", "foreign_s_total")
+    ticks_s = None if busy_s is None else max(0.0, busy_s - own_s)
+    others_s = ticks_s if exact_s is None else exact_s
+    if exact_s is not None and ticks_s is not None and busy_s and ticks_s - exact_s > TICKS_RATIO * busy_s:
+        others_s = ticks_s
     if others_s is None:
-        if busy_s is None:
-            return None
-        others_s = max(0.0, busy_s - own_s)
+        return None
     return others_s / (own_s + others_s) if own_s + others_s > 0 else None

@@ -68,8 +68,9 @@ class ClusterAbilities(StoredAbilities):
             suited = [
                 d for d in devices if d.device_type == types or (types == "gpu" and d.gpu_index is not None)
             ]
-            ability = spec.needed_ability()
-            if message := too_few(suited, count, types) or no_host(ability, suited, count, types):
+            ability, chosen = spec.needed_ability(), spec.only_on()
+            allowed = [device for device in suited if not chosen or device.device_id in chosen]
+            if message := too_few(suited, count, types) or no_host(ability, allowed, count, types):
                 findings.append(Finding((spec.devices_field,), message))
         if spec.stages_elsewhere() and (devices := self.devices()):
             own, other = (

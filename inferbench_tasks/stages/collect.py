@@ -254,6 +254,7 @@ def figures(
         beside,
         client,
         balancer_cores=balancer.cores if balancer else (),
+        balancer_own_cores=balancer.own_cores if balancer else 0,
         device_cores=tuple(core for replica in inp.serve.replicas for core in replica.cores),
     )
     figures = derive(measured)

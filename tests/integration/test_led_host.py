@@ -288,37 +288,41 @@ def test_what_ends_one_part_early_ends_the_load(two: Two, connected: Any, tmp_pa
     assert set(np.asarray(read_samples(tmp_path / "samples.parquet")["shard"]).tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize(("limit", "heard"), [(0.6, True), (0.4, True), (0.4, False)])
+@pytest.mark.parametrize(
+    ("limit", "heard", "leader"),
+    [(0.6, True, False), (0.6, True, True), (0.4, True, False), (0.4, False, False)],
+)
 def test_failures_are_judged_over_the_whole_load(
-    two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float, heard: bool
-) -> None:
-    """All requests of one of two hosts fail, which is half of the load: it goes on below a limit of 60%, with a word
-    on that host, and ends by one of 40%; by its records, where nothing was heard of them while all sent."""
-    two.options = {"max_error_ratio": limit, "duration_s": 600.0 if heard and limit < 0.5 else 3.0}
+    two: Two, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float, heard: bool,
+    leader: bool,
+) -> None:  # fmt: skip
+    """All requests of one of two hosts fail, the leading one's too, which is half of the load: it goes on below a limit
+    of 60%, with a word on that host, and ends by one of 40%; by its records, where nothing was heard while all sent."""
+    two.options = {
+        "max_error_ratio": limit,
+        "duration_s": 600.0 if heard and limit < 0.5 else 8.0 if leader else 3.0,
+    }
     if not heard:
         monkeypatch.setattr(led_host, "ASK_EVERY", 1_000_000)
     with (
         serving(good) as server,
         serving(lambda: FaultyHttp(lambda number: http_answer("500 Oh"))) as other,
-        connected(server.port) as beside,
+        connected(other.port if leader else server.port) as beside,
     ):
-        two.port = other.port
+        two.port = server.port if leader else other.port
         beside.prepare(ME, lambda: False)
         outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
         whole = two.plan("first", server.port)
         assert outcome.applied.problem is None
         beside.closed(tmp_path)
     judged = away_load._judged_by_host(outcome.certificate(whole), whole, outcome, beside)
-    mine, theirs = judged.figures["sender_hosts"]
-    assert mine["errors"] == 0 and theirs["errors"] == theirs["requests"] > 0
-    assert [
-        words
-        for words in judged.warnings
-        if "requests of two failed, more than load.max_error_ratio" in words
-    ]
+    right, wrong = reversed(judged.figures["sender_hosts"]) if leader else judged.figures["sender_hosts"]
+    assert right["errors"] == 0 and wrong["errors"] == wrong["requests"] > 0
+    named = f"requests of {wrong['host']} failed, more than load.max_error_ratio"
+    assert [words for words in judged.warnings if named in words]
     stopped = outcome.applied.stopped_early or ""
     if limit > 0.5:
-        assert stopped == "" and mine["requests"] + theirs["requests"] > 150
+        assert stopped == "" and right["requests"] + wrong["requests"] > 150
     else:
         failed, of = (int(word) for word in stopped.split()[:3:2])
         assert limit * of < failed < 0.7 * of and "load.max_error_ratio is 0.4" in stopped and of >= 50

@@ -34,6 +34,7 @@ from inferbench_tasks.contracts.sending_hosts import all_of
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.comparison import part_of_machine
 from inferbench_tasks.perfdb.offered import is_search, offered
 from inferbench_tasks.submission.base import LEAST_BLOCKS
 from inferbench_tasks.submission.digest import LABELS
@@ -56,7 +57,7 @@ class Pair:
 @dataclass(frozen=True)
 class PairedRatio:
     """Second / first over ``blocks`` blocks, ``disturbed`` of them with a disturbed run. In ``lacking`` more of them
-    a run lacks the figure, or they have energies that were got in two ways.
+    a run lacks the figure, or they have energies that were got in two ways, or with unlike parts of a machine.
 
     ``ci95``: holds with 95% together with those of all figures that are compared at once. ``verdict``: better or worse
     where it excludes 1; None where neither is better, or the two are of unlike things.
@@ -127,14 +128,14 @@ class Blocks:
         """Of a figure; None where fewer than ``LEAST_BLOCKS`` blocks have it of both."""
         row = FIGURES[figure]
         pairs, slacks, disturbed, lacking = [], [], 0, 0
-        got: set[str] = set()
+        got: set[tuple[str, str | None]] = set()
         views: list[tuple[RunView, RunView]] = []
         for block in sorted({*self._runs[first]} & {*self._runs[other]}):
             a, b = self._runs[first][block], self._runs[other][block]
             if not _on_one_machine(a, b):
                 continue
             one, two = _known(row, a), _known(row, b)
-            methods = {got_by(row, a.summary), got_by(row, b.summary)}
+            methods = {_got(row, a), _got(row, b)}
             if one is None or two is None or len(methods) > 1:  # two energies of unlike things have no ratio
                 lacking += 1
                 continue
@@ -273,6 +274,11 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     # What is called ``2 x NAME`` has its product's name beside it, but for results of before that was stored.
     product = told.get("product") or (device.name or "").removeprefix(f"{told.get('count')} x ")
     return product, value_at(system, "host"), *clients
+
+
+def _got(row: Figure, view: RunView) -> tuple[str, str | None]:
+    """How an energy was got, and with which part of a machine whose idle power is in it; of other figures all alike."""
+    return got_by(row, view.summary), part_of_machine({"summary": view.summary}) if row.energy_based else None
 
 
 def _name(view: RunView) -> str | None:

@@ -23,9 +23,12 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.sender_hosts import SenderHost, part_of, usage_of
 from inferbench_tasks.stages.senders.handles import FurtherHost, Standby
 from inferbench_tasks.stages.senders.led_host import LedHost
+from inferbench_tasks.stages.senders.messages import State
 
 #: From the order to the start, for each host that is told: it has to be there, and read by all of its senders.
 _START_AFTER_NS = 500_000_000
+#: Others are heard about a second late: of so few hearings the load so far would be mostly what this host did since.
+_UNJUDGED_HEARINGS = 5
 
 
 class Together:
@@ -44,6 +47,8 @@ class Together:
                 zip(standbys, names_of(self.me, standbys), strict=True), 1
             )
         ]
+        self._hearings, self._heard = 0, [host.state for host in self.led]
+        self._own = self._judged = Snapshot(0, 0, 0.0, None, None)
 
     def __enter__(self) -> Together:
         with ExitStack() as stack:
@@ -79,7 +84,7 @@ class Together:
     def apply(self, controller: Controller) -> Applied:
         """Have all parts sent; what all sent, the other ones' records put on this host's clock."""
         try:
-            own = controller.apply(self._starts, self._of_all)
+            own = controller.apply(self._starts, self._as_heard)
         finally:
             for host in self.led:
                 host.end_follow()
@@ -102,6 +107,22 @@ class Together:
     def with_theirs(self, snapshot: Snapshot | None) -> Snapshot | None:
         """What is told of the load while it lasts: of all hosts; their latencies are known by each for itself."""
         return None if snapshot is None else self._of_all(snapshot)
+
+    def _as_heard(self, own: Snapshot) -> Snapshot:
+        """How all parts went when each host was last heard anew, by which the load may be ended.
+
+        What this host did since nobody knows of the others: of what it had done then and a hearing before, which lie
+        on either side of what they told, that counts with which a smaller share failed.
+        """
+        states: list[State] = [host.state for host in self.led]
+        if all(now is not then for now, then in zip(states, self._heard, strict=True)):
+            self._hearings += 1
+            earlier, self._own, self._heard = self._own, own, states
+            if self._hearings > _UNJUDGED_HEARINGS:
+                self._judged = min(
+                    map(self._of_all, (earlier, own)), key=lambda each: each.errors / max(1, each.done)
+                )
+        return self._judged
 
     def _of_all(self, own: Snapshot) -> Snapshot:
         """How all parts go, by what each host was last heard to say of its own."""
@@ -163,7 +184,8 @@ class Together:
         theirs = [host.said(part.stopped_early) for host, part in parts if part.stopped_early]
         stopped = own.stopped_early or next(iter(theirs), None)
         if stopped is None:  # what was last heard of each while it sent is not all that it sent
-            stopped = ends_early(self._whole, in_all((*own.spools, *spools)))
+            too_many = ends_early(self._whole, in_all((*own.spools, *spools)))
+            stopped = f"{too_many}, as its records showed once all had been sent" if too_many else None
         explanations: dict[str, str] = {}
         for _, part in reversed(parts):
             explanations |= part.explanations
