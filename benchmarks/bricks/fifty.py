@@ -80,8 +80,9 @@ def main() -> int:
         print("the models were not all cut: the session does not count; run it again, and it goes on")
         return 2
     with PerfDB.connect(None, options.data.resolve()) as db:
-        rows = _rows(options.corpus, results, _Kept(db, results))
-        shards = _shards(db, options.corpus)
+        kept = _Kept(db, results)
+        rows = _rows(options.corpus, results, kept)
+        shards = _shards(db, options.corpus, kept.setting)
     if rows.empty:
         print("no model could be judged: the session does not count; run it again, and it goes on")
         return 2
@@ -121,9 +122,10 @@ class _Kept:
         return self._store.get(name) if name else None
 
 
-def _shards(db: PerfDB, corpus: str) -> list[BricksResult]:
-    """Every session of its shards in this data directory, of earlier runs, too."""
-    return db.results_of(BricksResult, {"role": "shard", "submission.name": f"fifty-{corpus}"})
+def _shards(db: PerfDB, corpus: str, setting: Setting) -> list[BricksResult]:
+    """Every session of its shards at this setting in this data directory, of earlier runs, too."""
+    found = db.results_of(BricksResult, {"role": "shard", "submission.name": f"fifty-{corpus}"})
+    return [one for one in found if one.setting == setting.model_dump(mode="json")]
 
 
 def _seconds(result: Result) -> float:

@@ -71,7 +71,7 @@ class Rows:
     def say_others(self) -> None:
         """How many rows of other code, machines or options are left aside."""
         if others := len(self._all()) - len(self.read()):
-            what = "of another commit, machine, torch or options: they decide nothing here"
+            what = "of another commit, machine, torch, GLIBC_TUNABLES or options: they decide nothing here"
             print(f"{self.path} has {others} row(s) {what}", file=sys.stderr, flush=True)
 
     def _all(self) -> list[Row]:

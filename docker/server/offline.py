@@ -167,7 +167,8 @@ def imported(root: Path, tag: str, changes: list[str]) -> None:
     with subprocess.Popen([*pack, *sorted(os.listdir(root))], stdout=subprocess.PIPE) as packing:
         command = ["docker", "import", *words, "-", tag]
         subprocess.run(command, check=True, stdin=packing.stdout, stdout=subprocess.DEVNULL)
-    if packing.returncode:
+    if packing.returncode:  # what the engine was given is not all of it
+        subprocess.run(["docker", "image", "rm", tag], check=False, stdout=subprocess.DEVNULL)
         raise subprocess.CalledProcessError(packing.returncode, pack)
 
 

@@ -85,7 +85,7 @@ class ContainerLauncher:
         options: dict[str, Any] = {
             "command": list(launch.argv),
             "detach": True,
-            "environment": {**launch.env, processes.MARK: token, "HOME": "/tmp"},  # noqa: S108 - in the container
+            "environment": {**_tunables(), **launch.env, processes.MARK: token, "HOME": "/tmp"},  # noqa: S108 - inside
             "labels": {LABEL: token},
             "network_mode": "host",
             "log_config": {"type": "json-file", "config": LOG_CONFIG},
@@ -212,6 +212,11 @@ class ContainerLauncher:
                 Path(server.log_path).write_bytes(
                     newest(container.logs(stream=True, follow=False), LOG_BYTES)
                 )
+
+
+def _tunables() -> dict[str, str]:
+    """How memory is laid out decides on times: for a container as for a process."""
+    return {name: os.environ[name] for name in ("GLIBC_TUNABLES",) if name in os.environ}
 
 
 def _cant_start(launch: Launch, error: Any) -> ServerError:

@@ -15,8 +15,8 @@ from inferbench_tasks.metrics.base import Measured
 #: With more than this share of the CPU time that was used others', a reading is none of the run: theirs is another in
 #: each run, so that it makes the difference between two.
 OTHERS_RATIO = 0.05
-#: By so much of what was used ticks of 10 ms may be wrong. Beyond that they are right against the kernel's count of what
-#: others used in ns, in which cgroups of version 2 have neither the kernel's own work nor the outermost cgroup's.
+#: By so much of what was used ticks of 10 ms may be wrong. Beyond that they are right against the kernel's count of
+#: what others used in ns, in which cgroups of version 2 have neither the kernel's own work nor the outermost cgroup's.
 TICKS_RATIO = 0.15
 
 

@@ -211,11 +211,12 @@ def _beside(compared: Compared, should: expected_ratio.Should) -> str:
     least, most = should.low * (1 - TOLERANCE_RATIO), should.high * (1 + TOLERANCE_RATIO)
     if low >= least and high <= most:
         return "as it should be"
-    # Beside the nearer end of what it should be, of a factor both are the same; within that each end beside its own.
-    below, above = should.low, should.high
-    if not below <= compared.ratio <= above:
-        below = above = above if compared.ratio > above else below
-    times = f"95%: {low / below:.2g} to {high / above:.2g}"
+
+    def times_of(value: float) -> float:
+        """Beside the end of what it should be that it lies beyond; 1 within that."""
+        return value / min(max(value, should.low), should.high)
+
+    times = f"95%: {times_of(low):.2g} to {times_of(high):.2g}"
     if low > most or high < least:
-        return f"{compared.ratio / below:.2g} times what it should be ({times})"
+        return f"{times_of(compared.ratio):.2g} times what it should be ({times})"
     return f"not told apart from what it should be ({times} times)"

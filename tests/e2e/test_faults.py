@@ -103,8 +103,10 @@ def test_mongod_killed_during_a_stage(cli: Cli, stage: str, tmp_path_factory: py
 
 
 def test_two_runs_at_once_take_turns(warm_cli: Cli) -> None:
-    """Two runs at once don't measure each other: the second waits until the first has ended."""
-    first = warm_cli.start("run", warm_cli.submission(SHORT), "--inline")
+    """Two runs at once don't measure each other: the second, which would begin amid the first, waits until it ended."""
+    first = warm_cli.start(
+        "run", warm_cli.submission(QUICK.replace("duration_s: 3", "duration_s: 8")), "--inline"
+    )
     warm_cli.wait_for("generate")
     second = warm_cli.start(
         "run", warm_cli.submission(SHORT.replace("quick", "other"), "other.yaml"), "--inline"

@@ -167,10 +167,10 @@ def traced_down_to_the_framework(folder: Path, protocol: str) -> list[Any]:
     return list(spans_of(pq.read_table(output.spans_path)))
 
 
-@pytest.fixture(scope="module")
-def over_http(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """Those of requests over HTTP."""
-    return traced_down_to_the_framework(tmp_path_factory.mktemp("used"), "http")
+@pytest.fixture
+def over_http(tmp_path: Path) -> list[Any]:
+    """Those of requests over HTTP; traced anew for each test, and when one is run again."""
+    return traced_down_to_the_framework(tmp_path, "http")
 
 
 def each_part_used_no_more_than_the_whole(spans: list[Any]) -> None:

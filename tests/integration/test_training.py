@@ -134,6 +134,7 @@ def test_one_process_and_two_train_and_tell_their_phases(
     assert two.engine.backend == "gloo" and len(two.summary.synchronised["ranks"]) == 2
     # In this process, for another takes seconds to import.
     listed = CliRunner().invoke(app, ["training", "list", "-o", "json"], env=env)
+    assert listed.exit_code == 0, listed.output
     assert {row["run"] for row in json.loads(listed.stdout)} == {one.run_id, two.run_id}
     shown = CliRunner().invoke(app, ["training", "show", two.run_id, "-o", "yaml"], env=env)
     assert shown.exit_code == 0 and "explained_ratio" in shown.stdout

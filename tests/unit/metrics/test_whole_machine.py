@@ -131,7 +131,7 @@ def test_what_stands_before_replicas_is_nobody_else(
     packages: dict[tuple[str, str], Series], balanced: float, method: str
 ) -> None:
     """Two replicas on two cores of four, nginx on a third: the 0.3 cores that nobody else used were its own. The
-    devices' cores count, though the process might use all four.
+    devices' cores and its own count, three of four, though the process might use all.
     """
     series = {**packages, **watched(0.5, others=0.3), ("balancer", "cpu_s_total"): counter(balanced)}
     table = records(5.0, noise=0)
@@ -141,9 +141,16 @@ def test_what_stands_before_replicas_is_nobody_else(
     hardware = {**EPYC, "cores_logical": 4, "cores_physical": 4, "cores_allowed": [0, 1, 2, 3]}
     measured = Measured(
         window, Recording(series, {}), {**summary, "resources": used}, hardware, CPU,
-        balancer_cores=(2,), device_cores=(0, 1),
+        balancer_cores=(2,), device_cores=(0, 1), balancer_own_cores=1,
     )  # fmt: skip
     energy = derive(measured)["energy"]
     assert energy["method"] == method
     if method == "rapl":
-        assert energy["uncertainty_ratio"] == pytest.approx(0.53)
+        assert energy["uncertainty_ratio"] == pytest.approx(0.28)
+
+
+def test_the_kernel_s_own_work_is_others(packages: dict[tuple[str, str], Series]) -> None:
+    """Cgroups of version 2 do not count it: of 1 core in use, by ticks, server and client had 0.55 and no cgroup any."""
+    series = watched(0.5, others=0.45) | {("wait", "foreign_s_total"): counter(0.0)}
+    energy = measure({**packages, **series}, EPYC)["energy"]
+    assert "45.0% of the CPU time" in energy["left_out"]["rapl"]["reason"]

@@ -129,6 +129,9 @@ def test_a_ratio_within_what_it_should_be_is_set_beside_both_ends() -> None:
     assert said(3.0, 2.2, 4.0) == "not told apart from what it should be (95%: 1.1 to 2 times)"
     assert said(0.5, 0.4, 0.8) == "0.5 times what it should be (95%: 0.4 to 0.8)"
     assert said(1.5, 0.9, 2.2) == "as it should be"
+    # An end within what it should be is 1.
+    assert said(1.95, 1.7, 2.5) == "not told apart from what it should be (95%: 1 to 1.2 times)"
+    assert said(1.05, 0.7, 1.3) == "not told apart from what it should be (95%: 0.7 to 1 times)"
 
 
 def test_where_the_data_lay_is_named_beside_the_figures() -> None:

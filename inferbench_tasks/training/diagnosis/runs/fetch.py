@@ -23,16 +23,16 @@ def find(run: Observation) -> Iterator[Cause]:
     if again_ms > batch.read_ms / 2:
         return
     read_ms = batch.read_ms - again_ms
-    # What reads does not compute: CPU time is that of preparing, as far as it fits into what is left.
+    # What reads, or waits for memory, does not compute: CPU time is that of preparing, as far as it fits into that.
     left_ms = batch.making_ms - read_ms
-    read = pipeline.of(making_ms=left_ms, making_cpu_ms=min(batch.cpu_ms, left_ms))
+    read = pipeline.of(making_ms=left_ms, making_cpu_ms=min(batch.cpu_ms, batch.making_ms - batch.read_ms))
     cost_ms = pipeline.step_ms - read.step_ms
     data = run.job.data
     where = "with cold reads" if data.read == "cold" else "from the page cache"
     # In memory lies what is made once; what is made anew each time is read again.
     kept = data.where == "disk" and not data.augment
     kept_ms = batch.collate_ms + again_ms
-    memory = pipeline.of(making_ms=kept_ms, making_cpu_ms=min(batch.cpu_ms, kept_ms))
+    memory = pipeline.of(making_ms=kept_ms, making_cpu_ms=min(batch.cpu_ms, batch.collate_ms))
     changes = {"data.where": "memory"} | ({"data.read": "warm"} if data.read == "cold" else {})
     yield Cause(
         rule="fetch",

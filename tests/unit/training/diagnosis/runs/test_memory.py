@@ -103,6 +103,19 @@ def test_what_is_read_again_for_want_of_memory_is_counted_once() -> None:
     )
 
 
+def test_stalls_for_want_of_memory_take_no_core() -> None:
+    """One core, a process that makes 40 ms a batch, 20 of them reading and 8 a step stalled: kept in memory 1 ms of
+    collating computes, so that the step is max(10, 1 + 8, 1 + 10) = 11 of 40. With 25 ms of CPU time without reading
+    it is max(10, 40 - 12, 20 + 10) = 30.
+    """
+    of = memory(stalled_ratio=0.2, scope="cgroup")
+    one = {"loading_ms": 30.0, "workers": 1, "cores": 1, "memory": of}
+    kept = observe(Batch(40.0, 20.0, read_ms=20.0, collate_ms=1.0), **one)
+    assert next(each.gain_s for each in causes_of(kept) if each.rule == "fetch") == pytest.approx(0.029)
+    busy = observe(Batch(40.0, 25.0, read_ms=20.0, collate_ms=1.0), **one)
+    assert causes_ms(busy)["fetch"] == pytest.approx(10.0)
+
+
 def test_most_of_the_reading_for_want_of_memory_leaves_no_fetch() -> None:
     """11 of 20 ms: to hold the data in memory would make it worse."""
     run = observe(
