@@ -150,7 +150,7 @@ def test_what_stands_before_replicas_is_nobody_else(
 
 
 def test_the_kernel_s_own_work_is_others(packages: dict[tuple[str, str], Series]) -> None:
-    """Cgroups of version 2 do not count it: of 1 core in use, by ticks, server and client had 0.55 and no cgroup any."""
+    """Cgroups of version 2 don't count it: of 1 core in use, by ticks, server and client had 0.55, other cgroups 0."""
     series = watched(0.5, others=0.45) | {("wait", "foreign_s_total"): counter(0.0)}
     energy = measure({**packages, **series}, EPYC)["energy"]
     assert "45.0% of the CPU time" in energy["left_out"]["rapl"]["reason"]
