@@ -88,7 +88,7 @@ def test_what_others_drew_is_not_the_trainings() -> None:
     assert energy["method"] == "tdp_estimate" and energy["machine"] is None
     assert energy["per_epoch"] == pytest.approx(1.5 * 280 / 64 / 2 * 5)
     assert energy["left_out"]["rapl"]["per_epoch"] == pytest.approx(200)
-    assert "25.0% of the CPU time" in energy["left_out"]["rapl"]["reason"]
+    assert "24.9% of the CPU time" in energy["left_out"]["rapl"]["reason"]
     alone = spending.of_training(answers(), job(), recording(), HARDWARE | {"cores_allowed": [0]}, 250.0)
     assert alone["energy"]["per_epoch"] == pytest.approx(200)
     assert alone["energy"]["uncertainty_ratio"] == pytest.approx(0.53)

@@ -109,7 +109,7 @@ def test_stalls_for_want_of_memory_take_no_core() -> None:
     it is max(10, 40 - 12, 20 + 10) = 30.
     """
     of = memory(stalled_ratio=0.2, scope="cgroup")
-    one = {"loading_ms": 30.0, "workers": 1, "cores": 1, "memory": of}
+    one: dict[str, Any] = {"loading_ms": 30.0, "workers": 1, "cores": 1, "memory": of}
     kept = observe(Batch(40.0, 20.0, read_ms=20.0, collate_ms=1.0), **one)
     assert next(each.gain_s for each in causes_of(kept) if each.rule == "fetch") == pytest.approx(0.029)
     busy = observe(Batch(40.0, 25.0, read_ms=20.0, collate_ms=1.0), **one)
