@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
 
-import psutil
-
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks.network import Network
 
@@ -88,6 +86,8 @@ def left_behind(named: FilePath = NAMED) -> list[str]:
 
     Of another container that shares the names nobody here can tell which processes live; those are left alone.
     """
+    import psutil  # not with the stages' facts, which every task of Airflow reads
+
     names = sorted(os.listdir(named)) if named.is_dir() else []
     ours = [match for name in names if (match := _OURS.fullmatch(name))]
     here = _process_namespace()
