@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -109,8 +109,15 @@ def on_one_core(data: generate.Output) -> Iterator[None]:
 @contextmanager
 def rank_held_back(data: generate.Output, share: float) -> Iterator[None]:
     """Rank 1 is stopped for ``share`` of its time. It waits for no core meanwhile, and nobody else uses one."""
+    with beside(lambda ended: _hold_back(share, ended)):
+        yield
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Have a thread do that meanwhile, until the event that it is given is set."""
     ended = threading.Event()
-    thread = threading.Thread(target=_hold_back, args=(share, ended))
+    thread = threading.Thread(target=work, args=(ended,))
     thread.start()
     try:
         yield

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.training.injections import Impossible, cgroup, throttled, unshare
+from benchmarks.training.injections import Impossible, beside, cgroup, throttled, unshare
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.stages import generate
 
@@ -106,11 +106,9 @@ def _libraries() -> list[str]:
 @contextmanager
 def following(group: Path, room_bytes: int) -> Iterator[None]:
     """The group's limit is what its processes hold and ``room_bytes``, again and again."""
-    ended = threading.Event()
-
     held: deque[int] = deque(maxlen=_LOOKS)
 
-    def follow() -> None:
+    def follow(ended: threading.Event) -> None:
         while not ended.wait(_EVERY_S):
             held.append(held_bytes(group))
             try:
@@ -118,13 +116,8 @@ def following(group: Path, room_bytes: int) -> Iterator[None]:
             except OSError:
                 continue  # EBUSY: it grows faster than its pages can be thrown away; the next limit has room for it
 
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
+    with beside(follow):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def held_bytes(group: Path) -> int:
