@@ -31,15 +31,16 @@ from typing import Any
 
 from benchmarks.bricks import rows as raw_rows
 from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.decompositions import of_precision, of_view
 from inferbench_tasks.brick_jobs.estimates import (
     FEWEST_BRICKS,
     FEWEST_FAMILIES,
     Known,
     by_family,
     estimated,
-    family_of,
     known_bricks,
 )
+from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.queries import setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.perfdb.store import PerfDB
@@ -68,7 +69,9 @@ def main() -> int:
         cuts = results.measured_cuts(MODELS)
         every = {work["identity"] for cut in cuts for work in cut["work"]}
         known = known_bricks(cuts, results.get_many(every))
-        whole_cuts = results.cuts_of(results.whole_names(), {"granularity": "1", "batch_size": 1})
+        of_wholes: dict[str, Any] = {"granularity": "1", "batch_size": 1}
+        of_wholes |= {"view": of_view("runtime"), "precision": of_precision("fp32")}
+        whole_cuts = results.cuts_of(results.whole_names(), of_wholes)
         wholes = {cut["whole"]: results.get(cut["whole"]) for cut in whole_cuts}
     measured_ns = {name: statistics.fmean(whole.rounds_ns["warm"]) for name, whole in wholes.items() if whole}
     print(f"{results.setting.processor}, {results.setting.runtime}: {len(known)} measured bricks")

@@ -102,13 +102,14 @@ def _sum_alone(row: Mapping[str, Any]) -> str:
 
 def _log(row: Mapping[str, Any]) -> tuple[float, float, int] | None:
     """The time's logarithm, its standard error, and the degrees of freedom that this has; None where the interval does
-    not have all errors in it. Few models calibrate, so that far from it more is possible than by a normal law."""
+    not have all errors in it. Few models tell how far it is off, so that far from it more is possible than by a normal
+    law."""
     if not row["calibrated_by"]:
         return None
     low, high = row["predicted_interval_ms"]
     if low <= 0:
         return None
-    freedom = len(row["calibrated_by"]) - 1
+    freedom = row["judged_by"] - 1
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
     return math.log(row["predicted_ms"]), math.log(high / low) / (2 * quantile), freedom
 

@@ -22,8 +22,11 @@ from inferbench_tasks.bricks.results import Result
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
 
-#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks; and so
-#: many documents at most, where versions of few models are the newest.
+#: So many other models tell how far a prediction may be off, if as many are measured as a whole: with twenty Student's
+#: quantile is 2.09, and more of them would hardly change it (1.96).
+_JUDGING = 20
+#: So many more models than these are looked at: some may be the same model, or lack bricks; and so many documents at
+#: most, where versions of few models are the newest.
 _SPARE, _MOST_CUTS = 3, 100
 #: Of so many of the newest models the bricks teach estimates.
 _MODELS = 200
@@ -79,7 +82,7 @@ def answer(
         "view": of_view(cut.view),
     }
     measured = [name for name in results.whole_names() if name != cut.whole]
-    others = _others(results, measured, of, calibrate_on + _SPARE)
+    others = _others(results, measured, of, max(calibrate_on, _JUDGING) + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}
     all_known = {**results.get_many((wanted | {cut.whole}) - set(known)), **known}
     unmeasured: dict[str, StandIns] = {}
@@ -115,6 +118,7 @@ def answer(
         "calibrated_ms": one.calibrated.ms if one.calibrated else None,
         "calibrated_by_class_ms": one.calibrated_by_class.ms if one.calibrated_by_class else None,
         "calibrated_by": one.calibrated_by,
+        "judged_by": one.interval_judged_by,
         "class_factors": one.class_factors if one.by_class else None,
         "factor": one.factor,
         "measured_ms": one.measured.ms if one.measured else None,
@@ -174,7 +178,8 @@ def _estimates(results: PerfDBResults, cut: CutModel, absent: set[str]) -> Estim
     works = [work for work in cut.work if work.identity in absent]
     if len(works) < len(absent):
         return None
-    cuts = results.measured_cuts(_MODELS)
+    # In another precision the same operator and work take another time, in another view the layers are others.
+    cuts = results.measured_cuts(_MODELS, cut.view, cut.precision)
     every = {work["identity"] for other in cuts for work in other["work"]}
     return estimated(works, known_bricks(cuts, results.get_many(every)))
 

@@ -131,10 +131,15 @@ class Decompositions:
             "reading decompositions",
         )
 
-    def measured_cuts(self, limit: int) -> list[dict[str, Any]]:
-        """The newest models that were cut for this setting's instruction set and whose bricks' work was counted."""
+    def measured_cuts(
+        self, limit: int, view: str = "runtime", precision: str = "fp32"
+    ) -> list[dict[str, Any]]:
+        """The newest models of a precision that were cut in a view, for this setting's instruction set or for none, and
+        whose bricks' work was counted."""
         where = {
-            "instruction_set": self.setting.instruction_set,
+            "instruction_set": self.setting.instruction_set if view_of(view).processor else None,
+            "view": of_view(view),
+            "precision": of_precision(precision),
             "work": {"$exists": True},
             **self._of_runtime,
         }

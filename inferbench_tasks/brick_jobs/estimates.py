@@ -3,25 +3,24 @@
 The logarithm of a brick's time is a ridge regression (scikit-learn) on the logarithms of its arithmetic, its bytes and
 a guess of both, each by itself and for its operator. How far off it is comes from families that are held back: all
 bricks of a family's models are estimated by what was measured of bricks that are in none of them, and added up. The
-root mean square of these sums' log ratios is the error of what is estimated in any other model.
+root mean square of these sums' log ratios is the error of what is estimated in any other model. All of it is of one
+precision and one view of models: what an int8 brick takes tells nothing of one in fp32.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import BrickWork
+from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.filling import run_s
-from inferbench_tasks.bricks.corpus import corpora, read_corpus
 from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.results import Result
 
@@ -150,16 +149,3 @@ def known_bricks(cuts: Iterable[Mapping[str, Any]], results: Mapping[str, Result
         for identity, work in works.items()
         if identity in results
     ]
-
-
-def family_of(model: str) -> str:
-    """The family that a corpus says; of other models the letters that their name begins with."""
-    if (family := _families().get(model)) is not None:
-        return family
-    start = re.match(r"[^\W\d_]+", model)
-    return start[0].lower() if start else model
-
-
-@cache
-def _families() -> dict[str, str]:
-    return {entry.model: entry.family for name in corpora() for entry in read_corpus(name).models}

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
@@ -33,7 +34,8 @@ def predictions(
     were measured as a whole; never by one of the same operators in the same order, which is the same model. Of others
     with the same operators the first counts: two versions of one model are off alike, so that both would tell of
     themselves how well a model is predicted that is like neither. Nor by one that was measured while the machine was
-    disturbed: such times are of nobody but itself.
+    disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
+    those that do not calibrate it. Beside it stands what others of another family alone would predict.
     ``unmeasured``: place -> which of its bricks' times were not measured.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
@@ -55,15 +57,9 @@ def predictions(
         distinct: dict[tuple[str, ...], CutModel] = {}
         for other in others:
             distinct.setdefault(other.operators, other)
-        by = list(distinct.values())[:calibrate_on]
+        by = _Calibrating(list(distinct.values()), calibrate_on, ratios, known, constructor)
         made.setdefault(cut.at, []).append(
-            _predicted(
-                cut,
-                known,
-                _Calibrating(by, ratios, known, constructor),
-                constructor,
-                unmeasured.get(cut.at, NONE),
-            )
+            _predicted(cut, known, by, constructor, unmeasured.get(cut.at, NONE))
         )
     return made
 
@@ -89,23 +85,37 @@ def _log_ratio(cut: CutModel, known: Mapping[str, Result], constructor: str) -> 
 
 
 class _Calibrating:
-    """The other models that calibrate one, all of them measured as a whole."""
+    """The other models that tell of one, all of them measured as a whole; the first ``count`` calibrate it."""
 
     def __init__(
         self,
-        cuts: Sequence[CutModel],
+        others: Sequence[CutModel],
+        count: int,
         ratios: Mapping[tuple[int, int, str], float],
         known: Mapping[str, Result],
         constructor: str,
     ) -> None:
-        self._cuts, self._ratios, self._known, self._constructor = cuts, ratios, known, constructor
+        self._others, self._count, self._cuts = others, count, others[:count]
+        self._ratios, self._known, self._constructor = ratios, known, constructor
 
     def names(self) -> list[str]:
         return [cut.name for cut in self._cuts]
 
     def one(self) -> prediction.Calibration | None:
         """One factor for all of a model's time."""
-        return prediction.calibration_by([self._ratios[_id(cut)] for cut in self._cuts])
+        return self._by(self._others)
+
+    def of_other_families(self, family: str) -> prediction.Calibration | None:
+        """The same, as if nothing of the model's family had been measured."""
+        return self._by([cut for cut in self._others if family_of(cut.name) != family])
+
+    def _by(self, others: Sequence[CutModel]) -> prediction.Calibration | None:
+        logs = [self._ratios[_id(cut)] for cut in others]
+        return prediction.calibration_by(logs[: self._count], logs[self._count :])
+
+    def sums(self) -> prediction.SumError | None:
+        """How far the others' sums are off, as they are."""
+        return prediction.sum_error([self._ratios[_id(cut)] for cut in self._others])
 
     def classes(self) -> ClassFactors | None:
         """Of sums only: what else is constructed is not made of parts."""
@@ -145,7 +155,8 @@ def _predicted(
     }
     for of in unmeasured.values():
         warm = prediction.with_stand_ins(warm, of, bricks, cut.needs, "warm", constructor)
-    calibration, classes = by.one(), by.classes()
+    calibration, classes, sums = by.one(), by.classes(), by.sums()
+    elsewhere = by.of_other_families(family_of(cut.name))
     of_cut = class_ns(cut, known)
     return PredictedModel(
         batch_size=cut.batch_size,
@@ -158,7 +169,10 @@ def _predicted(
         constructed=times(warm),
         streamed=times(prediction.constructed(bricks, cut.needs, "streamed", constructor)),
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
+        uncalibrated=times(prediction.uncalibrated(warm, sums)) if sums else None,
+        judged_by=sums.judged_by if sums else 0,
         calibrated=times(prediction.calibrated(warm, calibration)) if calibration else None,
+        calibrated_by_other_families=times(prediction.calibrated(warm, elsewhere)) if elsewhere else None,
         factor=calibration.factor if calibration else None,
         calibrated_by=by.names() if calibration else None,
         calibrated_by_class=times(classes.calibrated(warm, of_cut)) if classes and of_cut else None,

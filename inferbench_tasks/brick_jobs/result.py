@@ -28,9 +28,12 @@ class PredictedModel(Document):
     """One model at one batch size and granularity.
 
     ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
-    interpolated between two batch sizes; the rest is estimated. ``calibrated``: the constructed one times
-    one factor, that of the other models ``calibrated_by``; ``calibrated_by_class``: each class of bricks times a factor
-    of its own, of more than three models. ``class_spread`` and ``one_spread`` are the root mean squares of the
+    interpolated between two batch sizes; the rest is estimated. ``constructed``: its interval is of the bricks' spread
+    alone, and leaves out what cutting changes; ``uncalibrated``: the same time with the interval that has that in it,
+    by ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
+    ``calibrated``: the constructed one times one factor, that of the other models ``calibrated_by``, with the scatter of
+    all ``judged_by``; ``calibrated_by_other_families``: as if no other model of its family were known;
+    ``calibrated_by_class``: each class of bricks times a factor of its own, of more than three models. ``class_spread`` and ``one_spread`` are the root mean squares of the
     logarithms by which those models are off, each predicted by the others: the rule that is less off is what is
     predicted (``best``). ``measured``: the model itself, in rounds among the bricks.
     """
@@ -45,7 +48,10 @@ class PredictedModel(Document):
     constructed: Times
     streamed: Times
     parallel: Times
+    uncalibrated: Times | None = None
+    judged_by: int | None = None
     calibrated: Times | None = None
+    calibrated_by_other_families: Times | None = None
     factor: float | None = None
     calibrated_by: Annotated[list[str] | None, BeforeValidator(_names)] = None
     calibrated_by_class: Times | None = None
@@ -67,7 +73,21 @@ class PredictedModel(Document):
         """What is predicted: calibrated where it can be."""
         if self.by_class and self.calibrated_by_class is not None:
             return self.calibrated_by_class
-        return self.calibrated or self.constructed
+        return self.calibrated or self.sum
+
+    @property
+    def sum(self) -> Times:
+        """The constructed time, with how far sums are off in its interval where other models tell it."""
+        return self.uncalibrated or self.constructed
+
+    @property
+    def interval_judged_by(self) -> int:
+        """So many other models tell how far what is predicted may be off; 0: its interval is of the bricks' spread
+        alone."""
+        calibrating = len(self.calibrated_by or ())
+        if self.by_class or self.judged_by is None:  # of before all were asked those that calibrated it alone
+            return calibrating
+        return self.judged_by
 
 
 class BricksResult(ResultBase):

@@ -116,7 +116,7 @@ class ValidateSpec(Spec):
     """``none``: predictions stand alone, calibrated by whole models that were measured before, if by any."""
     calibrate_on: Annotated[int, Field(ge=0, le=MOST_MODELS)] = 3
     """So many of the other models calibrate each prediction, the first of the list; 0: none. Never the model itself,
-    and fewer than three say nothing."""
+    and fewer than three say nothing. How wide intervals are tell all of the others."""
 
 
 class DeviceOnly(Spec):

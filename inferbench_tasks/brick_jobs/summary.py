@@ -26,8 +26,9 @@ def summary(
     ``speedup_ratio`` as the paper counts it: the models' own times, each copy of them, over the times of their unique
     bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
     ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
-    same of predictions calibrated by one factor under ``calibrated``, of the models that have one, and by a factor for
-    each class of bricks under ``calibrated_by_class``; ``predicted``: of what is predicted of the models that are
+    same of predictions calibrated by one factor under ``calibrated``, of the models that have one, by that of other
+    families' models alone under ``calibrated_by_other_families``, and by a factor for each class of bricks under
+    ``calibrated_by_class``; ``predicted``: of what is predicted of the models that are
     calibrated, by whichever rule that is.
     """
     points = dict.fromkeys((cut.batch_size, cut.granularity) for cut in cuts)
@@ -65,11 +66,18 @@ def _row(
         "end_to_end_ms": end_to_end_ms if judged else None,
         "unique_bricks_ms": unique_ms if judged else None,
         "speedup_ratio": end_to_end_ms / unique_ms if judged and unique_ms else None,
-        "plain": errors([(one.constructed, one.measured) for one in _of(judged, predicted)]),
+        "plain": errors([(one.sum, one.measured) for one in _of(judged, predicted)]),
         "streamed": errors([(one.streamed, one.measured) for one in _of(judged, predicted)]),
         "parallel": errors([(one.parallel, one.measured) for one in _of(judged, predicted)]),
         "calibrated": errors(
             [(one.calibrated, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]
+        ),
+        "calibrated_by_other_families": errors(
+            [
+                (one.calibrated_by_other_families, one.measured)
+                for one in _of(judged, predicted)
+                if one.calibrated_by_other_families is not None
+            ]
         ),
         "predicted": errors(
             [(one.best, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -34,11 +35,21 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Of ``models`` whole models: the geometric mean of measured over constructed, and the spread of its logarithm."""
+    """Of ``models`` whole models: the geometric mean of measured over constructed. ``spread``: the standard deviation
+    of its logarithm, of these and of all others that tell how far models differ (``judged_by``)."""
 
     models: int
     factor: float
     spread: float
+    judged_by: int
+
+
+@dataclass(frozen=True)
+class SumError:
+    """How far sums are off without a factor: the root mean square of the logarithms of ``judged_by`` models."""
+
+    judged_by: int
+    rms: float
 
 
 def constructed(
@@ -65,11 +76,16 @@ def require_calibrating(count: int) -> None:
         )
 
 
-def calibration_by(logs: Sequence[float]) -> Calibration | None:
-    """Of the logarithms of other models' measured over constructed times; None of fewer than three."""
+def calibration_by(logs: Sequence[float], beside: Sequence[float] = ()) -> Calibration | None:
+    """Of the logarithms of other models' measured over constructed times; None of fewer than three.
+
+    ``beside``: those of still other models, which change no factor but tell how far one more model may be off. Three
+    alone tell that badly: Student's quantile of two degrees of freedom is 4.3, of twenty 2.1.
+    """
     if len(logs) < FEWEST_CALIBRATING:
         return None
-    return Calibration(len(logs), math.exp(float(np.mean(logs))), float(np.std(logs, ddof=1)))
+    every = [*logs, *beside]
+    return Calibration(len(logs), math.exp(float(np.mean(logs))), float(np.std(every, ddof=1)), len(every))
 
 
 def calibrated(estimate: Estimate, by: Calibration) -> Estimate:
@@ -77,8 +93,23 @@ def calibrated(estimate: Estimate, by: Calibration) -> Estimate:
 
     Both half-widths are relative and independent: they add as squares, on the logarithm, on each side its own.
     """
-    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, by.models - 1))
-    return widened(estimate, estimate.ns * by.factor, t * by.spread * math.sqrt(1 + 1 / by.models))
+    half = _student_quantile(by.judged_by - 1) * by.spread * math.sqrt(1 + 1 / by.models)
+    return widened(estimate, estimate.ns * by.factor, half)
+
+
+def sum_error(logs: Sequence[float]) -> SumError | None:
+    """Of the logarithms of other models' measured over constructed times; None of fewer than three."""
+    if len(logs) < FEWEST_CALIBRATING:
+        return None
+    return SumError(len(logs), math.sqrt(math.fsum(log * log for log in logs) / len(logs)))
+
+
+def uncalibrated(estimate: Estimate, by: SumError) -> Estimate:
+    """The same time; its interval also has how far other models' sums were off.
+
+    That is around the sum itself, which nobody corrects: where all are off alike it is wider than it had to be.
+    """
+    return widened(estimate, estimate.ns, _student_quantile(by.judged_by) * by.rms)
 
 
 def widened(estimate: Estimate, ns: float, half: float) -> Estimate:
@@ -124,7 +155,7 @@ def stand_ins(identities: Collection[str], spread: float, judged: int) -> StandI
 
     Student's quantile of that is how far another sum may be off.
     """
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, judged)) * spread
+    half = _student_quantile(judged) * spread
     return StandIns(frozenset(identities), math.exp(-half), math.exp(half))
 
 
@@ -194,5 +225,11 @@ def _totals(
 def _student(values: Sequence[float]) -> Estimate:
     mean = float(np.mean(values))
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
+    half = _student_quantile(len(values) - 1) * error
     return Estimate(mean, max(0.0, mean - half), mean + half)
+
+
+@cache
+def _student_quantile(freedom: int) -> float:
+    """So many standard errors hold 95%, on both sides together."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -43,7 +43,12 @@ def in_words(row: dict[str, Any]) -> str:
     if row["calibrated_by"]:
         text += (
             f"calibrated by {', '.join(row['calibrated_by'])} ({_factors(row)}); the interval is of the rounds and of "
-            "how far those models were off."
+            f"how far {row['judged_by']} other models were off."
+        )
+    elif row["judged_by"]:
+        text += (
+            f"not calibrated: the interval is of the rounds and of how far the sums of {row['judged_by']} other models "
+            "were off."
         )
     else:
         of = "and of what is not measured" if row["missing"] else "alone"

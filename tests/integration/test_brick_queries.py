@@ -92,9 +92,14 @@ def test_a_model_never_calibrates_itself() -> None:
 
 
 def test_two_others_calibrate_nothing() -> None:
-    """Fewer than three say nothing of how far predictions are off."""
+    """Two give no factor; the sums stay, with how far the three others' are off in their intervals: of `four` a factor
+    of 2 each, times 3.18 (Student's of three), which is 2 to the power of 3.18 up and down."""
     made = predictions(cuts(), known(), calibrate_on=2)
-    assert all(one.calibrated is None and one.best == one.constructed for [one] in made.values())
+    assert all(one.calibrated is None and one.best == one.uncalibrated for [one] in made.values())
+    [four] = made[3]
+    assert four.best.ms == four.constructed.ms == four.constructed.high_ms and four.judged_by == 3
+    assert four.best.high_ms == pytest.approx(7 * 2**3.182446305284263)
+    assert four.best.low_ms == pytest.approx(7 / 2**3.182446305284263)
 
 
 def test_a_copy_under_another_name_calibrates_nothing() -> None:

@@ -12,10 +12,10 @@ from inferbench_tasks.brick_jobs.estimates import (
     FEWEST_BRICKS,
     Known,
     estimated,
-    family_of,
     held_back,
     known_bricks,
 )
+from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.prediction import Estimate, StandIns, share_ratio, stand_ins, with_stand_ins

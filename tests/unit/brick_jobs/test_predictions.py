@@ -94,6 +94,52 @@ def test_what_was_disturbed_calibrates_nobody_and_is_not_judged() -> None:
     assert "no prediction is judged, for 5 model(s)" in said_of(none)
 
 
+def test_all_others_tell_how_far_a_prediction_is_off() -> None:
+    """11 to 15 over sums of 10: the first three calibrate the sixth, and all five tell its interval, calibrated and not;
+    a sixth that is off tells nothing of itself. Nobody's own family is in what other families say."""
+    cuts = [cut(at, "CRGSML"[at]) for at in range(6)]
+    [last] = predictions(cuts, wholes(11, 12, 13, 14, 15, 99), 3)[5]
+    logs = [math.log(ratio) for ratio in (1.1, 1.2, 1.3, 1.4, 1.5)]
+    mean = sum(logs) / 5
+    spread = math.sqrt(sum((log - mean) ** 2 for log in logs) / 4)
+    assert last.calibrated is not None and last.uncalibrated is not None
+    assert (last.judged_by, last.interval_judged_by, last.calibrated_by) == (5, 5, ["m0", "m1", "m2"])
+    assert math.log(last.best.high_ms / last.best.ms) == pytest.approx(
+        2.7764451051977987 * spread * math.sqrt(4 / 3)
+    )
+    rms = math.sqrt(sum(log * log for log in logs) / 5)
+    assert math.log(last.uncalibrated.high_ms / 10e-6) == pytest.approx(2.570581835636314 * rms)
+    assert last.calibrated_by_other_families is None
+    named = [one.model_copy(update={"name": f"{'ab'[at < 4]}{at}"}) for at, one in enumerate(cuts)]
+    [again] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[5]
+    assert again.calibrated_by == ["b0", "b1", "b2"] and again.calibrated is not None
+    assert again.calibrated_by_other_families is not None  # by the same three: its own family comes after them
+    assert again.calibrated_by_other_families.ms == again.calibrated.ms
+    [first] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[0]
+    assert first.calibrated is not None and first.calibrated_by_other_families is None  # two are left
+
+
+def test_sums_are_judged_with_the_interval_that_others_tell() -> None:
+    """Four models take 1.2 and 1.3 times their sums: with how far the others are off all four are held. Of two nobody
+    tells it, and the rounds alone, which do not differ, hold none."""
+    cuts = [cut(at, "CRGS"[at]) for at in range(4)]
+    known = wholes(12, 12, 13, 13)
+    [row] = summary(cuts, known, predictions(cuts, known, 0))
+    assert row["plain"]["interval_ratio"] == 1 and row["calibrated"] is None
+    [row] = summary(cuts[:2], known, made := predictions(cuts[:2], known, 0))
+    assert row["plain"]["interval_ratio"] == 0
+    assert made[0][0].uncalibrated is None and made[0][0].interval_judged_by == 0
+
+
+def test_results_of_before_stay_as_they_were() -> None:
+    """Without who judges: a calibrated one is judged by those that calibrate it, a sum by nobody."""
+    [one] = predictions([cut(at, "CRGS"[at]) for at in range(4)], wholes(11, 12, 13, 14), 3)[3]
+    old = one.model_dump(exclude={"judged_by", "uncalibrated", "calibrated_by_other_families"})
+    assert PredictedModel.model_validate(old).interval_judged_by == 3
+    sums = PredictedModel.model_validate(old | {"calibrated": None, "calibrated_by": None})
+    assert sums.best == sums.constructed and sums.interval_judged_by == 0
+
+
 def test_a_critical_path_is_calibrated_by_critical_paths() -> None:
     """a (10) beside b (10): models that took 11 are 1.1 times the path, and 0.55 times the sum."""
     cuts = [cut(at, "CRGS"[at], ("a", "b")) for at in range(4)]
