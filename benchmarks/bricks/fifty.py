@@ -9,10 +9,11 @@ measured for the judgement alone: who has fewer whole models has wider intervals
 
 * as the paper counts it: the models' times, each copy of them, over the times of their unique bricks, each once;
 * in device time: what timing each copy of each model took, over what the shards took in all (sessions, loading,
-  warm-up, both states of the caches, references and rounds that were repeated), without the runs of those models that
-  calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so four
-  or more models are paid for. Loading and warming up the whole models is left out above and counted below: a lower
-  bound. Shards of earlier runs that this one went on from count, too; those that were disturbed, whose times are not
+  warm-up, both states of the caches, references and rounds that were repeated), without what timing those models took
+  that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so
+  four or more models are paid for. Of both sides loading, first runs and repeated rounds count; of shards of before that
+  was kept only a model's runs do, and the rest is left out above and counted below: a lower bound, which is said.
+  Shards of earlier runs that this one went on from count, too; those that were disturbed, whose times are not
   kept, are told apart.
 
 ``--rows`` keeps a row per model and granularity with machine and versions. Repeats of a model's own time have to agree
@@ -26,7 +27,7 @@ import argparse
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,17 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path("build/fifty"))
     parser.add_argument("--rows", type=Path, help="Raw rows, Parquet.")
     parser.add_argument(
+        "--within", type=float, default=0.0, help="measure.within_ratio: less device time; 0: all runs"
+    )
+    parser.add_argument(
         "--minutes", type=float, default=math.inf, help="end the run after them; it goes on later"
     )
     options = parser.parse_args()
     granularities = [int(text) for text in options.granularities.split(",")]
     try:
-        results = _run(options.corpus, granularities, options.data.resolve(), options.minutes)
+        results = _run(
+            options.corpus, granularities, options.data.resolve(), options.minutes, options.within
+        )
     except NoResults as error:
         print(f"the session does not count: {error}")
         return 2
@@ -82,8 +88,8 @@ def main() -> int:
         return 2
     with PerfDB.connect(None, options.data.resolve()) as db:
         kept = _Kept(db, results)
-        rows = _rows(options.corpus, results, kept)
         shards = _shards(db, options.corpus, kept.setting)
+        rows = _rows(options.corpus, results, kept, taken_s(shards))
     if rows.empty:
         print("no model could be judged: the session does not count; run it again, and it goes on")
         return 2
@@ -98,10 +104,12 @@ def _is_cut(result: dict[str, Any]) -> bool:
     return bool(result["role"] == "cut" and result["setting"] and result["counts"])
 
 
-def _run(corpus: str, granularities: list[int], data_dir: Path, minutes: float) -> list[dict[str, Any]]:
+def _run(
+    corpus: str, granularities: list[int], data_dir: Path, minutes: float, within: float
+) -> list[dict[str, Any]]:
     submission = {
         "kind": "bricks", "name": f"fifty-{corpus}", "models": {"corpus": corpus},
-        "bricks": {"granularity": granularities}, "measure": {"reuse": "always"},
+        "bricks": {"granularity": granularities}, "measure": {"reuse": "always", "within_ratio": within},
         "validate": {"models": "all", "calibrate_on": CALIBRATING},
     }  # fmt: skip
     return submitted(submission, data_dir, minutes)
@@ -134,8 +142,20 @@ def _seconds(result: Result) -> float:
     return sum(ns for rounds in result.raw_ns.values() for runs in rounds for ns in runs) / 1e9
 
 
-def _rows(corpus: str, results: list[dict[str, Any]], kept: _Kept) -> pd.DataFrame:
-    """Of each model and granularity what was measured and predicted, ms; ``timing_s``: of the model itself."""
+def taken_s(shards: Sequence[BricksResult]) -> dict[str, float]:
+    """Whole model -> what timing it took of the device in all sessions that count."""
+    total: dict[str, float] = {}
+    for one in shards:
+        for name, seconds in one.counts.get("wholes_s", {}).items() if one.verdict.valid else ():
+            total[name] = total.get(name, 0.0) + seconds
+    return total
+
+
+def _rows(
+    corpus: str, results: list[dict[str, Any]], kept: _Kept, taken: Mapping[str, float]
+) -> pd.DataFrame:
+    """Of each model and granularity what was measured and predicted, ms. ``runs_s``: what the model's own runs took,
+    ``taken_s``: what timing it took in all, None where that was not kept."""
     rows = []
     for result in (one for one in results if one["role"] == "model" and one["verdict"] == "valid"):
         if (whole := kept.whole(result["model"]["digest"])) is None:
@@ -148,7 +168,7 @@ def _rows(corpus: str, results: list[dict[str, Any]], kept: _Kept) -> pd.DataFra
                     "corpus": corpus, "model": result["model"]["name"], "copies": result["model"]["copies"],
                     "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
                     "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
-                    "timing_s": _seconds(whole), "operators": " ".join(whole.operators),
+                    "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity), "operators": " ".join(whole.operators),
                     "warm_ms": made["constructed"]["ms"],
                     "warm_low_ms": _sum(made)["low_ms"], "warm_high_ms": _sum(made)["high_ms"],
                     "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
@@ -251,12 +271,14 @@ def _savings(
             *gates,
             ("speed-up in device time", "not known: some times are of another submission", timed is None),
         ]
-    models_s = (rows["copies"] * rows["timing_s"]).sum()
+    complete = bool(rows["taken_s"].notna().all())
+    each_s = [float(seconds) for seconds in rows["taken_s" if complete else "runs_s"]]
+    models_s = math.fsum(copies * own_s for copies, own_s in zip(rows["copies"], each_s, strict=True))
     paid = calibrating(list(rows["operators"]))
-    free_s = sum(seconds for at, seconds in enumerate(rows["timing_s"]) if at not in paid)
-    bricks_s = shards_s - free_s
+    bricks_s = shards_s - math.fsum(seconds for at, seconds in enumerate(each_s) if at not in paid)
+    what = "models" if complete else "models' runs, without loading and first runs, which the shards have"
     text = (
-        f"{models_s / bricks_s:.2f} ({models_s:.0f} s of models, {bricks_s:.0f} s of shards, {len(paid)} models that "
+        f"{models_s / bricks_s:.2f} ({models_s:.0f} s of {what}, {bricks_s:.0f} s of shards, {len(paid)} models that "
         f"calibrate among them; disturbed sessions took {lost_s:.0f} s more)"
     )
     bound = "" if timed is None else f" >= {timed}"

@@ -133,7 +133,7 @@ def _point(
     write(cut_job, cut_run, VALID, role="cut", setting=setting, counts=counts)
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)
-        counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS}}
+        counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS if name in out}}
         write(by_run[run_id], run_id, _shard_verdict(out), role="shard", setting=setting, counts=counts)
     if todo <= {name for name, result in known.items() if result.disturbed is None}:
         for at in range(part.models):  # nobody measures them again
@@ -152,7 +152,7 @@ def _device(job: BricksJob, setting: Setting, cores: float | None) -> DeviceInfo
     return DeviceInfo(kind=job.needed_device().kind, name=setting.processor, cores=cores)
 
 
-_OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds")
+_OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds", "wholes_s")
 
 
 def model_verdict(

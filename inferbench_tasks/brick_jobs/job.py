@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from inferbench_tasks.brick_jobs.members import members
 from inferbench_tasks.brick_jobs.spec import (
@@ -57,6 +57,8 @@ with warnings.catch_warnings():
                     yield NamedFile(f"models.{at}.model.path", path, may_be_folder=True)
                     if entry.model.module is not None:
                         yield NamedFile(f"models.{at}.model.module", entry.model.module)
+
+        newer: ClassVar[dict[str, Any]] = {"measure.within_ratio": 0.0}
 
         @classmethod
         def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:

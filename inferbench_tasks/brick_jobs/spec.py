@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from inferbench_tasks.bricks.bounds import MOST_BATCH, MOST_GRANULARITY
-from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
+from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, MOST_WITHIN_RATIO, Method
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import Slug, Spec
@@ -95,6 +95,9 @@ class MeasureSpec(Spec):
     """Runs of each brick and state of the caches, in all rounds together."""
     rounds: Annotated[int, Field(ge=3, le=50)] = 3
     """Each times everything of a shard, in an order of its own, between timings of the reference bricks."""
+    within_ratio: Annotated[float, Field(ge=0, le=MOST_WITHIN_RATIO)] = 0.0
+    """A round of a brick or model ends before its runs are done once their mean is known within this share (95%), which
+    saves most of the device's time; 0: all runs, as in the paper."""
     reuse: Literal["fresh", "always", "never"] = "fresh"
     """``fresh``: stored times are used that are not older than ``max_age_days``; ``always``: whatever their age;
     ``never``: everything is measured again, and what was stored stays beside it."""
@@ -106,7 +109,7 @@ class MeasureSpec(Spec):
     @property
     def method(self) -> Method:
         """How each brick is timed."""
-        return Method(runs=self.runs, rounds=self.rounds, budget_s=2.0)
+        return Method(runs=self.runs, rounds=self.rounds, budget_s=2.0, within_ratio=self.within_ratio)
 
 
 class ValidateSpec(Spec):

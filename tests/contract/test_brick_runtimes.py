@@ -146,6 +146,20 @@ def test_whole_models_bricks_and_references_are_timed_by_it(runtime: BrickRuntim
     assert set(session.timed) == {timed_as(graph, brick), "whole-m"}
     assert all(ns > 0 for one in session.timed.values() for times in one.rounds_ns.values() for ns in times)
     assert set(session.timed["whole-m"].rounds_ns) == {"warm"} and len(session.references_ns) == 4
+    for name, one in session.timed.items():  # loading and first runs are in what it took of the device
+        assert session.taken_s[name] > sum(sum(runs) for rounds in one.raw_ns.values() for runs in rounds) / 1e9
+
+
+def test_a_round_ends_once_its_means_are_known(runtime: BrickRuntime, tmp_path: Path) -> None:
+    """Within a fifth, which five or ten runs of a hundred tell."""
+    path = residual(tmp_path / "m.onnx")
+    networks, work = tmp_path / "networks", tmp_path / "work"
+    networks.mkdir()
+    work.mkdir()
+    items = [whole_item("whole-m", path, image(), networks)]
+    method = Method(runs=300, within_ratio=0.2)
+    session = run_session(items, work, method, threads=1, runtime=runtime.name)
+    assert all(5 <= len(runs) < 100 for runs in session.timed["whole-m"].raw_ns["warm"])
 
 
 def test_it_says_what_it_is(runtime: BrickRuntime) -> None:

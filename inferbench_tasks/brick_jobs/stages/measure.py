@@ -40,7 +40,8 @@ class Output(Handle):
     """``stored``: identities whose times are in PerfDB now; ``failed``: identity -> why it can't be timed.
 
     ``disturbed``: why these times are bounds, which nobody else uses. ``session``: under which they are stored.
-    ``seconds``: what the session took.
+    ``seconds``: what the session took; ``wholes_s``: what of it went into each whole model, loading and first runs
+    included.
     """
 
     session: str
@@ -51,6 +52,7 @@ class Output(Handle):
     good_rounds: int
     levels: tuple[float, ...]
     seconds: float
+    wholes_s: dict[str, float] = {}
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -104,8 +106,14 @@ def run(inp: Input, ctx: Context) -> Output:
     return Output(
         session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session),
     )  # fmt: skip
+
+
+def _wholes_s(timed: Sequence[ToMeasure], session: Session | None) -> dict[str, float]:
+    if session is None:
+        return {}
+    return {one.item.name: session.taken_s[one.item.name] for one in timed if one.item.whole}
 
 
 def cores_of(devices: Sequence[HeldDevice], threads: int) -> list[int]:

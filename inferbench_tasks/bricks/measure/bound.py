@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from inferbench_tasks.bricks.measure.method import FEWEST_RUNS
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.contracts.arrays import Arrays
 
-WARM_UPS = 3
+#: Before a network is timed it runs so often, or, where a run takes long, until so much time is over, but once at least:
+#: one run of a large network fills the caches with its own.
+WARM_UPS, WARM_UP_S = 3, 0.05
 #: Where runtimes let their own buffers begin, bytes. numpy promises 16 only, which differs from process to process
 #: and makes some layers about 5% slower than within a model.
 ALIGNMENT_BYTES = 64
+_WORD_BYTES = 8
 
 
 class BoundNetwork:
@@ -55,19 +58,23 @@ class BoundNetwork:
         """What is bound to an input, or to an output (``output_name``), as it is now."""
         return self._values[name]
 
-    def warm_ns(self, runs: int, budget_s: float) -> list[int]:
-        """Run after run, after some that are not timed: weights and activations lie where they lay."""
-        for _ in range(WARM_UPS):
-            self._run()
-        if self._loaded.bursts:
-            return self._bursts(runs, budget_s)
-        return self._timed(runs, budget_s, lambda: None)
+    def warm_ns(self, runs: int, budget_s: float, within_ratio: float = 0.0) -> list[int]:
+        """Run after run, after some that are not timed: weights and activations lie where they lay.
 
-    def streamed_ns(self, runs: int, budget_s: float, sweep: np.ndarray[Any, Any]) -> list[int]:
+        ``within_ratio``: see ``Method``.
+        """
+        warmed_up(self._run)
+        enough = _Enough(runs, budget_s, within_ratio)
+        return self._bursts(enough) if self._loaded.bursts else self._timed(enough, lambda: None)
+
+    def streamed_ns(
+        self, runs: int, budget_s: float, sweep: np.ndarray[Any, Any], within_ratio: float = 0.0
+    ) -> list[int]:
         """Before each run the caches are filled with ``sweep``, then inputs and outputs are read: as in the middle of a
         model, whose weights are not in the core's cache and whose activations are."""
+        enough = _Enough(runs, budget_s, within_ratio)
         if self._loaded.bursts:
-            return self._timed(runs, budget_s, self._loaded.cool)
+            return self._timed(enough, self._loaded.cool)
         views = [_numbers(value) for value in self._values.values()]
 
         def before() -> None:
@@ -75,29 +82,59 @@ class BoundNetwork:
             for view in views:
                 view.sum()
 
-        return self._timed(runs, budget_s, before)
+        return self._timed(enough, before)
 
-    def _bursts(self, runs: int, budget_s: float) -> list[int]:
+    def _bursts(self, enough: _Enough) -> list[int]:
         """Of several runs in a row, as many such as runs are asked for."""
         times: list[int] = []
         self.device_ns = []
-        end_ns = time.monotonic_ns() + int(budget_s * 1e9)
-        while len(times) < runs and (len(times) < FEWEST_RUNS or time.monotonic_ns() < end_ns):
+        while not enough(times):
             wall_ns, device_ns = self._loaded.burst_ns()
             times.append(wall_ns)
             if device_ns is not None:
                 self.device_ns.append(device_ns)
         return times
 
-    def _timed(self, runs: int, budget_s: float, before: Any) -> list[int]:
+    def _timed(self, enough: _Enough, before: Any) -> list[int]:
         times: list[int] = []
-        end_ns = time.monotonic_ns() + int(budget_s * 1e9)
-        while len(times) < runs and (len(times) < FEWEST_RUNS or time.monotonic_ns() < end_ns):
+        while not enough(times):
             before()
             begin_ns = time.perf_counter_ns()
             self._run()
             times.append(time.perf_counter_ns() - begin_ns)
         return times
+
+
+def warmed_up(run: Callable[[], None]) -> int:
+    """The runs before those that are timed; how many they were."""
+    end_ns = time.monotonic_ns() + int(WARM_UP_S * 1e9)
+    done = 0
+    while not done or (done < WARM_UPS and time.monotonic_ns() < end_ns):
+        run()
+        done += 1
+    return done
+
+
+class _Enough:
+    """Whether a round of a network has been timed for long enough; its time begins here."""
+
+    def __init__(self, runs: int, budget_s: float, within_ratio: float) -> None:
+        self._runs, self._within_ratio = runs, within_ratio
+        self._end_ns = time.monotonic_ns() + int(budget_s * 1e9)
+
+    def __call__(self, times: Sequence[int]) -> bool:
+        count = len(times)
+        if count < min(FEWEST_RUNS, self._runs):
+            return False
+        if count >= self._runs or time.monotonic_ns() >= self._end_ns:
+            return True
+        # After 5, 10, 20, 40 ... runs: to look at them moves what lies in the caches.
+        times_five, rest = divmod(count, FEWEST_RUNS)
+        if not self._within_ratio or rest or times_five.bit_count() != 1:
+            return False
+        from inferbench_tasks.bricks.measure.precise import half_width_ratio
+
+        return half_width_ratio(times) <= self._within_ratio
 
 
 def output_name(index: int) -> str:
@@ -121,5 +158,8 @@ def _has_nan(array: Any) -> bool:
 
 
 def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of an array, as words where they fill such: reading them is what matters."""
-    return np.frombuffer(np.ascontiguousarray(array).view(np.uint8).reshape(-1), np.uint8)
+    """An array's memory as whole words (of less than one its bytes): reading it is what matters, and byte by byte that
+    takes seven times as long. What is left over after the last word lies beside it."""
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    words = len(flat) // _WORD_BYTES * _WORD_BYTES
+    return flat[:words].view(np.uint64) if words else flat

@@ -69,9 +69,13 @@ def main(path: str) -> int:
         out.flush()
 
     os.sched_setaffinity(0, plan.cores)
+    if plan.method.within_ratio:  # before anything is timed: it takes a while, and much memory is touched
+        import inferbench_tasks.bricks.measure.precise  # noqa: F401
     networks: dict[str, BoundNetwork] = {}
+    loading_ns: dict[str, int] = {}
     for item in plan.items:
         tell(done=len(networks), of=len(plan.items), what="loading", item=item.name)
+        begin_ns = time.monotonic_ns()
         try:
             networks[item.name] = BoundNetwork(
                 item.path, _feeds(item.feeds), threads=plan.threads, whole=item.whole, onto=item.onto,
@@ -80,6 +84,7 @@ def main(path: str) -> int:
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a network that it can't run
             tell(failed=item.name, why=str(error))
             return 1
+        loading_ns[item.name] = time.monotonic_ns() - begin_ns
     references = {
         name: BoundNetwork(network, _feeds(feeds), threads=plan.threads, whole=False, runtime=plan.runtime)
         for name, (network, feeds) in write_references(plan.folder).items()
@@ -95,12 +100,14 @@ def main(path: str) -> int:
         rounds.append(_round(plan, networks, references, sweep, len(rounds), journal, tell))
         good = good_rounds([one for one, _ in rounds])
     tell(
+        loading_ns=loading_ns,
         rounds=[
             {
                 "references_ns": one.references_ns,
                 "wait_ratio": one.wait_ratio,
                 "good": i in good,
                 "times": times,
+                "taken_ns": one.taken_ns,
             }
             for i, (one, times) in enumerate(rounds)
         ]
@@ -134,14 +141,16 @@ def _round(
         if item.name in current.times:
             continue
         tell(done=index, of=len(plan.items), what=f"round {number + 1}", item=item.name)
-        network = networks[item.name]
-        times = {"warm": network.warm_ns(method.runs_each, method.budget_s)}
+        network, item_ns = networks[item.name], time.monotonic_ns()
+        asked = method.runs_each, method.budget_s
+        times = {"warm": network.warm_ns(*asked, within_ratio=method.within_ratio)}
         if network.device_ns:
             times[DEVICE] = network.device_ns
         if not item.whole:
-            times["streamed"] = network.streamed_ns(method.runs_each, method.budget_s, sweep)
+            times["streamed"] = network.streamed_ns(*asked, sweep, within_ratio=method.within_ratio)
         current.times[item.name] = times
-        journal.write(item=item.name, times=times, **count())
+        current.taken_ns[item.name] = time.monotonic_ns() - item_ns
+        journal.write(item=item.name, times=times, item_ns=current.taken_ns[item.name], **count())
     current.references.append(_levels(references))
     journal.write(after=current.references[-1], **count())
     waits.close()

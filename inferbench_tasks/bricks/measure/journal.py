@@ -2,7 +2,8 @@
 
 Lines are ``{"before": references}`` as a round begins, ``{"item": name, "times": ...}`` after each item, ``{"again":
 references}`` where another process goes on, and ``{"after": references}`` at its end. All but the first have
-``waited_ns`` and ``took_ns``, counted from the beginning of the round. A line that was cut off is none.
+``waited_ns`` and ``took_ns``, counted from the beginning of the round; items have ``item_ns``, what they took alone. A
+line that was cut off is none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class OpenRound:
 
     references: list[Mapping[str, float]]
     times: dict[str, Any] = field(default_factory=dict)
+    taken_ns: dict[str, int] = field(default_factory=dict)
     waited_ns: int | None = 0
     took_ns: int = 0
 
@@ -47,7 +49,8 @@ class OpenRound:
             name: sum(one[name] for one in self.references) / len(self.references)
             for name in self.references[0]
         }
-        return Round(level, None if self.waited_ns is None else self.waited_ns / max(1, self.took_ns))
+        wait_ratio = None if self.waited_ns is None else self.waited_ns / max(1, self.took_ns)
+        return Round(level, wait_ratio, self.taken_ns)
 
 
 class Journal:
@@ -75,6 +78,7 @@ class Journal:
         self.open.waited_ns, self.open.took_ns = line.get("waited_ns"), line.get("took_ns", 0)
         if "item" in line:
             self.open.times[line["item"]] = line["times"]
+            self.open.taken_ns[line["item"]] = line.get("item_ns", 0)
         elif "again" in line:
             self.open.references.append(line["again"])
         elif "after" in line:

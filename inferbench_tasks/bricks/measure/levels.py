@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,10 +16,12 @@ SPARE_ROUNDS = 6
 @dataclass(frozen=True)
 class Round:
     """``references_ns``: name -> time, the mean of before and after. ``wait_ratio``: the share of the round that its
-    threads were ready and had no core; None where the kernel does not tell."""
+    threads were ready and had no core; None where the kernel does not tell. ``taken_ns``: what timing each network took
+    of the device in it, with its first runs and all that lies between its runs."""
 
     references_ns: Mapping[str, float]
     wait_ratio: float | None
+    taken_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 def level_of(references_ns: Mapping[str, float], base_ns: Mapping[str, float]) -> float:

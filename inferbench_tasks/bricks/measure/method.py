@@ -15,6 +15,8 @@ VERSION = 2
 TRIMMED_RATIO = 0.2
 #: Fewer runs than these are no mean, whatever they take.
 FEWEST_RUNS = 5
+#: Runs of which no more is known than this are no measurement.
+MOST_WITHIN_RATIO = 0.2
 STATES = ("warm", "streamed")
 #: Beside the states, of what runs on a GPU: its own time of the warm runs, where the wall's has the host's too.
 DEVICE = "device"
@@ -47,17 +49,20 @@ def runtime_name(runtime: str) -> str:
 
 
 class Method(BaseModel):
-    """``runs``: of each brick and state in all rounds together, in a round for at most ``budget_s``."""
+    """``runs``: of each brick and state in all rounds together, in a round for at most ``budget_s``, and no longer than
+    until their mean is known within ``within_ratio`` of it (95%; 0: however well it is known)."""
 
     model_config = ConfigDict(frozen=True)
 
     runs: int = Field(100, ge=FEWEST_RUNS * 3)
     rounds: int = Field(3, ge=3)
     budget_s: float = Field(2.0, gt=0)
+    within_ratio: float = Field(0.0, ge=0, le=MOST_WITHIN_RATIO)
 
     def covers(self, other: Method) -> bool:
         """Whether what was timed like this is at least as much as ``other`` asks for."""
-        return self.runs >= other.runs and self.rounds >= other.rounds and self.budget_s >= other.budget_s
+        longer = self.runs >= other.runs and self.rounds >= other.rounds and self.budget_s >= other.budget_s
+        return longer and self.within_ratio <= other.within_ratio
 
     @property
     def runs_each(self) -> int:

@@ -42,7 +42,8 @@ class Timed:
 @dataclass(frozen=True)
 class Session:
     """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to;
-    ``references_ns``: what the references took here, the median of the rounds that are used."""
+    ``references_ns``: what the references took here, the median of the rounds that are used. ``taken_s``: what each
+    network took of the device, loading, first runs and rounds that do not count included."""
 
     quiet: bool
     rounds: int
@@ -51,6 +52,7 @@ class Session:
     base_ns: dict[str, float]
     timed: dict[str, Timed]
     references_ns: dict[str, float] = field(default_factory=dict)
+    taken_s: dict[str, float] = field(default_factory=dict)
 
     def at(self, base_ns: Mapping[str, float]) -> Session:
         """The same relative to another base: each time is divided by this one's level at that base."""
@@ -103,17 +105,13 @@ def run_session(
 
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
-    rounds = run_rounds(
-        items,
-        folder,
-        method,
-        threads=threads,
-        cores=cores,
-        journal=journal,
-        runtime=runtime,
-        progress=progress,
-    )
-    return judged(rounds, method, base_ns)
+    last = _run(items, folder, method, threads, cores, journal, runtime, progress)
+    return replace(judged(last["rounds"], method, base_ns), taken_s=_taken_s(last))
+
+
+def _taken_s(last: Mapping[str, Any]) -> dict[str, float]:
+    each = [last["loading_ns"], *(one["taken_ns"] for one in last["rounds"])]
+    return {name: sum(one.get(name, 0) for one in each) / 1e9 for name in last["loading_ns"]}
 
 
 def run_rounds(
@@ -122,12 +120,17 @@ def run_rounds(
     method: Method,
     *,
     threads: int,
-    cores: Sequence[int] = (),
-    journal: Path | None = None,
-    runtime: str = DEFAULT,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> list[dict[str, Any]]:
     """The rounds as they were timed, good or not; as ``run_session``."""
+    return list(_run(items, folder, method, threads, (), None, DEFAULT, progress)["rounds"])
+
+
+def _run(
+    items: Sequence[Item], folder: Path, method: Method, threads: int, cores: Sequence[int], journal: Path | None,
+    runtime: str, progress: Callable[[float, float, str], None],
+) -> dict[str, Any]:  # fmt: skip
+    """What the process says at its end."""
     cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
@@ -138,7 +141,7 @@ def run_rounds(
     last = _follow(plan, path, progress)
     if (why := last.get("why")) is not None:
         raise BrickFailed(last["failed"], why)
-    return list(last["rounds"])
+    return last
 
 
 def _follow(plan: Plan, path: Path, progress: Callable[[float, float, str], None]) -> dict[str, Any]:

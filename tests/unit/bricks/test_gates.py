@@ -7,7 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchmarks.bricks import serving, transfer
+from benchmarks.bricks import fifty, serving, transfer
+from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.contracts.verdict import INTERFERENCE, VALID, Reason, Verdict
+from inferbench_tasks.perfdb.documents import SubmissionInfo
 
 
 def rows(predicted: float | None = 1.0, **where: Any) -> list[dict[str, Any]]:
@@ -106,3 +109,29 @@ def test_parts_of_transfer_that_were_not_asked_for_are_not_judged(
     said = capsys.readouterr().out
     assert "not judged: int8 (not asked for)" in said and "not judged: openvino (not asked for)" in said
     assert transfer._judge([*transfer.PARTS], pd.DataFrame()) == 0
+
+
+def shard(verdict: Verdict = VALID, **counts: Any) -> BricksResult:
+    return BricksResult(
+        run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=verdict, role="shard", counts=counts
+    )
+
+
+def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
+    """Five models that took 10 s each, the last of them three times in the list: 70 s. Shards of 100 s, less the fifth,
+    which calibrates nothing, are 90: 0.78. Where it was not kept what models took beside their runs, these alone count
+    (8 s each: 56 over 92), and that is said. A disturbed session is told apart."""
+    rows = pd.DataFrame(
+        {"copies": [1, 1, 1, 1, 3], "operators": list("CRGSM"), "runs_s": [8.0] * 5, "taken_s": [10.0] * 5}
+    )
+    summary = {"speedup_ratio": 4.0, "unique": 20}
+    busy = Verdict.judged([Reason(check=f"{INTERFERENCE}.level", text="busy")])
+    wholes = {f"whole-{at}": 10.0 for at in range(5)}
+    shards = [shard(seconds=100.0, stored=25, wholes_s=wholes), shard(busy, seconds=7.0, stored=25, wholes_s=wholes)]
+    assert fifty.taken_s(shards) == wholes
+    [_, (_, text, held)] = fifty._savings("paper50", shards, summary, rows)
+    assert not held and text.startswith("0.78 (70 s of models, 90 s of shards, 4 models that calibrate among them")
+    assert "disturbed sessions took 7 s more" in text
+    rows.loc[2, "taken_s"] = None
+    [_, (_, text, _)] = fifty._savings("paper50", shards, summary, rows)
+    assert text.startswith("0.61 (56 s of models' runs, without loading and first runs, which the shards have, 92 s")

@@ -36,12 +36,12 @@ def test_rounds_that_ended_and_the_one_under_way_are_read(tmp_path: Path) -> Non
     """At the mean of the references before and after, with the wait of the whole round."""
     twice = {name: 2 * ns for name, ns in LEVEL.items()}
     read = write(
-        tmp_path / "j", {"before": LEVEL}, {"item": "a", "times": 1, "waited_ns": 1, "took_ns": 10},
+        tmp_path / "j", {"before": LEVEL}, {"item": "a", "times": 1, "item_ns": 8, "waited_ns": 1, "took_ns": 10},
         {"after": twice, "waited_ns": 5, "took_ns": 100}, {"before": LEVEL},
         {"item": "b", "times": 2, "waited_ns": 0, "took_ns": 7},
     )  # fmt: skip
     [(ended, times)] = read.rounds
-    assert times == {"a": 1} and ended.wait_ratio == 0.05
+    assert times == {"a": 1} and ended.wait_ratio == 0.05 and ended.taken_ns == {"a": 8}
     assert ended.references_ns == {name: 1.5 * ns for name, ns in LEVEL.items()}
     assert read.open is not None and read.open.times == {"b": 2} and read.open.took_ns == 7
 

@@ -27,6 +27,10 @@ def test_fewer_runs_are_no_answer_to_who_asks_for_more() -> None:
     assert Method().covers(Method(runs=50)) and Method().covers(Method())
     for more in (Method(runs=200), Method(rounds=5), Method(budget_s=3)):
         assert not Method().covers(more) and more.covers(Method())
+    assert Method().covers(Method(within_ratio=0.01)) and not Method(within_ratio=0.01).covers(Method())
+    assert Method(within_ratio=0.01).covers(Method(within_ratio=0.02))
+    with pytest.raises(ValidationError, match="less than or equal to 0.2"):
+        Method(within_ratio=0.3)
 
 
 def test_runs_are_shared_by_the_rounds() -> None:
