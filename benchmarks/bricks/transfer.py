@@ -153,7 +153,7 @@ def _between(results: PerfDBResults, part: Part) -> Iterator[dict[str, Any]]:
                 unmeasured={0: {"interpolated": made.off} if made.times else NONE},
             )[0]
             measured = prediction.constructed(
-                [times[p] for p in sizes[batch].parts], sizes[batch].needs, "warm"
+                [times[p] for p in sizes[batch].parts], sizes[batch].needs, one.state
             )
             yield _row(part, name, one, times[sizes[batch].whole], results) | {
                 "interpolated_over_measured_bricks": one.constructed.ms * 1e6 / measured.ns

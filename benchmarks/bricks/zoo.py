@@ -85,7 +85,7 @@ def _report(rows: list[dict[str, Any]], results: PerfDBResults, granularity: str
         times = row["measured_rounds_ms"]
         spread = max(times) / min(times) - 1
         spreads.append(spread)
-        warm.append(row["constructed_ms"] / whole)
+        warm.append(row["warm_ms"] / whole)
         streamed.append(row["streamed_ms"] / whole)
         cells = f"{'–':>12}{'–':>10}"
         if row["calibrated_by"]:

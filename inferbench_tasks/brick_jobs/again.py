@@ -22,8 +22,8 @@ def again(then: BricksResult, results: Sequence[BricksResult]) -> BricksResult |
 
 
 def agreement(then: BricksResult, now: BricksResult) -> list[dict[str, Any]]:
-    """What is constructed of bricks, before anything calibrates it, and what the whole model took; InputError for the
-    run of a shard or of the cutting.
+    """What is constructed of bricks, before anything calibrates it, of warm times, for which of them are predicted may
+    differ; and what the whole model took. InputError for the run of a shard or of the cutting.
     """
     if then.role != "model":
         raise InputError(
@@ -37,7 +37,7 @@ def _judged(result: BricksResult) -> list[Judged]:
     figures = []
     for one in result.predictions:
         of = f"{one.granularity} layers, batch {one.batch_size}"
-        figures.append(_figure(f"constructed ({of})", one.constructed))
+        figures.append(_figure(f"constructed ({of})", one.warm_sum))
         if one.measured is not None:
             figures.append(_figure(f"measured ({of})", one.measured))
     return figures

@@ -114,6 +114,8 @@ def answer(
         "predicted_ms": one.best.ms,
         "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
         "constructed_ms": one.constructed.ms,
+        "state": one.state,
+        "warm_ms": one.warm_sum.ms,
         "streamed_ms": one.streamed.ms,
         "calibrated_ms": one.calibrated.ms if one.calibrated else None,
         "calibrated_by_class_ms": one.calibrated_by_class.ms if one.calibrated_by_class else None,

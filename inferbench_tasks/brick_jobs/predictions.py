@@ -8,11 +8,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from inferbench_tasks.brick_jobs.cache_states import nearest_state
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
+from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
 
@@ -35,12 +37,14 @@ def predictions(
     with the same operators the first counts: two versions of one model are off alike, so that both would tell of
     themselves how well a model is predicted that is like neither. Nor by one that was measured while the machine was
     disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
-    those that do not calibrate it. Beside it stands what others of another family alone would predict.
+    those that do not calibrate it. Beside it stands what others of another family alone would predict. Whether warm or
+    streamed times are added up is decided by others of its size (``cache_states``).
     ``unmeasured``: place -> which of its bricks' times were not measured.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
+    sums = {_id(cut): _sums_ns(cut, known, constructor) for cut in complete}
     ratios = {
-        _id(cut): _log_ratio(cut, known, constructor)
+        _id(cut): _log_ratios(known[cut.whole], sums[_id(cut)])
         for cut in complete
         if cut.whole in known and undisturbed(cut, known)
     }
@@ -57,7 +61,10 @@ def predictions(
         distinct: dict[tuple[str, ...], CutModel] = {}
         for other in others:
             distinct.setdefault(other.operators, other)
-        by = _Calibrating(list(distinct.values()), calibrate_on, ratios, known, constructor)
+        judging = [(sums[_id(other)][STATES[0]], ratios[_id(other)]) for other in distinct.values()]
+        state = nearest_state(sums[_id(cut)][STATES[0]], judging)
+        logs = {key: by_state[state] for key, by_state in ratios.items()}
+        by = _Calibrating(list(distinct.values()), calibrate_on, logs, known, constructor, state)
         made.setdefault(cut.at, []).append(
             _predicted(cut, known, by, constructor, unmeasured.get(cut.at, NONE))
         )
@@ -78,10 +85,16 @@ def _id(cut: CutModel) -> tuple[int, int, str]:
     return cut.at, cut.batch_size, cut.granularity
 
 
-def _log_ratio(cut: CutModel, known: Mapping[str, Result], constructor: str) -> float:
-    whole = prediction.measured(known[cut.whole])
+def _sums_ns(cut: CutModel, known: Mapping[str, Result], constructor: str) -> dict[str, float]:
+    """State of the caches -> the model's constructed time."""
     bricks = [known[part] for part in cut.parts]
-    return math.log(whole.ns / prediction.constructed(bricks, cut.needs, "warm", constructor).ns)
+    return {state: prediction.constructed(bricks, cut.needs, state, constructor).ns for state in STATES}
+
+
+def _log_ratios(whole: Result, sums_ns: Mapping[str, float]) -> dict[str, float]:
+    """State -> the logarithm of measured over constructed."""
+    measured_ns = prediction.measured(whole).ns
+    return {state: math.log(measured_ns / ns) for state, ns in sums_ns.items()}
 
 
 class _Calibrating:
@@ -94,9 +107,10 @@ class _Calibrating:
         ratios: Mapping[tuple[int, int, str], float],
         known: Mapping[str, Result],
         constructor: str,
+        state: str,
     ) -> None:
         self._others, self._count, self._cuts = others, count, others[:count]
-        self._ratios, self._known, self._constructor = ratios, known, constructor
+        self._ratios, self._known, self._constructor, self.state = ratios, known, constructor, state
 
     def names(self) -> list[str]:
         return [cut.name for cut in self._cuts]
@@ -124,19 +138,19 @@ class _Calibrating:
         wholes = [
             Whole(prediction.measured(self._known[cut.whole]).ns, by_class)
             for cut in self._cuts
-            if (by_class := class_ns(cut, self._known)) is not None
+            if (by_class := class_ns(cut, self._known, self.state)) is not None
         ]
         return class_factors(wholes) if len(wholes) == len(self._cuts) else None
 
 
-def class_ns(cut: CutModel, known: Mapping[str, Result]) -> dict[str, float] | None:
+def class_ns(cut: CutModel, known: Mapping[str, Result], state: str) -> dict[str, float] | None:
     """Class -> the constructed time of the model's bricks; None where the work of some was never counted."""
     classes = {one.identity: class_of(one.operators, one.flops, one.moved_bytes) for one in cut.work}
     if not set(cut.parts) <= classes.keys():
         return None
     sums = dict.fromkeys(CLASSES, 0.0)
     for part in cut.parts:
-        sums[classes[part]] += float(np.mean(known[part].rounds_ns["warm"]))
+        sums[classes[part]] += float(np.mean(known[part].rounds_ns[state]))
     return sums
 
 
@@ -147,17 +161,17 @@ def _predicted(
     constructor: str,
     unmeasured: Unmeasured,
 ) -> PredictedModel:
-    bricks = [known[part] for part in cut.parts]
-    warm = prediction.constructed(bricks, cut.needs, "warm", constructor)
+    bricks, state = [known[part] for part in cut.parts], by.state
+    constructed = prediction.constructed(bricks, cut.needs, state, constructor)
     shares = {
-        how: prediction.share_ratio(bricks, cut.needs, of.identities, "warm", constructor)
+        how: prediction.share_ratio(bricks, cut.needs, of.identities, state, constructor)
         for how, of in unmeasured.items()
     }
     for of in unmeasured.values():
-        warm = prediction.with_stand_ins(warm, of, bricks, cut.needs, "warm", constructor)
+        constructed = prediction.with_stand_ins(constructed, of, bricks, cut.needs, state, constructor)
     calibration, classes, sums = by.one(), by.classes(), by.sums()
     elsewhere = by.of_other_families(family_of(cut.name))
-    of_cut = class_ns(cut, known)
+    of_cut = class_ns(cut, known, state)
     return PredictedModel(
         batch_size=cut.batch_size,
         granularity=cut.granularity,
@@ -166,22 +180,24 @@ def _predicted(
         unique=len(set(cut.parts)),
         coverage_ratio=max(0.0, 1.0 - math.fsum(shares.values())),
         interpolated_ratio=shares.get("interpolated", 0.0),
-        constructed=times(warm),
+        state=state,
+        constructed=times(constructed),
+        warm=times(prediction.constructed(bricks, cut.needs, "warm", constructor)),
         streamed=times(prediction.constructed(bricks, cut.needs, "streamed", constructor)),
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
-        uncalibrated=times(prediction.uncalibrated(warm, sums)) if sums else None,
+        uncalibrated=times(prediction.uncalibrated(constructed, sums)) if sums else None,
         judged_by=sums.judged_by if sums else 0,
-        calibrated=times(prediction.calibrated(warm, calibration)) if calibration else None,
-        calibrated_by_other_families=times(prediction.calibrated(warm, elsewhere)) if elsewhere else None,
+        calibrated=times(prediction.calibrated(constructed, calibration)) if calibration else None,
+        calibrated_by_other_families=times(prediction.calibrated(constructed, elsewhere)) if elsewhere else None,
         factor=calibration.factor if calibration else None,
         calibrated_by=by.names() if calibration else None,
-        calibrated_by_class=times(classes.calibrated(warm, of_cut)) if classes and of_cut else None,
+        calibrated_by_class=times(classes.calibrated(constructed, of_cut)) if classes and of_cut else None,
         class_factors=dict(classes.factors) if classes and of_cut else None,
         class_spread=classes.spread if classes and of_cut else None,
         one_spread=classes.one_spread if classes and of_cut else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
         by_operators=prediction.by_operators(
-            bricks, "warm", {how: of.identities for how, of in unmeasured.items()}
+            bricks, state, {how: of.identities for how, of in unmeasured.items()}
         ),
     )
 

@@ -28,7 +28,8 @@ class PredictedModel(Document):
     """One model at one batch size and granularity.
 
     ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
-    interpolated between two batch sizes; the rest is estimated. ``constructed``: its interval is of the bricks' spread
+    interpolated between two batch sizes; the rest is estimated. ``state``: of the caches, in which the bricks' times are
+    that are added up to ``constructed``; ``warm`` (as in all results of before) and ``streamed`` are both sums. Its interval is of the bricks' spread
     alone, and leaves out what cutting changes; ``uncalibrated``: the same time with the interval that has that in it,
     by ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
     ``calibrated``: the constructed one times one factor, that of the other models ``calibrated_by``, with the scatter of
@@ -46,6 +47,8 @@ class PredictedModel(Document):
     coverage_ratio: float
     interpolated_ratio: float = 0.0
     constructed: Times
+    state: str = "warm"
+    warm: Times | None = None
     streamed: Times
     parallel: Times
     uncalibrated: Times | None = None
@@ -74,6 +77,11 @@ class PredictedModel(Document):
         if self.by_class and self.calibrated_by_class is not None:
             return self.calibrated_by_class
         return self.calibrated or self.sum
+
+    @property
+    def warm_sum(self) -> Times:
+        """The sum of the warm times, whichever is predicted."""
+        return self.warm or self.constructed
 
     @property
     def sum(self) -> Times:

@@ -25,7 +25,8 @@ def summary(
     many more were measured while the machine was disturbed, and count for nothing here.
     ``speedup_ratio`` as the paper counts it: the models' own times, each copy of them, over the times of their unique
     bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
-    ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
+    ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time). So are
+    those of sums (``plain``: in the state that is predicted, ``warm``, ``streamed``) and critical paths; and the
     same of predictions calibrated by one factor under ``calibrated``, of the models that have one, by that of other
     families' models alone under ``calibrated_by_other_families``, and by a factor for each class of bricks under
     ``calibrated_by_class``; ``predicted``: of what is predicted of the models that are
@@ -67,6 +68,7 @@ def _row(
         "unique_bricks_ms": unique_ms if judged else None,
         "speedup_ratio": end_to_end_ms / unique_ms if judged and unique_ms else None,
         "plain": errors([(one.sum, one.measured) for one in _of(judged, predicted)]),
+        "warm": errors([(one.warm_sum, one.measured) for one in _of(judged, predicted)]),
         "streamed": errors([(one.streamed, one.measured) for one in _of(judged, predicted)]),
         "parallel": errors([(one.parallel, one.measured) for one in _of(judged, predicted)]),
         "calibrated": errors(

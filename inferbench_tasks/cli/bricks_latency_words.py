@@ -40,6 +40,8 @@ def in_words(row: dict[str, Any]) -> str:
             f"{1 - row['coverage_ratio']:.1%} of it are estimated ({row['missing']} of {row['unique']} bricks; "
             f"families that were held back were {row['estimated_error_ratio']:.0%} off), which the interval has in it; "
         )
+    if row["state"] != "warm":
+        text += f"{row['state']} times are added up, which were nearer for other models of its size; "
     if row["calibrated_by"]:
         text += (
             f"calibrated by {', '.join(row['calibrated_by'])} ({_factors(row)}); the interval is of the rounds and of "
@@ -66,10 +68,10 @@ _LAUNCHES_RATIO = 0.8
 def _on_gpu(row: dict[str, Any]) -> str:
     bound = (
         ", the launches of kernels bound it"
-        if row["device_ms"] < _LAUNCHES_RATIO * row["constructed_ms"]
+        if row["device_ms"] < _LAUNCHES_RATIO * row["warm_ms"]
         else ""
     )
-    return f"the GPU itself is busy for {row['device_ms']:.4g} of its bricks' {row['constructed_ms']:.4g} ms{bound}; "
+    return f"the GPU itself is busy for {row['device_ms']:.4g} of its bricks' {row['warm_ms']:.4g} ms{bound}; "
 
 
 def _factors(row: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ MODELS = {
 
 
 def result(identity: str, ms: float, **more: Any) -> Result:
-    times = {"warm": (ms * 1e6,) * 3} | ({} if identity.startswith(WHOLE) else {"streamed": (ms * 2e6,) * 3})
+    times = {"warm": (ms * 1e6,) * 3} | ({} if identity.startswith(WHOLE) else {"streamed": (ms * 5e5,) * 3})
     fields = {
         "identity": identity, "key": KEY if identity == "a" else identity * 8, "operators": (f"Op{identity}",),
         "setting": SETTING, "session": "s.000/1", "method": Method(), "rounds_ns": times,
@@ -88,7 +88,7 @@ def test_a_model_never_calibrates_itself() -> None:
     )
     [one] = made[0]
     assert one.factor == pytest.approx(16 ** (1 / 3)) and one.best.ms == pytest.approx(4 * 16 ** (1 / 3))
-    assert one.streamed.ms == pytest.approx(8) and one.by_operators[0]["share_ratio"] == pytest.approx(0.75)
+    assert one.streamed.ms == pytest.approx(2) and one.by_operators[0]["share_ratio"] == pytest.approx(0.75)
 
 
 def test_two_others_calibrate_nothing() -> None:
@@ -129,8 +129,8 @@ def test_rest_lists_bricks_and_shows_one(http: TestClient, bricks: PerfDBResults
     """The newest first, times in ms; one by the start of its key, with its models."""
     items = http.get(API).json()["items"]
     assert {(row["operators"], row["warm_ms"], row["streamed_ms"]) for row in items} == {
-        ("Opa", 1, 2),
-        ("Opb", 3, 6),
+        ("Opa", 1, 0.5),
+        ("Opb", 3, 1.5),
     }
     assert [row["operators"] for row in http.get(API, params={"model": "three"}).json()["items"]] == ["Opb"]
     assert http.get(API, params={"limit": 1}).json()["next_offset"] == 1

@@ -56,7 +56,7 @@ def ratios(results: Sequence[BricksResult]) -> Chart | None:
         return None
     labels = [text(label) for label, _ in rows]
     kinds: tuple[tuple[str, list[float | None]], ...] = (
-        ("sum of warm times", [one.constructed.ms / one.measured.ms for _, one in rows if one.measured]),
+        ("sum of warm times", [one.warm_sum.ms / one.measured.ms for _, one in rows if one.measured]),
         ("critical path", [one.parallel.ms / one.measured.ms for _, one in rows if one.measured]),
         ("sum of streamed times", [one.streamed.ms / one.measured.ms for _, one in rows if one.measured]),
         (

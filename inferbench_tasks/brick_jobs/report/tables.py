@@ -48,26 +48,28 @@ def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
             number(one.bricks),
             number(one.unique),
             percent(one.coverage_ratio),
-            number(one.constructed.ms, 4),
+            number(one.warm_sum.ms, 4),
+            number(one.streamed.ms, 4),
+            one.state,
             number(one.best.ms, 4),
             interval(one.best),
             calibration(one),
             number(one.measured.ms, 4) if one.measured else "–",
             number(one.best.ms / one.measured.ms) if one.measured else "–",
-            number(one.streamed.ms, 4),
             number(one.parallel.ms, 4),
         ]
         for label, one in each(results)
     ]
     head = [
-        "model", "bricks", "unique", "of its time measured", "sum of bricks, ms", "predicted, ms", "95% interval, ms",
-        "calibrated by", "measured, ms", "predicted / measured", "streamed, ms", "parallel, ms",
+        "model", "bricks", "unique", "of its time measured", "sum of warm bricks, ms", "of streamed ones, ms", "taken",
+        "predicted, ms", "95% interval, ms", "calibrated by", "measured, ms", "predicted / measured", "parallel, ms",
     ]  # fmt: skip
     note = (
-        "Predicted: the sum of the bricks' warm times, times the factor of the other models where three or more "
-        "calibrate it. Its interval is of the rounds, and of how far all other models that were measured as a whole are "
+        "Predicted: the sum of the bricks' times, warm or with cold weights (streamed), whichever was nearer for other "
+        "models of about its size (warm where these are fewer than three), times the factor of the other models where "
+        "three or more calibrate it. Its interval is of the rounds, and of how far all other models that were measured as a whole are "
         "off; where these are fewer than three it is of the rounds alone, and leaves out what cutting changes. "
-        "Streamed: the sum of the times with cold weights; parallel: the critical path of the bricks."
+        "Parallel: the critical path of the bricks."
     )
     return [_table("", head, rows, note)] if rows else []
 

@@ -105,7 +105,8 @@ def predict(
     ``missing`` are interpolated where the model is measured at a smaller and at a larger batch size
     (``interpolated_ratio``, ``interpolated_between``), else estimated. Below 90% a ``warning`` comes first; all are
     null where there is no estimate. ``calibrated_by``: the models whose factor it is; ``judged_by``: how many others
-    tell how far it may be off, 0 where the interval is of the bricks' spread alone;
+    tell how far it may be off, 0 where the interval is of the bricks' spread alone; ``state``: of the caches, in which
+    the times are that are added up to ``constructed_ms`` (``warm_ms`` and ``streamed_ms`` are both sums);
     ``calibrated_by_class_ms``: with a factor for each class of bricks. 404 for a batch size beyond those that the model
     is measured at, with these."""
     with blame("calibrate_on"):

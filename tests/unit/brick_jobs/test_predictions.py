@@ -18,8 +18,15 @@ from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.perfdb.documents import SubmissionInfo
 from tests.unit.bricks.builders import result
 
-#: Bricks of 10 ns each.
-KNOWN = {name: result(name, 10, 10, 10) for name in "ab"}
+
+
+def brick(name: str, warm_ns: float, streamed_ns: float) -> Result:
+    times = {"warm": (warm_ns,) * 3, "streamed": (streamed_ns,) * 3}
+    return result(name, *times["warm"]).model_copy(update={"rounds_ns": times})
+
+
+#: Bricks of 10 ns each; streamed far off, so that nothing takes these times.
+KNOWN = {name: brick(name, 10.0, 1000.0) for name in "ab"}
 
 
 def cut(at: int, operators: str, parts: tuple[str, ...] = ("a",), granularity: str = "1") -> CutModel:
@@ -117,6 +124,24 @@ def test_all_others_tell_how_far_a_prediction_is_off() -> None:
     assert again.calibrated_by_other_families.ms == again.calibrated.ms
     [first] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[0]
     assert first.calibrated is not None and first.calibrated_by_other_families is None  # two are left
+
+
+def test_the_state_that_others_were_nearer_in_is_predicted() -> None:
+    """Models take 19 to 21 ns, their sums are 10 warm and 20 streamed: each is predicted by its streamed sum times the
+    others' factors of these, by class as well; the warm sum stands beside it. What the model itself takes decides
+    nothing, and where two others are left the warm one is taken."""
+    known = {name: brick(name, 10.0, 20.0) for name in "ab"}
+    cuts = [mixed(at, "CRGSM"[at], ("a",)) for at in range(5)]
+    times = {f"{WHOLE}{at}": result(f"{WHOLE}{at}", *[ns] * 3) for at, ns in enumerate((19, 20, 21, 20, 10))}
+    [last] = predictions(cuts, known | times, 3)[4]
+    assert (last.state, last.constructed.ms, last.warm_sum.ms) == ("streamed", 20e-6, 10e-6)
+    assert last.factor == pytest.approx((0.95 * 1.05) ** (1 / 3)) and last.calibrated is not None
+    assert last.calibrated.ms == pytest.approx(20e-6 * (0.95 * 1.05) ** (1 / 3))
+    assert last.by_operators[0]["ms"] == pytest.approx(20e-6)
+    [by_four] = predictions(cuts, known | times, 4)[0]
+    assert by_four.class_factors is not None and by_four.class_factors["dense"] < 1.05
+    [one, *_] = [predictions(cuts[:3], known | times, 0)[at][0] for at in range(3)]
+    assert (one.state, one.constructed.ms) == ("warm", 10e-6)
 
 
 def test_sums_are_judged_with_the_interval_that_others_tell() -> None:
