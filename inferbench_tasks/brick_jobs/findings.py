@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.bricks.inputs import sized
+from inferbench_tasks.bricks.measure.method import runs_problem
 from inferbench_tasks.bricks.runtimes import RUNTIMES, device_problem, precision_problem, runtime_of
+from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.problem import did_you_mean, show
@@ -32,7 +35,8 @@ def findings(spec: BricksJob, abilities: Abilities) -> list[Finding]:
         return []
     if names := unknown_names(spec.model_dump(include={"models", "bricks"}), abilities):
         return names
-    return [finding for aspect in _ASPECTS for finding in aspect(spec)] + list(_precision(spec, abilities))
+    of_spec = [finding for aspect in _ASPECTS for finding in aspect(spec)]
+    return [*_models_once(spec, abilities), *of_spec, *_precision(spec, abilities)]
 
 
 def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
@@ -63,12 +67,12 @@ def _unknown_models(data: Mapping[str, Any], abilities: Abilities) -> list[Findi
     return found
 
 
-def _models_once(spec: BricksJob) -> Iterator[Finding]:
+def _models_once(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
     if isinstance(spec.models, CorpusSpec):
         return
     seen: dict[str, int] = {}
     for at, entry in enumerate(spec.models):
-        what = f"{entry.model.model_dump_json()} {sorted(entry.shapes.items())}"
+        what = f"{_named(entry.model, abilities)} {sorted(entry.shapes.items())}"
         if what in seen:
             yield Finding(
                 (f"models.{at}",),
@@ -77,9 +81,17 @@ def _models_once(spec: BricksJob) -> Iterator[Finding]:
         seen.setdefault(what, at)
 
 
+def _named(model: Spec, abilities: Abilities) -> str:
+    """How a model is named; of a built-in one with its usual framework, whether that is spelled out or not."""
+    if isinstance(model, ZooModel):
+        with suppress(InputError):  # told of the model itself
+            model = model.model_copy(update={"framework": abilities.framework(model)})
+    return model.model_dump_json()
+
+
 def _calibration(spec: BricksJob) -> Iterator[Finding]:
     count, wanted = len(entries_of(spec.models)), spec.validate.calibrate_on
-    if spec.validate.models == "none" or "calibrate_on" not in spec.validate.model_fields_set:
+    if "calibrate_on" not in spec.validate.model_fields_set:
         return
     if 0 < wanted < FEWEST_CALIBRATING:
         yield Finding(
@@ -91,6 +103,11 @@ def _calibration(spec: BricksJob) -> Iterator[Finding]:
             ("validate.calibrate_on", "models"),
             f"{wanted} models can't calibrate when there are {count}: the one that is predicted is never among them",
         )
+
+
+def _runs(spec: BricksJob) -> Iterator[Finding]:
+    if (problem := runs_problem(spec.measure.runs, spec.measure.rounds)) is not None:
+        yield Finding(("measure.runs", "measure.rounds"), problem)
 
 
 def _repeated(spec: BricksJob) -> Iterator[Finding]:
@@ -154,4 +171,4 @@ def _shapes(spec: BricksJob) -> Iterator[Finding]:
             yield Finding((f"models.{at}.shapes", f"models.{at}.model"), error.message)
 
 
-_ASPECTS = (_models_once, _calibration, _repeated, _runtime, _shapes)
+_ASPECTS = (_calibration, _runs, _repeated, _runtime, _shapes)

@@ -95,7 +95,7 @@ def predict(
     measured once on this machine, with a model of no work.
     """
     from inferbench_tasks.bricks.constructors import constructor_of
-    from inferbench_tasks.bricks.measure.method import Method
+    from inferbench_tasks.bricks.measure.method import Method, runs_problem
     from inferbench_tasks.bricks.measure.session import cores_for
     from inferbench_tasks.bricks.prediction import require_calibrating
     from inferbench_tasks.bricks.sequences import parse_granularity
@@ -120,6 +120,8 @@ def predict(
     if not device:
         known_runtime(runtime, view, precision)
     require_calibrating(calibrate_on)
+    if (problem := runs_problem(runs, rounds)) is not None:
+        raise InputError(problem, field="runs")
     cut = {
         "granularity": (most or "whole",),
         "view": view,

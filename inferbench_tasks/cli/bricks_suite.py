@@ -60,6 +60,7 @@ def export(
     from inferbench_tasks.brick_jobs import suites
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.session import cores_for, setting
+    from inferbench_tasks.bricks.measure.method import runs_problem
     from inferbench_tasks.bricks.sequences import parse_granularity
     from inferbench_tasks.bricks.suite.manifest import Wish
     from inferbench_tasks.perfdb.store import PerfDB
@@ -69,6 +70,8 @@ def export(
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise InputError(f"{to} is there already; name an empty folder", field="to")
     most = parse_granularity(granularity)
+    if (problem := runs_problem(runs, rounds)) is not None:
+        raise InputError(problem, field="runs")
     wish = Wish(runs=runs, rounds=rounds, budget_s=2.0)
     how: dict[str, Any] = {
         "granularity": (most or "whole",),

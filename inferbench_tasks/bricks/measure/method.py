@@ -70,6 +70,16 @@ class Method(BaseModel):
         return math.ceil(self.runs / self.rounds)
 
 
+def runs_problem(runs: int, rounds: int) -> str | None:
+    """Why so many runs are too few for so many rounds, which share them; None where they are enough."""
+    if runs >= FEWEST_RUNS * rounds:
+        return None
+    return (
+        f"{runs} runs in {rounds} rounds are less than {FEWEST_RUNS} in each, of which there is no mean; take at least "
+        f"{FEWEST_RUNS * rounds}"
+    )
+
+
 def trimmed_mean(times: Sequence[float], ratio: float = TRIMMED_RATIO) -> float:
     """The mean without the share ``ratio`` of least and as many largest values, rounded down; ValueError for none.
 

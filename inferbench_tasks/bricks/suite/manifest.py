@@ -16,10 +16,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from inferbench_tasks.bricks.measure.child import Item
-from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, VERSION, Method
+from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, VERSION, Method, runs_problem
 from inferbench_tasks.errors import InputError
 
 FILE, NETWORKS = "suite.json", "networks"
@@ -55,6 +55,12 @@ class Wish(Strict):
     runs: int = Field(ge=FEWEST_RUNS * 3, le=10_000)
     rounds: int = Field(ge=3, le=20)
     budget_s: float = Field(gt=0, le=60, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _enough(self) -> Wish:
+        if (problem := runs_problem(self.runs, self.rounds)) is not None:
+            raise ValueError(problem)
+        return self
 
     def method(self) -> Method:
         """The same, as sessions take it."""

@@ -97,6 +97,14 @@ def problems(text: str, folder: Path) -> list[str]:
             "x.yaml:6: validate.calibrate_on: 5 models can't calibrate when there are 2",
         ),
         ("validate: {calibrate_on: 2}", "x.yaml:6: validate.calibrate_on: 2 models say nothing"),
+        ("validate: {models: none, calibrate_on: 1}", "validate.calibrate_on: 1 models say nothing"),
+        (
+            "measure: {runs: 100, rounds: 21}",
+            "x.yaml:6: measure.runs: 100 runs in 21 rounds are less than 5 in each, of which there is no mean; take at "
+            "least 105",
+        ),
+        ("measure: {within_ratio: 0.5}", "x.yaml:6: measure.within_ratio"),
+        ("measure: {within_ratio: -0.1}", "x.yaml:6: measure.within_ratio"),
         ("granularity: 3", "x.yaml:6: granularity: unknown key"),
         ("sweep: {bricks.granularity: [1, 0]}", "x.yaml:6: sweep"),
     ],
@@ -133,6 +141,10 @@ def test_what_is_wrong_is_said_with_its_line(more: str, said: str, tmp_path: Pat
         ),
         (
             "models: [{model: {kind: zoo, name: digits}}, {model: {kind: zoo, name: digits}}]",
+            "the same model as models.0; say copies there",
+        ),
+        (
+            "models: [{model: {kind: zoo, name: lstm}}, {model: {kind: zoo, name: lstm, framework: torch}}]",
             "the same model as models.0; say copies there",
         ),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from inferbench_tasks.bricks.measure.method import Method, trimmed_mean
+from inferbench_tasks.bricks.measure.method import Method, runs_problem, trimmed_mean
 
 
 def test_a_fifth_is_taken_off_at_either_end() -> None:
@@ -38,3 +38,9 @@ def test_runs_are_shared_by_the_rounds() -> None:
     assert Method(runs=100, rounds=3, budget_s=1).runs_each == 34
     with pytest.raises(ValidationError, match="greater than or equal to 15"):
         Method(runs=14, rounds=3, budget_s=1)
+
+
+def test_rounds_share_enough_runs() -> None:
+    """Five in each: 100 in 20 rounds, and not in 21, where each would be four."""
+    assert runs_problem(100, 20) is None and runs_problem(15, 3) is None
+    assert "less than 5 in each" in str(runs_problem(100, 21)) and "at least 105" in str(runs_problem(100, 21))

@@ -124,3 +124,10 @@ def test_a_suite_beyond_the_limits_is_refused_unread(tmp_path: Path, monkeypatch
     monkeypatch.setattr(manifest, "MOST_FILES", 4)
     with pytest.raises(InputError, match="at most 4 files"):
         read_suite(folder, tmp_path / "copy")
+
+
+def test_a_suite_that_asks_for_single_runs_is_refused() -> None:
+    """15 in three rounds are five each; in four they would be less, of which there is no mean."""
+    assert Wish(runs=15, rounds=3, budget_s=2.0).method().runs_each == 5
+    with pytest.raises(ValueError, match="15 runs in 4 rounds are less than 5 in each"):
+        Wish(runs=15, rounds=4, budget_s=2.0)
