@@ -44,7 +44,7 @@ Positive = Annotated[float, Field(gt=0)]
 class Row(BaseModel):
     """Where a row's figures come from, and when they held."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     source: Annotated[str, Field(min_length=1)]
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
@@ -207,6 +207,8 @@ def _read(path: Path, read: Stamp, model: type[R]) -> tuple[R, ...]:
         rows = content["rows"]
     except (yaml.YAMLError, OSError, KeyError, TypeError) as error:
         raise InputError(f"{path} must be YAML with a list under `rows:`: {error}") from error
+    if not isinstance(rows, list):
+        raise InputError(f"{path} must be YAML with a list under `rows:`; got {type(rows).__name__}")
     models = []
     for index, row in enumerate(rows):
         try:

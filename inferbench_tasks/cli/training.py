@@ -12,6 +12,7 @@ from inferbench_tasks.cli.training_fleet import fleet
 from inferbench_tasks.cli.training_predict import predict
 from inferbench_tasks.cli.training_scaling import scaling
 from inferbench_tasks.cli.training_trainers import trainers
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis import imports
@@ -29,9 +30,13 @@ def list_(
         "", "--sort", help=f"{', '.join(SORTS)}; -NAME: the largest first. By a figure: valid runs only."
     ),
     cluster: str = typer.Option("", "--cluster", help="Of the cluster of this name only."),
+    imported: bool = typer.Option(False, "--imported", help="The imports instead, which are no results."),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """List results, newest first: samples/s without instruments, the step and its phases, ms."""
+    if imported:
+        _list_imports(limit, sort, cluster, output)
+        return
     with _open() as db:
         results = listed(db, {"cluster": cluster}, sort, limit + 1 if limit else 0)
     rows = [row(result) for result in first_of(results, limit)]
@@ -41,10 +46,26 @@ def list_(
     emit(rows, output)
 
 
+def _list_imports(limit: int, sort: str, cluster: str, output: OutputFormat) -> None:
+    from inferbench_tasks.training.imported import store
+
+    if sort or cluster:
+        given = "--sort" if sort else "--cluster"
+        raise InputError("imports are listed by their time, all of them", field=given)
+    with _open() as db:
+        rows = store.listed(db, limit + 1 if limit else 0)
+    emit(first_of(rows, limit), output)
+
+
 @app.command()
 def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = OUTPUT) -> None:
-    """Show one result in full; ``results stages`` tells how its stages went."""
+    """Show one result in full, or an import (``list --imported``); ``results stages`` tells how its stages went."""
+    from inferbench_tasks.training.imported import store
+
     with _open() as db:
+        if run.startswith(store.PREFIX):
+            emit(store.find(db, run).model_dump(mode="json"), output)
+            return
         result = result_of(db, run, attempt)
     emit(result.model_dump(mode="json"), output)
 
@@ -120,7 +141,7 @@ def import_(
     from inferbench_tasks.training.imported import files as imported
     from inferbench_tasks.training.imported import store
 
-    content = imported.read(files)
+    content = imported.read(files, say)
     with _open() as db:
         document = store.keep(db, content)
     if output is OutputFormat.table:

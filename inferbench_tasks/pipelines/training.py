@@ -14,7 +14,7 @@ from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.training import nights
-from inferbench_tasks.training.expected_findings import circle_with_table
+from inferbench_tasks.training.expected_findings import circle_with_table, unknown_devices
 from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.statistics import LEAST_STEPS
@@ -65,14 +65,16 @@ class TrainingPipeline(Pipeline[TrainingJob]):
         return found
 
     def warnings(self, spec: TrainingJob) -> dict[str, str]:
-        """Too few steps for a figure."""
-        if spec.measured_steps >= LEAST_STEPS:
-            return {}
-        message = (
-            f"{spec.measured_steps} measured steps in {spec.train.rounds} rounds are too few for a figure, which "
-            f"needs {LEAST_STEPS}; raise data.samples or train.rounds, or lower train.batch_size or warmup_steps"
-        )
-        return {"steps": message}
+        """Too few steps for a figure; expected speeds of devices that no table knows."""
+        messages = {}
+        if spec.measured_steps < LEAST_STEPS:
+            messages["steps"] = (
+                f"{spec.measured_steps} measured steps in {spec.train.rounds} rounds are too few for a figure, which "
+                f"needs {LEAST_STEPS}; raise data.samples or train.rounds, or lower train.batch_size or warmup_steps"
+            )
+        if unknown := unknown_devices(spec):
+            messages["factors"] = unknown
+        return messages
 
     def expected_s(self, spec: TrainingJob) -> float:
         """A guess: 20 ms for each step, and what is around them."""

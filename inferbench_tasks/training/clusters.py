@@ -44,13 +44,16 @@ def rows(db: PerfDB, devices: list[Device]) -> list[dict[str, Any]]:
 def pair(db: PerfDB, first: str, second: str) -> tuple[TrainingResult, TrainingResult] | None:
     """The newest valid runs of the same job on both clusters; None unless both are names of clusters with results.
 
-    InputError where they have no valid run of the same job.
+    InputError where they have no valid run of the same job, or one of them no valid run.
     """
     ones, others = (
         [r for r in listed(db, {"cluster": name}, limit=_LOOKED_AT) if r.verdict.valid]
         for name in (first, second)
     )
     if not ones or not others:
+        if all(listed(db, {"cluster": name}, limit=1) for name in (first, second)):
+            without = " and ".join(name for name, of in ((first, ones), (second, others)) if not of)
+            raise InputError(f"no training of {without} is valid, and only valid ones are compared")
         return None
     newest: dict[str | None, TrainingResult] = {}
     for result in others:

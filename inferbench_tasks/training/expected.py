@@ -9,8 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inferbench_tasks.catalogue import Positive, Row, find_hardware, read_table
+from inferbench_tasks.catalogue import Row, find_hardware, read_table
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.expected_spec import LEAST_SPEED, MOST_SPEED, Precision
 
 FILE = "expected_speed.yaml"
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -25,8 +26,8 @@ class ExpectedSpeed(Row):
 
     device: Name
     of: Name
-    speed: Positive
-    precision: str | None = None
+    speed: Annotated[float, Field(ge=LEAST_SPEED, le=MOST_SPEED)]
+    precision: Precision | None = None
     count: Annotated[int, Field(ge=1)] | None = None
 
 
@@ -101,7 +102,7 @@ def expectation(
     device: str, of: str, *, count: int, precision: str | None, given: Sequence[ExpectedSpeed] = ()
 ) -> Expectation | None:
     """The product of the factors that lead from one device to the other; None where none do. ``given``: see
-    ``rows``.
+    ``rows``. InputError for a product that is no ratio of two devices.
     """
     table = _fitting(rows(given), count, precision)
     waiting = deque([(device, Expectation(1.0, ()))])
@@ -109,6 +110,11 @@ def expectation(
     while waiting:
         name, sofar = waiting.popleft()
         if name == of:
+            if not LEAST_SPEED <= sofar.speed <= MOST_SPEED:
+                raise InputError(
+                    f"the factors from {device} to {of} multiply to {sofar.speed:g}, which no two devices differ by: "
+                    f"{'; '.join(sofar.steps)}"
+                )
             return sofar
         for other, speed, text in _beside(name, table):
             if other not in seen:

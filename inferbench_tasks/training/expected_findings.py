@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.training import expected
@@ -39,6 +40,19 @@ def circle_with_table(spec: TrainingJob) -> Iterator[Finding]:
         expected.rows([speed_of(factor) for factor in spec.expected.factors])
     except InputError as error:
         yield Finding(("expected.factors",), str(error))
+
+
+def unknown_devices(spec: TrainingJob) -> str | None:
+    """That nobody may find a factor by its device's name, which no table has: a slip, or what a system calls it."""
+    factors = spec.expected.factors if spec.expected else ()
+    names = {name.rpartition("/")[2] for factor in factors for name in (factor.device, factor.of)}
+    unknown = sorted(name for name in names if find_hardware(name) is None)
+    if not unknown:
+        return None
+    return (
+        f"expected.factors name {', '.join(unknown)}, which configs/hardware.yaml does not know: they hold of devices "
+        "alone whose own name that is, letter by letter"
+    )
 
 
 def speed_of(factor: FactorSpec) -> expected.ExpectedSpeed:

@@ -40,7 +40,10 @@ class Should:
 
 
 def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
-    """What is to be expected; why nothing is; None where the devices are the same, and so is the cluster."""
+    """What is to be expected; why nothing is; None where the devices are the same, and so is the cluster.
+
+    A device of one name is to be as fast on both clusters, unless a factor says otherwise of one of them.
+    """
     one, other = first.device, second.device
     if one is None or other is None or one.name is None or other.name is None:
         return None
@@ -56,7 +59,7 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     if found is not None:
         return Should(1 / found.speed, 1 / found.speed, DEVICE, found.steps)
     if one.name == other.name:
-        return None
+        return _of_one_name(first, second)
     ways = f"from {other.name} to {one.name} for {count} device(s) in {precision}"
     no_factor = f"configs/{expected.FILE} has no factors {ways}"
     sheets = find_hardware(one.name), find_hardware(other.name)
@@ -69,6 +72,25 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
         of_datasheets.phases,
         (f"by datasheets, for {no_factor}", *of_datasheets.sources),
     )
+
+
+def _of_one_name(first: TrainingResult, second: TrainingResult) -> Should | str:
+    """The same time; of a processor only with as many cores, for a rank that has to share them waits."""
+    assert first.device is not None and second.device is not None
+    cores = first.device.cores, second.device.cores
+    if first.device.kind == "cpu" and cores[0] != cores[1]:
+        words = " and ".join("unknown" if count is None else f"{count:g}" for count in cores)
+        return f"no expected speed: the runs had {words} cores of one processor"
+    phases, said = _of_the_device(first, second)
+    return Should(1.0, 1.0, phases, (f"{first.device.name} on both clusters: to be as fast on each", *said))
+
+
+def _of_the_device(first: TrainingResult, second: TrainingResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The phases that nothing but the device decides, and what that leaves out."""
+    if not (_exchanges(first) or _exchanges(second)):
+        return DEVICE, ()
+    said = "backward holds the exchange of gradients, of which no name of a device speaks"
+    return tuple(phase for phase in DEVICE if phase != "backward"), (said,)
 
 
 def computing(result: TrainingResult) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from pydantic import Field
 from inferbench_tasks.contracts.spec import Spec
 
 DeviceName = Annotated[str, Field(min_length=1, max_length=100)]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+#: No two devices differ by more.
+LEAST_SPEED, MOST_SPEED = 1e-6, 1e6
 SourceText = Annotated[str, Field(min_length=1, max_length=300)]
 
 
@@ -21,9 +24,9 @@ class FactorSpec(Spec):
     """As tables or systems call it; ``CLUSTER/DEVICE``: that of one cluster."""
     of: DeviceName
     """The device that it is set beside."""
-    speed: Annotated[float, Field(gt=0, le=1e6)]
+    speed: Annotated[float, Field(ge=LEAST_SPEED, le=MOST_SPEED)]
     """Its samples/s by those of ``of``."""
-    precision: Literal["fp32", "tf32", "bf16", "fp16"] | None = None
+    precision: Precision | None = None
     """Of this precision only; by default of any."""
     count: Annotated[int, Field(ge=1, le=1024)] | None = None
     """For so many devices of both; by default for as many as there are."""

@@ -35,6 +35,12 @@ def test_an_import_is_kept_once_and_never_among_results(
     assert shown.stdout.startswith("1. [cause] 40 processes share 2 granted core(s)")
     assert perfdb.results_of(TrainingResult) == []
     assert CliRunner().invoke(app, ["diagnose", "nothing"]).exit_code != 0
+    (row,) = json.loads(CliRunner().invoke(app, ["list", "--imported", "-o", "json"]).stdout)
+    assert (row["import"], row["rows"], row["logs"], row["clusters"]) == (import_id, 15, 1, "TN, JADE2")
+    content = json.loads(CliRunner().invoke(app, ["show", import_id[:9], "-o", "json"]).stdout)["content"]
+    assert content["logs"][0]["usual_workers"] == 2 and content["rows"][12]["cells"]["forward"] == "0.559"
+    refused = CliRunner().invoke(app, ["list", "--imported", "--cluster", "TN"])
+    assert isinstance(refused.exception, InputError) and "by their time" in str(refused.exception)
 
 
 def test_latest_of_nothing_says_how_to_begin(

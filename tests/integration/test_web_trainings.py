@@ -119,15 +119,16 @@ def test_clusters_are_names_of_workers_and_of_trainings(
     """Each with its devices and trainings; two of them are compared by their newest valid runs of the same job."""
     path = tmp_path / "steps.parquet"
     steps.write([answer(0)], path)
-    for label, name, factor in (("a", "old", 1), ("b", "new", 2), ("c", "new", 3)):
-        result = view(label, factor, interval=(600, 700), wrong="no" if label == "c" else None).result
+    for label, name, factor in (("a", "old", 1), ("b", "new", 2), ("c", "new", 3), ("d", "sick", 1)):
+        result = view(label, factor, interval=(600, 700), wrong="no" if label in "cd" else None).result
         submission = result.submission.model_copy(update={"digest": "f" * 64})
         result = result.model_copy(update={"cluster": name, "submission": submission})
         perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
         perfdb.save_result(result, path)
         perfdb.end_run(result.run_id, result.verdict)
     Cluster(perfdb).register(device("d").model_copy(update={"cluster": "new"}))
-    new, old = http.get("/inferbench/api/clusters").json()["items"]
+    new, old, sick = http.get("/inferbench/api/clusters").json()["items"]
+    assert (sick["cluster"], sick["trainings"], sick["valid"]) == ("sick", 1, 0)
     assert (new["cluster"], new["devices"], new["types"]) == ("new", 1, "1 x cpu")
     assert (new["trainings"], new["valid"], old["cluster"], old["devices"]) == (2, 1, "old", 0)
     assert [row["run"] for row in http.get(API, params={"cluster": "old"}).json()["items"]] == ["x-1.a"]
@@ -136,6 +137,8 @@ def test_clusters_are_names_of_workers_and_of_trainings(
     document = json.loads(told.stdout)
     step = next(row for row in document["figures"] if row["figure"] == "step, ms")
     assert step["ratio"] == pytest.approx(2) and "cluster: old and new" in document["notes"]
+    refused = CliRunner().invoke(app, ["compare", "old", "sick"])
+    assert str(refused.exception) == "no training of sick is valid, and only valid ones are compared"
 
 
 def test_csv_has_the_same_lines(http: TestClient, trainings: dict[str, str]) -> None:

@@ -16,13 +16,13 @@ def find(content: Import) -> Iterator[Cause]:
     starved = [
         log for log in content.logs if log.usual_workers is not None and log.processes > log.usual_workers
     ]
-    for devices in sorted({log.devices for log in starved}, reverse=True):
-        logs = [log for log in starved if log.devices == devices]
+    for alike in sorted({_alike(log) for log in starved}, reverse=True):
+        logs = [log for log in starved if _alike(log) == alike]
+        devices, workers, cores, _ = alike
         worst = max(logs, key=lambda log: log.step_s)
-        cores = worst.usual_workers or 1
         evidence = [
             f"{worst.source}: torch's loader was granted {cores} core(s) ('suggested max number of worker in current "
-            f"system is {cores}') for {devices} rank(s) with {worst.workers} loader process(es) each",
+            f"system is {cores}') for {devices} rank(s) with {workers} loader process(es) each",
             *(
                 f"{log.source}: {_work(log)}: loading {log.loading_s:.4f} s and forward {log.forward_s:.4f} s a step"
                 for log in logs
@@ -47,6 +47,11 @@ def find(content: Import) -> Iterator[Cause]:
             remedy=f"Ask for a core for each process, {worst.processes} in all{node}{_fewer(cores, devices)}.",
             cost_s=max((log.step_s - better.step_s for log, better in freed), default=None),
         )
+
+
+def _alike(log: Log) -> tuple[int, int, int, str]:
+    """Logs of as many ranks and loader processes on as many cores of one kind of device are one case."""
+    return log.devices, log.started_workers, log.usual_workers or 1, log.device
 
 
 def _fewer(cores: int, devices: int) -> str:

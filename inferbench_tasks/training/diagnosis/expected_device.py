@@ -7,7 +7,7 @@ from functools import cache
 
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.diagnosis.contradiction import same_run
+from inferbench_tasks.training.diagnosis.contradiction import log_of
 from inferbench_tasks.training.imported.rows import SAME_WORK, Import, TableRow
 
 #: So far from the expectation a device is still as it should be: both factors and times are of single runs.
@@ -19,7 +19,9 @@ _LONGER, _LEAST_SHARE = 2.0, 0.05
 
 
 def find(content: Import) -> Iterator[Cause]:
-    """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other."""
+    """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other; a device of one
+    name that it has no factor for is to be as fast on every cluster.
+    """
     counts = {id(row): _devices(row, content) for row in content.rows}
 
     @cache  # of many pairs of rows few are of other devices
@@ -38,9 +40,16 @@ def find(content: Import) -> Iterator[Cause]:
             ),
             None,
         )
-        if should is None or should.speed >= 1 or counts[id(fast)] != count:
+        if should is None or counts[id(fast)] != count or not _is_slower(slow, fast, should.speed):
             continue
         yield _compare(slow, fast, 1 / should.speed, should.steps, count)
+
+
+def _is_slower(row: TableRow, other: TableRow, speed: float) -> bool:
+    """Whether it is the one to be set beside the other: by its device, of equal ones by its step."""
+    if speed != 1:
+        return speed < 1
+    return (row.step_s, row.source) > (other.step_s, other.source)
 
 
 def _compare(slow: TableRow, fast: TableRow, should: float, steps: tuple[str, ...], count: int) -> Cause:
@@ -65,7 +74,10 @@ def _compare(slow: TableRow, fast: TableRow, should: float, steps: tuple[str, ..
         and more_s[phase] >= _LEAST_SHARE * slow.step_s
     ]
     parts += [f"{phase} {ratios[phase]:.3g} x: the input pipeline" for phase in held]
-    evidence = [f"{slow.source} beside {fast.source}", *steps]
+    evidence = [f"{slow.source} beside {fast.source}", *(steps or ("one device, by its name",))]
+    if fast.step_s:
+        whole = slow.step_s / fast.step_s
+        evidence.append(f"all columns: {slow.step_s:.4f} s beside {fast.step_s:.4f} s, {whole:.3g} x")
     fine = all(as_expected.values())
     work = f"{slow.data}, {slow.benchmark.replace('_', ' ')}, {count} device(s)"
     # Of the device what is beyond its factor; no factor speaks of the host.
@@ -110,4 +122,5 @@ def _pairs(content: Import) -> Iterator[tuple[TableRow, TableRow]]:
 
 def _devices(row: TableRow, content: Import) -> int:
     """As its log says, where there is one."""
-    return next((log.devices for log in content.logs if same_run(row, log)), row.devices)
+    log = log_of(row, content.logs)
+    return log.devices if log else row.devices

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.contradiction import log_of, slip
 from inferbench_tasks.training.imported.rows import PHASES, SAME_WORK, Import, TableRow
 
 #: So many robust standard deviations from the median are no chance, and never less than this factor.
@@ -47,6 +48,9 @@ def find(content: Import) -> Iterator[Cause]:
         ]
         shifted = _shift(odd, beside, phase, usual_of, bound)
         remedy = f"Look it up in the log; {shifted} would fit." if shifted else "Look it up in the log."
+        if (log := log_of(odd, content.logs)) and slip(odd, log) == phase:
+            evidence.append(f"{log.source}, with the other times of the row, has {log.time_s(phase):.4f} s")
+            remedy = f"Take the log's {log.time_s(phase):.4f} s."
         yield Cause(
             rule="misfit",
             kind="wrong",

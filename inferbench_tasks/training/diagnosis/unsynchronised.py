@@ -1,14 +1,14 @@
-"""Columns that time the launching of work instead of the work: faster than the device's datasheet allows.
-
-By the same bound as of runs that were measured here (``diagnosis.runs.impossible``).
+"""Columns that time the launching of work instead of the work: faster than the device's datasheet allows, by the same
+bound as of runs that were measured here (``diagnosis.runs.impossible``), or than the same pass where it was waited for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.diagnosis.contradiction import same_run
+from inferbench_tasks.training.diagnosis.contradiction import log_of
 from inferbench_tasks.training.imported.rows import SAME_WORK, Import, TableRow
 from inferbench_tasks.training.peak import FEWER_PRODUCTS, device_flops, least_forward_s
 
@@ -18,11 +18,14 @@ SIDE = 224
 FORWARD_FLOP = {"resnet50": 2 * 4.089e9}
 #: A sum of columns this near to inference's forward pass holds that pass.
 SAME_RATIO = 0.1
+#: A forward pass of smooth inference that is shorter by so much than that of inference is no chance.
+_SHORT_RATIO = 0.5
 
 
 def find(content: Import) -> Iterator[Cause]:
     """The forward passes of a table that took less than the least time of their work on their device, where fp32 may
-    have been computed in TF32: nothing in a table says that it was not.
+    have been computed in TF32: nothing in a table says that it was not. And those of smooth inference on a GPU, behind
+    which BenchmarkJade's loop waits for nothing, that are less than half as long as inference's, behind which it does.
     """
     impossible = [
         (row, seconds, batch, flop, peak)
@@ -34,7 +37,9 @@ def find(content: Import) -> Iterator[Cause]:
         and (least_s := least_forward_s(row.device, row.precision, flop, tf32_for_fp32=True))
         and seconds < least_s
     ]
-    if not impossible:
+    possible = [row for row in content.rows if all(row is not other for other, *_ in impossible)]
+    launched = [(row, beside) for row in possible if (beside := _waited_for(row, content.rows))]
+    if not impossible and not launched:
         return
     evidence = [
         f"{row.source}: {row.label}: forward {seconds:.4f} s for {batch} images is {flop / seconds / 1e12:.0f} "
@@ -42,7 +47,12 @@ def find(content: Import) -> Iterator[Cause]:
         f"{FEWER_PRODUCTS:g} times as much at most"
         for row, seconds, batch, flop, peak in impossible
     ]
-    for row, *_ in impossible:
+    evidence += [
+        f"{row.source}: {row.label}: forward {row.forward_s:.4f} s, where inference's forward on {beside.device} takes "
+        f"{beside.forward_s:.4f} s at least ({beside.source})"
+        for row, beside in launched
+    ]
+    for row in (*(row for row, *_ in impossible), *(row for row, _ in launched)):
         beside = _inference_beside(row, content.rows)
         if beside and beside.forward_s and abs(row.step_s / beside.forward_s - 1) <= SAME_RATIO:
             evidence.append(
@@ -52,8 +62,8 @@ def find(content: Import) -> Iterator[Cause]:
     yield Cause(
         rule="unsynchronised",
         kind="wrong",
-        sentence=f"The forward times of {len(impossible)} row(s) are those of launching the work: nothing waited for "
-        "the device before the clock was read. What the pass took stands in their column 'loading'.",
+        sentence=f"The forward times of {len(impossible) + len(launched)} row(s) are those of launching the work: "
+        "nothing waited for the device before the clock was read. What the pass took stands in their column 'loading'.",
         evidence=evidence,
         remedy="Time with the device synchronised at every border (timing: synchronised), or by its own events.",
     )
@@ -65,14 +75,36 @@ def _network(name: str | None) -> str:
 
 def _batch_size(row: TableRow, content: Import) -> int | None:
     """That of the row's own log, else what its heading says, else of all logs; None where these differ."""
-    own = next((log.batch_size for log in content.logs if same_run(row, log)), None)
-    return own or row.batch_size or content.batch_size
+    own = log_of(row, content.logs)
+    return (own.batch_size if own else None) or row.batch_size or content.batch_size
 
 
 def _flop(row: TableRow, batch_size: int) -> float | None:
     """Of a forward pass of a batch; None of a network whose work is not known, and of images of another size."""
     flop = FORWARD_FLOP.get(_network(row.model)) if row.image_size in (None, SIDE) else None
     return flop * batch_size if flop else None
+
+
+def _waited_for(row: TableRow, rows: list[TableRow]) -> TableRow | None:
+    """The shortest forward pass of inference of the same work on that GPU, if smooth inference's is far below it."""
+    sheet = find_hardware(row.device)
+    if row.benchmark != "smooth_inference" or not row.forward_s or sheet is None or sheet.kind != "gpu":
+        return None
+    same = (*SAME_WORK, "device")
+    shortest = min(
+        (
+            other
+            for other in rows
+            if other.benchmark == "inference"
+            and other.forward_s
+            and all(getattr(other, name) == getattr(row, name) for name in same)
+        ),
+        key=lambda other: other.forward_s or 0.0,
+        default=None,
+    )
+    if shortest is None or row.forward_s >= _SHORT_RATIO * (shortest.forward_s or 0.0):
+        return None
+    return shortest
 
 
 def _inference_beside(row: TableRow, rows: list[TableRow]) -> TableRow | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, Protocol
 
+from inferbench_tasks.training.findings import MOST_RANKS
+
 #: Of one host; of more of them each has a pair with its neighbour, in a ring.
 ALL_PAIRS_OF = 6
 #: Some 20 s of a core: what a device computes, with the data in memory so that no disk is judged with it.
@@ -15,6 +17,10 @@ EPOCH: dict[str, Any] = {
     "data": {"kind": "digits", "where": "memory"},
     "train": {"batch_size": 32, "rounds": 5, "warmup_steps": 5},
 }
+#: The digits leave four ranks 25 measured steps, and eight none: figures need 30. From so many devices on each rank has a
+#: batch on its device and as many steps as a single device of the digits, so that the link is judged and no loading.
+MANY = 4
+_SAMPLES_EACH = 42 * 32
 
 
 class RegisteredDevice(Protocol):
@@ -33,7 +39,8 @@ class RegisteredDevice(Protocol):
 def groups(devices: Iterable[RegisteredDevice], links: bool) -> list[tuple[RegisteredDevice, ...]]:
     """Each device by itself; with ``links`` also pairs of one kind and host, and all of these together.
 
-    All pairs of up to 6 devices, neighbours of more: a slow link of one device shows in each of its pairs.
+    All pairs of up to 6 devices, neighbours of more: a slow link of one device shows in each of its pairs. More devices
+    than a training may have are not tried together.
     """
     known = sorted(devices, key=lambda device: device.device_id)
     found: list[tuple[RegisteredDevice, ...]] = [(device,) for device in known]
@@ -47,7 +54,7 @@ def groups(devices: Iterable[RegisteredDevice], links: bool) -> list[tuple[Regis
             found += combinations(members, 2)
         else:
             found += zip(members, [*members[1:], members[0]], strict=True)
-        if len(members) > 2:
+        if 2 < len(members) <= MOST_RANKS:
             found.append(tuple(members))
     return found
 
@@ -61,9 +68,11 @@ def submission(group: Sequence[RegisteredDevice]) -> dict[str, Any]:
     devices: dict[str, Any] = {"count": count, "kind": "cpu" if kind == "cpu" else f"gpu:{kind}"}
     if count > 1:
         devices["strategy"] = "ddp"
+    made = {"data": {"kind": "dummy", "samples": count * _SAMPLES_EACH, "where": "device"}}
     return {
         "name": "fleet" if count == 1 else f"fleet-of-{count}",
         **EPOCH,
+        **(made if count >= MANY else {}),
         "devices": devices,
         "on_devices": [device.device_id for device in group],
     }

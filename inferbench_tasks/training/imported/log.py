@@ -13,6 +13,8 @@ _WARNING = re.compile(
     r"This DataLoader will create (?P<made>\d{1,6}) worker processes in total\. Our suggested max number of worker in "
     r"current system is (?P<usual>\d{1,6})"
 )
+#: What a job says before its results: its ranks meet, or its steps go by.
+_BEGUN = re.compile(r"^(Initializing distributed: GLOBAL_RANK: \d|Batch \d{1,9}: Data Loading Time: )", re.MULTILINE)
 _DEVICES = re.compile(r"(?P<count>\d{1,6}) x (?P<name>\S.{0,98}\S)")
 #: What a log says of the job and of its machine -> our fields.
 _FACTS = {
@@ -24,7 +26,10 @@ _FACTS = {
     "total script time": "epoch_s",
 }  # fmt: skip
 _NEEDED = ("data", "batch_size", "workers", "loading_s", "forward_s")
-_WHOLE = frozenset({"batch_size", "workers", "cores_physical", "cores_logical"})
+_CORES = frozenset({"cores_physical", "cores_logical"})
+_WHOLE = _CORES | {"batch_size", "workers"}
+#: Of which there is one at least.
+_POSITIVE = _CORES | {"batch_size"}
 
 
 def is_log(text: str) -> bool:
@@ -32,8 +37,14 @@ def is_log(text: str) -> bool:
     return _RESULT in text
 
 
+def is_unfinished(text: str) -> bool:
+    """Whether it is the log of a job that ended before its results: cancelled, or failed."""
+    return _RESULT not in text and _BEGUN.search(text) is not None
+
+
 def read(text: str, name: str) -> Log:
-    """The job of a log, which came from the file ``name``; InputError where what it needs is missing or no number.
+    """The job of a log, which came from the file ``name``; InputError where what it needs is missing or no number, and
+    for results of several jobs, of which nobody could tell what belongs to which.
 
     Which benchmark it was stands nowhere in it: only training has a backward pass, only smooth inference is processed.
     """
@@ -42,19 +53,28 @@ def read(text: str, name: str) -> Log:
         key, _, value = line.partition(":")
         key, value = key.strip().lower(), value.strip()
         if key in _FACTS:
-            fields[_FACTS[key]] = _value(_FACTS[key], value, f"{name}:{number}")
+            said = _value(_FACTS[key], value, f"{name}:{number}")
+            _require_first(_FACTS[key], fields, f"{name}:{number}")
+            fields[_FACTS[key]] = said
         elif key == "devices used":
             devices = _DEVICES.fullmatch(value)
             if devices is None:
                 raise InputError(
                     f"{name}:{number}: 'Devices used' must be 'COUNT x NAME'; got {value[:80]!r}"
                 )
+            if not int(devices["count"]):
+                raise InputError(f"{name}:{number}: 'Devices used' must be 1 at least; got {value[:80]!r}")
             fields |= {"devices": int(devices["count"]), "device": devices["name"]}
         elif warning := _WARNING.search(line):
             fields |= {"loader_workers": int(warning["made"]), "usual_workers": int(warning["usual"])}
     if missing := [what for what in (*_NEEDED, "devices") if what not in fields]:
         raise InputError(f"{name} is no whole log of BenchmarkJade: it does not say {', '.join(missing)}")
     fields = {"processing_s": 0.0, "backward_s": 0.0, **fields}
+    if fields["processing_s"] and fields["processing_s"] == fields["loading_s"]:
+        raise InputError(
+            f"{name} has one figure for loading and for preprocessing, {fields['loading_s']:.4f} s: an early "
+            "smooth_inference.py printed loading twice, and what preprocessing took is not in it"
+        )
     return Log(source=name, benchmark=_benchmark(fields), **fields)
 
 
@@ -64,13 +84,23 @@ def _benchmark(fields: dict[str, Any]) -> Benchmark:
     return "smooth_inference" if fields["processing_s"] else "inference"
 
 
+def _require_first(field: str, fields: dict[str, Any], where: str) -> None:
+    """Results stand in a log once."""
+    if field.endswith("_s") and field in fields:
+        raise InputError(f"{where}: the results of a second job begin here; give each job's log as a file of its own")
+
+
 def _value(field: str, text: str, where: str) -> Any:
     if field.endswith("_s"):
         if not re.fullmatch(r"\d{1,9}(\.\d{1,12})? seconds", text):
             raise InputError(f"{where}: 'SECONDS seconds' is expected; got {text[:80]!r}")
         return float(text.removesuffix(" seconds"))
+    if field in _CORES and text == "None":
+        return None  # psutil does not know it everywhere
     if field in _WHOLE:
         if not re.fullmatch(r"\d{1,6}", text):
             raise InputError(f"{where}: a whole number is expected; got {text[:80]!r}")
+        if field in _POSITIVE and not int(text):
+            raise InputError(f"{where}: a number from 1 on is expected; got {text[:80]!r}")
         return int(text)
     return text[:200]

@@ -92,9 +92,19 @@ class Log(Document):
     loader_workers: int | None = None
 
     @property
+    def started_workers(self) -> int:
+        """Loader processes of each rank that work: none in smooth inference, which iterates over the data itself."""
+        return 0 if self.benchmark == "smooth_inference" else self.workers
+
+    @property
     def processes(self) -> int:
         """Ranks and their loader processes."""
-        return self.devices * (1 + self.workers)
+        return self.devices * (1 + self.started_workers)
+
+    def time_s(self, phase: str) -> float:
+        """The time of a phase of ``PHASES``, seconds; 0 of one that its benchmark does not have."""
+        value: float = getattr(self, f"{phase}_s")
+        return value
 
     @property
     def step_s(self) -> float:

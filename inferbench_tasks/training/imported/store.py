@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -43,6 +45,28 @@ def keep(db: PerfDB, content: Import) -> ImportedTraining:
     return find(db, document.import_id)
 
 
+def listed(db: PerfDB, limit: int = 0) -> list[dict[str, Any]]:
+    """A line for each import, the newest first; ``limit``: at most so many, 0 for all."""
+    documents = db.retrying(
+        lambda: list(db.collection(COLLECTION).find().sort("created_at", -1).limit(limit)), "listing imports"
+    )
+    return [_row(_read(of)) for of in documents]
+
+
+def _row(document: ImportedTraining) -> dict[str, Any]:
+    content = document.content
+    clusters = dict.fromkeys(row.cluster for row in content.rows)
+    devices = dict.fromkeys(of.device for of in (*content.rows, *content.logs))
+    return {
+        "import": document.import_id,
+        "created": document.created_at,
+        "rows": len(content.rows),
+        "logs": len(content.logs),
+        "clusters": ", ".join(clusters) or None,
+        "devices": ", ".join(devices),
+    }
+
+
 def run_or_import(db: PerfDB, text: str) -> TrainingResult | ImportedTraining:
     """What a training's run or an import is meant; ``latest``: the newer of both. InputError where it is neither."""
     if text != "latest":
@@ -62,7 +86,7 @@ def run_or_import(db: PerfDB, text: str) -> TrainingResult | ImportedTraining:
 def find(db: PerfDB, import_id: str) -> ImportedTraining:
     """By its id, the unique start of one, or 'latest'; InputError without one."""
 
-    def read() -> list[dict[str, object]]:
+    def read() -> list[dict[str, Any]]:
         collection = db.collection(COLLECTION)
         if import_id == "latest":
             return list(collection.find().sort("created_at", -1).limit(1))
@@ -74,5 +98,9 @@ def find(db: PerfDB, import_id: str) -> ImportedTraining:
         raise InputError(
             f"{what} {import_id!r}; `inferbench training import FILE...` keeps one and prints its id."
         )
-    fields = to_plain(documents[0])
+    return _read(documents[0])
+
+
+def _read(stored: Mapping[str, Any]) -> ImportedTraining:
+    fields = to_plain(dict(stored))
     return ImportedTraining.model_validate({"import_id": fields.pop("_id"), **fields})

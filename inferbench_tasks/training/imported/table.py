@@ -39,13 +39,14 @@ def is_table(text: str) -> bool:
 def read(text: str, name: str) -> list[TableRow]:
     """The rows of all tables of the text, which came from the file ``name``.
 
-    Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time.
+    Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time, a
+    row that no header is above. What is commented out is not read.
     """
     rows: list[TableRow] = []
     of: dict[str, Any] = {}
     depth = 0
     inside = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_without_comments(text).splitlines(), 1):
         if level := _level(line):
             said = _heading(line)
             # What is no network ends what the heading before said, unless it stands below it.
@@ -53,7 +54,7 @@ def read(text: str, name: str) -> list[TableRow]:
                 of, depth = said or {}, level
             inside = False
             continue
-        cells = _cells(line)
+        cells = _cells(line, within=inside)
         if not cells:
             inside = False
         elif cells[0].lower() == "cluster":
@@ -61,6 +62,8 @@ def read(text: str, name: str) -> list[TableRow]:
             inside = True
         elif inside and not _RULE.match(line.strip()):
             rows.append(_row(cells, f"{name}:{number}", of))
+        elif not inside and len(cells) == len(COLUMNS) and cells[2].lower() in BENCHMARKS:
+            raise InputError(f"{name}:{number}: this row stands in no table: the header and its rule must be above it")
     if not rows:
         raise InputError(f"{name} has no row of a table with the columns {' | '.join(COLUMNS)}")
     return rows
@@ -85,6 +88,7 @@ def _heading(line: str) -> dict[str, Any] | None:
     text = line.strip().lstrip("#").strip()
     name, _, last = text.rpartition("(")
     precision, *more = last.removesuffix(")").split(", ") if last.endswith(")") else [""]
+    precision = precision.lower()
     if precision not in _PRECISIONS:
         name, precision, more = text, "", []
     if not _MODEL.fullmatch(name := name.rstrip()):
@@ -98,9 +102,21 @@ def _heading(line: str) -> dict[str, Any] | None:
     return said | {"settings": tuple(more)}
 
 
-def _cells(line: str) -> list[str]:
+def _without_comments(text: str) -> str:
+    """The text with as many lines, those of HTML comments empty."""
+    kept, at = [], 0
+    while (begins := text.find("<!--", at)) >= 0:
+        ends = text.find("-->", begins)
+        comment = text[begins:] if ends < 0 else text[begins : ends + 3]
+        kept += [text[at:begins], "\n" * comment.count("\n")]
+        at = begins + len(comment)
+    return "".join((*kept, text[at:]))
+
+
+def _cells(line: str, *, within: bool = False) -> list[str]:
+    """Those of a line of a table; ``within`` one it may do without its first bar."""
     line = line.strip()
-    if not line.startswith("|"):
+    if not line.startswith("|") and not (within and "|" in line):
         return []
     return [cell.strip() for cell in line.strip("|").split("|")]
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from inferbench_tasks.training.comparison import Mean, ratio_interval
 from inferbench_tasks.training.diagnosis.observation import Steps
+from inferbench_tasks.training.fleet.rows import devices_of
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
 from inferbench_tasks.training.stored_job import fields_of
@@ -196,8 +197,8 @@ def _exchange(result: TrainingResult) -> str | None:
 
 
 def _key(result: TrainingResult, batch: int, way: Way) -> str:
-    """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster by the
-    same torch, and differ along one way only. A module of the user's by one name is one network if it has as many
+    """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster, a processor
+    with as many cores, by the same torch, and differ along one way only. A module of the user's by one name is one network if it has as many
     parameters.
     """
     job = {name: value for name, value in _job(result).items() if name not in _HEAD}
@@ -211,6 +212,7 @@ def _key(result: TrainingResult, batch: int, way: Way) -> str:
             batch,
             fixed,
             device and device.name,
+            _cores_of_each(result),
             result.cluster,
             engine and engine.version,
             model and model.parameters,
@@ -218,6 +220,14 @@ def _key(result: TrainingResult, batch: int, way: Way) -> str:
         sort_keys=True,
         default=str,
     )
+
+
+def _cores_of_each(result: TrainingResult) -> float | None:
+    """Those of each processor that the run held, else those that all of its ranks shared; None of GPUs."""
+    device = result.device
+    if device is None or device.kind != "cpu" or device.cores is None:
+        return None
+    return device.cores / max(1, len(devices_of(result)))
 
 
 def _work(result: TrainingResult, kind: Kind, way: Way) -> str:

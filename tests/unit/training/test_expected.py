@@ -49,6 +49,40 @@ def test_expected_speeds_that_lead_in_a_circle_are_refused(
         expectation("a", "b", count=1, precision=None)
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ROW.format("a", "b", 0, ""), "row 1: .*greater than or equal to 1e-06"),
+        (ROW.format("a", "b", -1, ""), "row 1: .*greater than or equal to 1e-06"),
+        (ROW.format("a", "b", ".inf", ""), "row 1: .*finite"),
+        (ROW.format("a", "b", ".nan", ""), "row 1: .*finite"),
+        (ROW.format("a", "b", 2, ", precision: FP32"), "row 1: (.|\n)*'fp32', 'tf32', 'bf16' or 'fp16'"),
+        (ROW.format("a", "b", 2, ", count: 0"), "row 1: (.|\n)*count"),
+        ("  - {device: a, speed: 2, source: s, date: '2023'}\n", "row 1: (.|\n)*of\n.*required"),
+        ("", "a list under `rows:`; got NoneType"),
+    ],
+)
+def test_factors_that_are_none_are_refused(
+    rows: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the file and the row, before anything is reckoned by them: 0, negative and endless speeds, a precision that
+    there is not (which no run would ever match), no count, no other device, no row.
+    """
+    (tmp_path / "expected_speed.yaml").write_text(f"rows:\n{rows}")
+    monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
+    with pytest.raises(InputError, match=message):
+        expectation("a", "b", count=1, precision=None)
+
+
+def test_factors_that_multiply_to_no_speed_are_refused() -> None:
+    """Each of two is possible, a millionth of a millionth is not: it is said by which factors, and nothing is divided
+    by what is left of it.
+    """
+    given = [speed("a", "b", 1e-6), speed("b", "c", 1e-6)]
+    with pytest.raises(InputError, match=r"from a to c multiply to 1e-12.*a 1e-06 x b.*b 1e-06 x c"):
+        expectation("a", "c", count=1, precision=None, given=given)
+
+
 def speed(device: str, of: str, factor: float) -> ExpectedSpeed:
     return ExpectedSpeed(device=device, of=of, speed=factor, source="s", date="2024")
 

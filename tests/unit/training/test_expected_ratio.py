@@ -61,6 +61,25 @@ def test_a_clusters_own_devices_come_before_the_product() -> None:
     assert ratio(jade, jade) is None
 
 
+def test_a_device_of_one_name_is_to_be_as_fast_on_every_cluster() -> None:
+    """No factor leads from an A40 to an A40: 1, but for backward where gradients cross a link; a processor is one only
+    with as many cores.
+    """
+    old, new = run(A40, cluster="old"), run(A40, cluster="new")
+    should = expected(old, new)
+    assert (should.low, should.high, should.phases) == (1, 1, ("forward", "loss", "backward", "optimiser"))
+    assert ratio(old, run(A40, cluster="old")) is None
+    two = view("a", ranks=2).result.engine
+    several = (of.model_copy(update={"engine": two}) for of in (run(A40, 2, "old"), run(A40, 2, "new")))
+    assert "backward" not in expected(*several).phases
+
+    def cpus(of: TrainingResult, cores: float) -> TrainingResult:
+        return of.model_copy(update={"device": DeviceInfo(kind="cpu", name="cpu", cores=cores)})
+
+    assert expected(cpus(old, 2), cpus(new, 2)).low == 1
+    assert "had 2 and 8 cores of one processor" in reason(cpus(old, 2), cpus(new, 8))
+
+
 def test_factors_of_another_version_are_said_and_break_nothing() -> None:
     """What a later version keeps in the block ``expected`` is left aside, with the run that has it."""
     later = run(A40)

@@ -151,6 +151,17 @@ def test_steps_are_counted_as_the_sampler_gives_them() -> None:
     assert "6 measured steps" in TRAINING.warnings(spec)["steps"]
 
 
+def test_a_factor_of_a_device_that_nobody_knows_is_warned_of() -> None:
+    """``V1OO`` is no V100: it will lead nowhere. What hardware.yaml has, of a cluster too, is no slip."""
+    text = (
+        "data: {kind: digits}\n"
+        "expected: {factors: [{device: new/V100, of: A40, speed: 0.9, source: s, date: '2024'}]}\n"
+    )
+    message = TRAINING.warnings(job(text.replace("V100", "V1OO")))["factors"]
+    assert message.startswith("expected.factors name V1OO, which configs/hardware.yaml does not know")
+    assert TRAINING.warnings(job(text)) == {}
+
+
 def test_several_devices_have_processes_each() -> None:
     """The plan holds as many at once; a submission of before the field keeps its digest, one with it has its own."""
     text = "data: {kind: dummy}\ndevices: {count: 2, processes: 3, strategy: ddp}\n"

@@ -48,11 +48,12 @@ def find(run: Observation) -> Iterator[Cause]:
 
 def _why(run: Observation) -> str | None:
     """What moves time between the columns; None where nothing does: a CPU runs in step with its host, one rank has
-    nobody to wait for, and a barrier of nccl waits for the device. Smooth inference has none behind its forward pass.
+    nobody to wait for, and a barrier of nccl waits for the device, be it of one rank. Smooth inference has none behind
+    its forward pass.
     """
     devices = run.job.devices
     several = devices.exchange is not None and devices.ranks > 1
-    in_step = devices.kind.kind != "gpu" or (several and devices.exchange == "nccl" and not run.job.smooth)
+    in_step = devices.kind.kind != "gpu" or (devices.exchange == "nccl" and not run.job.smooth)
     if not in_step:
         return (
             "work was only launched when the clock was read, and who waits for the device first has its time"

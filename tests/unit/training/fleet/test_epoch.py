@@ -16,6 +16,7 @@ from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.training.fleet.epoch import groups, submission
+from inferbench_tasks.training.statistics import LEAST_STEPS
 
 
 def devices(count: int, host: str = "a", kind: str = "cpu") -> list[Device]:
@@ -51,6 +52,23 @@ def test_it_is_the_same_job_on_every_device_of_a_kind(tmp_path: Path) -> None:
     assert job(one) == job(other) != job(one, other)
     assert job(one, other) == job(other, one) and job(one, other)[1:] == (2, "cpu")  # type: ignore[index]
     assert job(devices(1, kind="t4")[0])[2] == "gpu:t4"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("count", "steps"), [(1, 37), (2, 16), (3, 9), (4, 37), (8, 37), (64, 37)])
+def test_a_group_of_any_size_has_steps_enough_for_figures(count: int, steps: int, tmp_path: Path) -> None:
+    """Five rounds of whole steps behind five of the warm-up, 30 together at least: 1,347 digits are 42 batches of 32 on
+    one device, 21 on each of two and 14 of three; of four they would be 10, of which 25 are too few, and of eight none.
+    """
+    file = tmp_path / "x.yaml"
+    file.write_text(yaml.safe_dump(submission(devices(count))))
+    (job,) = expand(read_submission(file, INSTALLED))
+    assert job.spec.measured_steps == 5 * steps >= LEAST_STEPS
+    assert job.spec.data.kind == ("digits" if count < 4 else "dummy")
+
+
+def test_more_devices_than_a_training_may_have_are_tried_in_pairs_alone() -> None:
+    """65 of one host: 65 neighbours in a ring, and no training that would be refused behind all others."""
+    assert Counter(map(len, groups(devices(65), links=True))) == {1: 65, 2: 65}
 
 
 def test_quarantined_devices_and_those_without_worker_are_left_out() -> None:

@@ -94,6 +94,21 @@ def test_a_log_tells_the_job_its_machine_and_the_loaders_warning() -> None:
             "t.md:18: 'SECONDS seconds' is expected; got 'inf",
         ),
         (log_text().replace("num_workers: 4\n", ""), "does not say workers"),
+        (log_text().replace("8 x Tesla", "0 x Tesla"), "t.md:17: 'Devices used' must be 1 at least"),
+        (log_text().replace("batch_size: 128", "batch_size: 0"), "a number from 1 on is expected; got '0'"),
+        (log_text() + log_text(), "the results of a second job begin here"),
+        (
+            log_text(loading_s=0.2201, processing_s=0.2201, forward_s=0.04),
+            "one figure for loading and for preprocessing, 0.2201 s",
+        ),
+        (
+            f"{HEADER}| TN | a | Train | V100 | 1 | 4 | 0,1 | - | 0.1 | - |\n",
+            "t.md:3: a time in seconds, or a dash, is expected; got '0,1'",
+        ),
+        (
+            f"{HEADER}" + "| TN | a | Train | V100 | 1 | 4 | 0.1 | - | 0.1 | - |\n" * 2,
+            "t.md:4 says the same as t.md:3: give each row and each log once",
+        ),
         (log_text().replace("8 x Tesla", "Tesla"), "'Devices used' must be 'COUNT x NAME'"),
         ("# Hello\n", "is neither a log of BenchmarkJade"),
     ],
@@ -105,6 +120,51 @@ def test_other_files_are_refused_with_their_line(text: str, message: str, tmp_pa
     with pytest.raises(InputError) as caught:
         files.read([path])
     assert message in str(caught.value)
+
+
+def test_a_job_that_ended_before_its_results_is_left_out_by_name(tmp_path: Path) -> None:
+    """Of BenchmarkJade's own logs two are of cancelled jobs: the others are read; of nothing but such nothing is."""
+    cancelled = tmp_path / "1.out"
+    cancelled.write_text(
+        "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8\nslurmstepd: error: *** JOB 1 CANCELLED ***\n"
+    )
+    whole = tmp_path / "2.out"
+    whole.write_text(log_text())
+    said: list[str] = []
+    content = files.read([cancelled, whole], said.append)
+    assert [of.source for of in content.logs] == ["2.out"]
+    assert said == [f"left out: {cancelled}: its job ended before its results"]
+    with pytest.raises(InputError, match="no job of these logs came to its results"):
+        files.read([cancelled])
+    with pytest.raises(InputError, match=r"2\.out says the same as 2\.out"):
+        files.read([whole, whole])
+
+
+def test_what_a_machine_does_not_tell_of_its_cores_is_not_known() -> None:
+    """psutil prints None in some containers: no error, and no number."""
+    text = log_text().replace("Physical CPU Cores: 40", "Physical CPU Cores: None")
+    assert log.read(text, "x").cores_physical is None and log.read(text, "x").cores_logical == 80
+
+
+def test_no_row_of_a_table_is_lost() -> None:
+    """One without its first bar is a row like the others, and those behind it are; one with a line of text above it,
+    which ends the table, has no header; what is commented out is not there.
+    """
+    row = " TN | a | Inference | V100 | {} | 4 | 0.1 | - | 0.1 | -"
+    text = f"{HEADER}|{row.format(1)} |\n{row.format(2).strip()}\n|{row.format(3)} |\n"
+    assert [of.devices for of in table.read(text, "t.md")] == [1, 2, 3]
+    with pytest.raises(InputError, match=r"t\.md:5: this row stands in no table"):
+        table.read(f"{HEADER}|{row.format(1)} |\nAnd then:\n|{row.format(2)} |\n", "t.md")
+    commented = f"<!-- |{row.format(4)} |\n|{row.format(5)} | -->\n"
+    rows = table.read(f"{commented}{HEADER}|{row.format(1)} |\n\n{commented}", "t.md")
+    assert [(of.devices, of.source) for of in rows] == [(1, "t.md:5")]
+
+
+def test_a_precision_in_capitals_is_one() -> None:
+    """``(FP32)`` is what ``(fp32)`` is."""
+    row = "| TN | a | Inference | V100 | 1 | 4 | 0.1 | - | 0.1 | - |\n"
+    (read,) = table.read(f"### Resnet 50 (FP32, batch 64)\n{HEADER}{row}", "t.md")
+    assert (read.model, read.precision, read.batch_size) == ("Resnet 50", "fp32", 64)
 
 
 def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:

@@ -153,6 +153,23 @@ def test_runs_of_devices_by_name_and_of_the_version_before_are_of_one_curve() ->
     assert [point.ranks for point in curve.points] == [1, 2]
 
 
+def test_a_processor_with_fewer_cores_is_another_one() -> None:
+    """Two ranks on one core are 0.9 times one rank on two: no scaling of anything. Of leased processors each has its own
+    cores: one with 4 and two with 8 together are of one kind, two with 4 together are not.
+    """
+    one, two = result("one", 1, 64, 2000, cores=2), result("two", 2, 64, 1800, cores=1)
+    assert curves([two, one], lambda _: []) == []
+    assert len(curves([result("two", 2, 64, 3200, cores=2), one], lambda _: [])) == 1
+
+    def leased(count: int, cores: float) -> TrainingResult:
+        held = {"devices": [{"device_id": f"cpu-{at}", "host": "a"} for at in range(count)]}
+        made = result(f"{count}", count, 64, 1000 * count, cores=cores, count=count)
+        return made.model_copy(update={"extensions": held})
+
+    assert len(curves([leased(2, 8), leased(1, 4)], lambda _: [])) == 1
+    assert curves([leased(2, 4), leased(1, 4)], lambda _: []) == []
+
+
 def test_another_clusters_speed_is_no_scaling() -> None:
     """Two ranks on a cluster that is three times as fast are not 3.2 times one rank here: no curve; with a run of one
     rank there they are 1.6 times that."""

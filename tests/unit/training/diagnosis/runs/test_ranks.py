@@ -230,6 +230,37 @@ def test_on_gpus_what_blocks_a_thread_is_its_device() -> None:
     assert not straggler.stops_of(on_gpu, run.ranks[1]).any()
 
 
+def test_on_gpus_the_reducers_own_events_tell_the_exchange() -> None:
+    """nccl's last gradients come back 3 ms and 5 ms after the last one is computed: 3 ms of a step of 10 are the
+    exchange, whatever blocks the threads. Without these clocks, and of gloo, nothing is told.
+    """
+
+    def on_gpus(backend: str, apart_ms: tuple[float | None, float | None]) -> list[str]:
+        raw = [
+            {
+                **steps(np.full(COUNT, 4.0), 9.0, 1.0, seed),
+                "all_reduce_apart_ns": np.full(COUNT, np.nan if ms is None else ms * 1e6),
+            }
+            for seed, ms in enumerate(apart_ms, 1)
+        ]
+        run = two(*raw)
+        fields = run.job.model_dump(mode="json", exclude_defaults=True)
+        del fields["devices"]["processes"]
+        fields["devices"] |= {"kind": "gpu", "backend": backend, "count": 2}
+        found = [
+            cause
+            for cause in causes_of(replace(run, job=TrainingJob.model_validate(fields)))
+            if cause.rule == "exchange"
+        ]
+        assert all(cause.cost_s == pytest.approx(0.003) for cause in found)
+        assert all("by the reducer's events on the device" in cause.evidence[0] for cause in found)
+        return [cause.rule for cause in found]
+
+    assert on_gpus("nccl", (3.0, 5.0)) == ["exchange"]
+    assert on_gpus("nccl", (0.9, 5.0)) == []  # less than a tenth of the step: one rank is late
+    assert on_gpus("nccl", (3.0, None)) == [] and on_gpus("gloo", (3.0, 5.0)) == []
+
+
 def test_waits_of_several_threads_are_no_part_of_a_wall_time() -> None:
     """Two threads on two cores waited 3 ms together in an optimiser of 1: 7 + 1 ms of 9 stay fixed."""
     run = fixed(7.0, threads=2)
