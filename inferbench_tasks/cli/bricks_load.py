@@ -197,7 +197,7 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
     said = [f"DISTURBED, and not kept: {why}." for why in row["disturbed"]]
     if _is_none(row):
         return said
-    if not row["calibrated"]:
+    if not row["judged"]:
         said.append(
             "The model's times are not calibrated: intervals leave out what cutting changes (`inferbench bricks "
             "predict MODEL --whole` of three other models calibrates them)."

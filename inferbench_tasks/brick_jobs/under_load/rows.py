@@ -58,6 +58,7 @@ def row_of(
     told = Told(job, job.traffic.arrivals.bind(base_dir), services, added)
     return row | {
         "calibrated": all(one["calibrated_by"] for one in timed.rows.values()),
+        "judged": all(one["judged_by"] for one in timed.rows.values()),
         "wire_bytes": wire_bytes,
         "service_ms": {str(size): ns / 1e6 for size, ns in sorted(services.ns.items())},
         "runs_known": services.spread != ALIKE,

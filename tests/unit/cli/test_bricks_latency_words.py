@@ -1,0 +1,34 @@
+"""What is said of a predicted latency, by what tells how far it may be off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.cli.bricks_latency_words import in_words
+
+ROW: dict[str, Any] = {
+    "model": "m", "device": "d", "runtime": "r", "predicted_ms": 10.0, "predicted_interval_ms": [9.0, 11.0],
+    "precision": "fp32", "missing": 0, "unique": 3, "coverage_ratio": 1.0, "state": "warm", "calibrated_by": None,
+    "judged_by": 0,
+}  # fmt: skip
+CALIBRATED = {
+    "calibrated_by": ["a", "b", "c"], "judged_by": 12, "factor": 1.1, "calibrated_ms": 10.0,
+    "calibrated_by_class_ms": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({}, "not calibrated: the interval is of the rounds alone, and leaves out what cutting changes"),
+        ({"judged_by": 7}, "of the rounds and of how far the sums of 7 other models were off"),
+        (CALIBRATED, "calibrated by a, b, c (one factor 1.100: 10 ms); the interval is of the rounds and of how far 12"),
+        ({"state": "streamed"}, "streamed times are added up, which were nearer for other models of its size"),
+    ],
+)
+def test_it_is_said_what_the_interval_is_of(row: dict[str, Any], says: str) -> None:
+    """And in which state the times are that are added up, where it is not the usual one."""
+    said = in_words(ROW | row)
+    assert says in said and ("streamed" in said) == (row.get("state") == "streamed")
