@@ -1,9 +1,10 @@
 """BenchmarkJade's timing, by its own definition: what its published tables hold, to be set beside the true phases.
 
 Wall clock only, read behind a barrier of all ranks: nothing of ``strategy: single``, which waits for no device; nccl's,
-which waits for the device, of ``ddp``, be it of one rank, as BenchmarkJade's is unless it is told otherwise. Loading counts from the end of the step before, the start of the loader's processes in the first; forward holds
-the loss, backward the optimiser; in smooth inference nothing is waited for behind the forward pass; means are over all
-steps, the first and the last with them, and are those of rank 0. Source: the loops of BenchmarkJade's ``train.py``,
+which waits for the device, of ``ddp``, be it of one rank, as BenchmarkJade's is unless it is told otherwise. Loading
+counts from the end of the step before, the start of the loader's processes in the first; forward holds the loss,
+backward the optimiser; in smooth inference nothing is waited for behind the forward pass; means are over all steps, the
+first and the last with them, and are those of rank 0. Source: the loops of BenchmarkJade's ``train.py``,
 ``inference.py`` and ``smooth_inference.py``.
 """
 

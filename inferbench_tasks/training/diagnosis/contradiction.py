@@ -55,8 +55,8 @@ def same_run(row: TableRow, log: Log) -> bool:
 
 
 def slip(row: TableRow, log: Log) -> str | None:
-    """The phase whose time the row has with the point elsewhere, where two others of 10 ms or more say that it is of one
-    run. A repetition has another time there, and is another run.
+    """The phase whose time the row has with the point elsewhere, where two others of 10 ms or more say that it is of
+    one run. A repetition has another time there, and is another run.
     """
     times = _times(row, log)
     others = _other(times)

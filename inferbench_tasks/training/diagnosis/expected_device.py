@@ -19,8 +19,8 @@ _LONGER, _LEAST_SHARE = 2.0, 0.05
 
 
 def find(content: Import) -> Iterator[Cause]:
-    """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other; a device of one
-    name that it has no factor for is to be as fast on every cluster.
+    """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other; a device of
+    one name that it has no factor for is to be as fast on every cluster.
     """
     counts = {id(row): _devices(row, content) for row in content.rows}
 

@@ -17,8 +17,8 @@ EPOCH: dict[str, Any] = {
     "data": {"kind": "digits", "where": "memory"},
     "train": {"batch_size": 32, "rounds": 5, "warmup_steps": 5},
 }
-#: The digits leave four ranks 25 measured steps, and eight none: figures need 30. From so many devices on each rank has a
-#: batch on its device and as many steps as a single device of the digits, so that the link is judged and no loading.
+#: The digits leave four ranks 25 measured steps, and eight none: figures need 30. From so many devices on each rank has
+#: a batch on its device and as many steps as a single device of the digits: the link is judged, and no loading.
 MANY = 4
 _SAMPLES_EACH = 42 * 32
 

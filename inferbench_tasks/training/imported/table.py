@@ -39,8 +39,8 @@ def is_table(text: str) -> bool:
 def read(text: str, name: str) -> list[TableRow]:
     """The rows of all tables of the text, which came from the file ``name``.
 
-    Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time, a
-    row that no header is above. What is commented out is not read.
+    Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time,
+    a row that no header is above. What is commented out is not read.
     """
     rows: list[TableRow] = []
     of: dict[str, Any] = {}

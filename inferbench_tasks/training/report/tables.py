@@ -18,8 +18,8 @@ JADE_NOTE = (
     "of the loader's processes) and the last among them; loading holds the transfer to the device, forward the loss, "
     "backward the optimiser. After the bar: means of all ranks over measured steps, the device synchronised at every "
     "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
-    "columns without an exchange (strategy: single) are times of launching. Impossible is what beats the device's datasheet over whole "
-    "batches, with a quarter of the products that are counted."
+    "columns without an exchange (strategy: single) are times of launching. Impossible is what beats the device's "
+    "datasheet over whole batches, with a quarter of the products that are counted."
 )
 IN_STEP = "A CPU runs in step with its host: both clocks are one, and nothing waits for a device between the phases."
 BY_STREAM = (

@@ -197,9 +197,9 @@ def _exchange(result: TrainingResult) -> str | None:
 
 
 def _key(result: TrainingResult, batch: int, way: Way) -> str:
-    """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster, a processor
-    with as many cores, by the same torch, and differ along one way only. A module of the user's by one name is one network if it has as many
-    parameters.
+    """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster, a
+    processor with as many cores, by the same torch, and differ along one way only. A module of the user's by one name
+    is one network if it has as many parameters.
     """
     job = {name: value for name, value in _job(result).items() if name not in _HEAD}
     for block, names in _APART.items():

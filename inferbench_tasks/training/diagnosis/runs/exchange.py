@@ -23,8 +23,8 @@ APART = Exchange.columns[1]
 def find(run: Observation) -> Iterator[Cause]:
     """What of backward every rank waits for the exchange alone: the least of the ranks in each step.
 
-    The rank that comes last waits for the exchange alone, the others for it as well. What is less than a tenth of a step
-    is the price of several ranks, and no cause. A larger batch exchanges as much for more samples.
+    The rank that comes last waits for the exchange alone, the others for it as well. What is less than a tenth of a
+    step is the price of several ranks, and no cause. A larger batch exchanges as much for more samples.
     """
     if run.processes < 2 or len(run.ranks) != run.processes:
         return
@@ -80,8 +80,8 @@ def _told(run: Observation) -> str:
     backward = run.phases["backward"]
     if run.on_gpu:
         return (
-            f"backward takes {number(backward.wall_ms)} ms; the rest of it behind the last gradient is by the reducer's "
-            "events on the device"
+            f"backward takes {number(backward.wall_ms)} ms; the rest of it behind the last gradient is by the "
+            "reducer's events on the device"
         )
     return (
         f"backward takes {number(backward.wall_ms)} ms, of them CPU {number(backward.cpu_ms)} and waits for a core "

@@ -154,8 +154,8 @@ def test_runs_of_devices_by_name_and_of_the_version_before_are_of_one_curve() ->
 
 
 def test_a_processor_with_fewer_cores_is_another_one() -> None:
-    """Two ranks on one core are 0.9 times one rank on two: no scaling of anything. Of leased processors each has its own
-    cores: one with 4 and two with 8 together are of one kind, two with 4 together are not.
+    """Two ranks on one core are 0.9 times one rank on two: no scaling of anything. Of leased processors each has its
+    own cores: one with 4 and two with 8 together are of one kind, two with 4 together are not.
     """
     one, two = result("one", 1, 64, 2000, cores=2), result("two", 2, 64, 1800, cores=1)
     assert curves([two, one], lambda _: []) == []

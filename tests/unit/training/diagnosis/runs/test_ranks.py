@@ -253,7 +253,7 @@ def test_on_gpus_the_reducers_own_events_tell_the_exchange() -> None:
             if cause.rule == "exchange"
         ]
         assert all(cause.cost_s == pytest.approx(0.003) for cause in found)
-        assert all("by the reducer's events on the device" in cause.evidence[0] for cause in found)
+        assert all("reducer's events on the device" in cause.evidence[0] for cause in found)
         return [cause.rule for cause in found]
 
     assert on_gpus("nccl", (3.0, 5.0)) == ["exchange"]
