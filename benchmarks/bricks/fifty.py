@@ -37,6 +37,7 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks.submitted import NoResults, submitted
+from inferbench_tasks.brick_jobs.device_time import calibrating, saved
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
@@ -273,31 +274,16 @@ def _savings(
         ]
     complete = bool(rows["taken_s"].notna().all())
     each_s = [float(seconds) for seconds in rows["taken_s" if complete else "runs_s"]]
-    models_s = math.fsum(copies * own_s for copies, own_s in zip(rows["copies"], each_s, strict=True))
-    paid = calibrating(list(rows["operators"]))
-    bricks_s = shards_s - math.fsum(seconds for at, seconds in enumerate(each_s) if at not in paid)
+    paid = calibrating(list(rows["operators"]), CALIBRATING)
+    found = saved(list(rows["copies"]), each_s, shards_s, paid)
+    device_ratio = found["speedup_ratio"]
     what = "models" if complete else "models' runs, without loading and first runs, which the shards have"
     text = (
-        f"{models_s / bricks_s:.2f} ({models_s:.0f} s of {what}, {bricks_s:.0f} s of shards, {len(paid)} models that "
-        f"calibrate among them; disturbed sessions took {lost_s:.0f} s more)"
+        f"{device_ratio:.2f} ({found['models_s']:.0f} s of {what}, {found['bricks_s']:.0f} s of shards, {len(paid)} "
+        f"models that calibrate among them; disturbed sessions took {lost_s:.0f} s more)"
     )
     bound = "" if timed is None else f" >= {timed}"
-    return [*gates, (f"speed-up in device time{bound}", text, timed is None or models_s / bricks_s >= timed)]
-
-
-def calibrating(operators: Sequence[str]) -> set[int]:
-    """The places of the models that calibrate any prediction, of each model's operators in the list's order.
-
-    By the rule of ``brick_jobs.predictions``: each model's are the first three others that have not its operators, nor
-    one another's.
-    """
-    first: dict[str, int] = {}
-    for at, own in enumerate(operators):
-        first.setdefault(own, at)
-    paid: set[int] = set()
-    for own in operators:
-        paid.update([at for theirs, at in first.items() if theirs != own][:CALIBRATING])
-    return paid
+    return [*gates, (f"speed-up in device time{bound}", text, timed is None or device_ratio >= timed)]
 
 
 def _ranks(corpus: str, rows: pd.DataFrame) -> list[Gate]:

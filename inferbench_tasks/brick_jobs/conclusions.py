@@ -10,6 +10,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs import cutting
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
+from inferbench_tasks.brick_jobs.device_time import device_time
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import entries_of, name_of, run_of
 from inferbench_tasks.brick_jobs.predictions import missing, predictions
@@ -130,6 +131,7 @@ def _point(
             model={**model, "copies": entry.copies},
         )  # fmt: skip
     counts = {**_counts(found), "summary": summary(found.cuts, known, made)}
+    counts["device_time"] = device_time(found, shards, spec.validate.calibrate_on)
     write(cut_job, cut_run, VALID, role="cut", setting=setting, counts=counts)
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)

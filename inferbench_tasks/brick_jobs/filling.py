@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from inferbench_tasks.bricks.measure.method import Method
+from inferbench_tasks.bricks.measure.bound import WARM_UP_S, WARM_UPS
+from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
 
-#: What timing a brick takes beside its runs: loading it, the first runs; and beside each streamed run: the sweep of the
+#: What timing a brick takes beside its runs: loading it; and beside each streamed run: the sweep of the
 #: caches. Guesses, which decide on nothing but how evenly shards are filled.
 LOAD_S, SWEEP_S = 0.05, 0.0015
 #: What a network is guessed to take that was never timed: its arithmetic and its bytes at such rates, and a call.
@@ -21,10 +22,15 @@ def run_s(flops: float, bytes_moved: float) -> float:
 
 def measuring_s(one_run_s: float, method: Method, *, whole: bool) -> float:
     """What timing a network takes that runs so long: all rounds, in both states unless it is a whole model."""
-    warm_s = min(method.runs * one_run_s, method.rounds * method.budget_s)
-    if whole:
-        return LOAD_S + warm_s
-    return LOAD_S + warm_s + min(method.runs * (one_run_s + SWEEP_S), method.rounds * method.budget_s)
+    first_s = min(WARM_UPS * one_run_s, max(one_run_s, WARM_UP_S))
+    warm_s = first_s + _runs_s(one_run_s, method)
+    streamed_s = 0.0 if whole else _runs_s(one_run_s + SWEEP_S, method)
+    return LOAD_S + method.rounds * (warm_s + streamed_s)
+
+
+def _runs_s(one_run_s: float, method: Method) -> float:
+    """Those of one round: as many as fit into its budget, and the fewest that there may be in any case."""
+    return max(FEWEST_RUNS * one_run_s, min(method.runs_each * one_run_s, method.budget_s))
 
 
 def fill(estimates_s: Sequence[float], shards: int, shard_s: float) -> list[int]:

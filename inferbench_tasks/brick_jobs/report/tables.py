@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
@@ -205,7 +205,15 @@ def words(results: Sequence[BricksResult]) -> list[str]:
         if disturbed:
             text += f" {disturbed} that were measured while the machine was disturbed are left out."
         said.append(text)
-    return said
+    return said + [_device_time(of) for of in (one.counts.get("device_time") for one in results) if of]
+
+
+def _device_time(of: Mapping[str, Any]) -> str:
+    return (
+        f"In the device's time, loading, first runs and repeated rounds included, each copy of each model would take "
+        f"{number(of['models_s'])} s; the bricks took {number(of['bricks_s'])} s with the {of['calibrating']} models that "
+        f"calibrate: {number(of['speedup_ratio'])} times."
+    )
 
 
 def interval(times: Times) -> str:

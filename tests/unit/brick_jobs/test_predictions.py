@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bricks.fifty import calibrating
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.brick_jobs.report.tables import percent, words
@@ -256,10 +255,3 @@ def test_a_count_of_before_names_were_kept_stays_readable() -> None:
     [one] = predictions([cut(at, "CRGS"[at]) for at in range(4)], wholes(11, 12, 13, 14), 3)[3]
     old = one.model_dump() | {"calibrated_by": 3}
     assert PredictedModel.model_validate(old).calibrated_by == ["not recorded"] * 3
-
-
-def test_what_calibrates_is_what_predictions_pay_for() -> None:
-    """The first four of different models, as it is counted in device time: the second that is the same model as the
-    first calibrates nothing."""
-    assert calibrating(["C", "R", "G", "S", "M", "L"]) == {0, 1, 2, 3}
-    assert calibrating(["C", "C", "R", "G", "S", "M"]) == {0, 2, 3, 4}

@@ -1,0 +1,55 @@
+"""What bricks save of a device's time: what timing each copy of each model would take, over what the shards took.
+
+Both with all that belongs to it: loading, first runs, both states of the caches, references, repeated rounds. Whole
+models that calibrate no prediction are measured for the judgement alone, and taken off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
+
+
+def calibrating(operators: Sequence[tuple[str, ...] | str], calibrate_on: int) -> set[int]:
+    """The places of the models that calibrate any prediction, of each model's operators in the list's order.
+
+    By the rule of ``predictions``: each model's are the first others that have not its operators, nor one another's.
+    """
+    first: dict[tuple[str, ...] | str, int] = {}
+    for at, own in enumerate(operators):
+        first.setdefault(own, at)
+    paid: set[int] = set()
+    for own in operators:
+        paid.update([at for theirs, at in first.items() if theirs != own][:calibrate_on])
+    return paid
+
+
+def saved(copies: Sequence[int], models_s: Sequence[float], shards_s: float, paid: set[int]) -> dict[str, Any]:
+    """``models_s``: what each model's timing takes once; of the list's order, as ``copies``; ``paid``: the places of
+    those whose timing belongs to what bricks cost."""
+    all_s = math.fsum(count * seconds for count, seconds in zip(copies, models_s, strict=True))
+    bricks_s = shards_s - math.fsum(seconds for at, seconds in enumerate(models_s) if at not in paid)
+    return {"models_s": all_s, "bricks_s": bricks_s, "calibrating": len(paid), "speedup_ratio": all_s / bricks_s}
+
+
+def device_time(
+    found: Cutting, shards: Mapping[int, Mapping[str, Any]], calibrate_on: int
+) -> dict[str, Any] | None:
+    """Of a submission that measured everything itself, at one batch size and granularity, and undisturbed; else None:
+    what was known before, or is cut twice, has no time of this one's sessions."""
+    cuts: list[CutModel] = sorted(found.cuts, key=lambda cut: cut.at)
+    if found.reused or not cuts or len({cut.at for cut in cuts}) < len(cuts):
+        return None
+    if {one.shard for one in found.todo} - shards.keys():
+        return None
+    if any(out["disturbed"] or out["failed"] for out in shards.values()):
+        return None
+    wholes_s = {name: ns for out in shards.values() for name, ns in out.get("wholes_s", {}).items()}
+    if not all(cut.whole in wholes_s for cut in cuts):
+        return None
+    shards_s = math.fsum(out["seconds"] for out in shards.values())
+    paid = calibrating([cut.operators for cut in cuts], calibrate_on)
+    return saved([cut.copies for cut in cuts], [wholes_s[cut.whole] for cut in cuts], shards_s, paid)

@@ -1,0 +1,73 @@
+"""What bricks save of a device's time, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting, ToMeasure
+from inferbench_tasks.brick_jobs.device_time import calibrating, device_time
+from inferbench_tasks.bricks.measure.child import Item
+from inferbench_tasks.bricks.results import WHOLE
+from tests.unit.bricks.builders import SETTING
+
+
+def test_what_calibrates_is_what_predictions_pay_for() -> None:
+    """The first four of different models: the second that is the same model as the first calibrates nothing; by two
+    others the first three."""
+    assert calibrating(["C", "R", "G", "S", "M", "L"], 3) == {0, 1, 2, 3}
+    assert calibrating(["C", "C", "R", "G", "S", "M"], 3) == {0, 2, 3, 4}
+    assert calibrating(["C", "R", "G", "S", "M"], 2) == {0, 1, 2} and calibrating(["C", "R"], 0) == set()
+
+
+def cut(at: int, copies: int = 1) -> CutModel:
+    return CutModel(
+        at=at, name=f"m{at}", copies=copies, task=None, digest=str(at), batch_size=1, granularity="1", layers=1,
+        operators=("CRGSM"[at],), whole=f"{WHOLE}{at}", parts=("a",), needs=((),),
+    )  # fmt: skip
+
+
+def cutting(*cuts: CutModel, reused: int = 0) -> Cutting:
+    todo = [
+        ToMeasure(
+            item=Item(name=f"n{shard}", path="n", feeds="n"), key="k", operators=("C",), layers="l", estimate_s=1.0,
+            shard=shard,
+        )
+        for shard in (0, 1)
+    ]  # fmt: skip
+    return Cutting(setting=SETTING, cuts=cuts, todo=tuple(todo), failed={}, reused=reused)
+
+
+def shards(**changes: Any) -> dict[int, dict[str, Any]]:
+    """Of 40 and 60 s, in which five models took 10 s each."""
+    wholes = [{f"{WHOLE}{at}": 10.0 for at in places} for places in ((0, 1), (2, 3, 4))]
+    usual: dict[str, Any] = {"disturbed": None, "failed": {}}
+    return {
+        at: usual | {"seconds": seconds, "wholes_s": wholes[at]} | (changes if at else {})
+        for at, seconds in enumerate((40.0, 60.0))
+    }
+
+
+CUTS = (cut(0), cut(1), cut(2), cut(3), cut(4, copies=3))
+
+
+def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
+    """7 x 10 s over 100 s less the 10 of the fifth model; where none calibrates 50 s are left of the shards."""
+    found = device_time(cutting(*CUTS), shards(), 3)
+    assert found == {"models_s": 70, "bricks_s": 90, "calibrating": 4, "speedup_ratio": pytest.approx(70 / 90)}
+    found = device_time(cutting(*CUTS), shards(), 0)
+    assert found is not None and (found["bricks_s"], found["calibrating"]) == (50, 0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"disturbed": "busy"}, {"failed": {"n1": "why"}}, {"wholes_s": {f"{WHOLE}2": 10.0}}]
+)
+def test_what_is_not_all_there_is_no_figure(changes: dict[str, Any]) -> None:
+    """A disturbed shard, a network that failed, a model without its time; what was known before; two batch sizes; a
+    shard that did not end."""
+    assert device_time(cutting(*CUTS), shards(**changes), 3) is None
+    assert device_time(cutting(*CUTS, reused=1), shards(), 3) is None
+    assert device_time(cutting(*CUTS, cut(4)), shards(), 3) is None
+    assert device_time(cutting(*CUTS), {0: shards()[0]}, 3) is None
+    assert device_time(cutting(), shards(), 3) is None
