@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks import settings
-from inferbench_tasks.bricks.corpus import Corpus, Entry, read_corpus
+from inferbench_tasks.bricks.corpus import Corpus, Entry, corpora, read_corpus
 from inferbench_tasks.bricks.cuts import Cuts
 from inferbench_tasks.bricks.study import Cut, Studied, document
 from inferbench_tasks.cli.bricks_model import asked, named
@@ -61,9 +61,13 @@ def study(
         "failed": failed,
     }
     found = head | document(studied)
-    target = html or data_dir / "bricks" / "studies" / f"{Path(corpus).stem}-{view}-G{granularity}.html"
+    # A file of somebody's may be called as a corpus of ours: it is none of its studies.
+    name = corpus if corpus in corpora() else f"file-{Path(corpus).stem}"
+    target = html or data_dir / "bricks" / "studies" / f"{name}-{view}-G{granularity}.html"
     write_report(found, target)
-    target.with_suffix(".json").write_text(json.dumps(found), encoding="utf-8")
+    partial = target.with_name(f".{target.stem}.json")
+    partial.write_text(json.dumps(found), encoding="utf-8")
+    partial.replace(target.with_suffix(".json"))
     if output is OutputFormat.table:
         emit([{name: row[name] for name in COLUMNS} for row in found["models"]], output)
     else:

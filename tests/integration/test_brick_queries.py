@@ -208,10 +208,14 @@ def test_what_was_timed_again_is_no_further_brick(
 
 
 def test_a_study_is_what_was_found_last(http: TestClient, data_dir: Any) -> None:
-    """404 for one that was not made, and for a corpus that there is not."""
+    """404 for one that was not made, and for a corpus that there is not; what somebody's file is called that was studied
+    makes it no study of ours."""
     assert http.get(f"{API}/study/paper50").status_code == 404
     folder = data_dir / "bricks" / "studies"
     folder.mkdir(parents=True)
+    for name, corpus in (("paper50-mine-source-G1", "paper50-mine.yaml"), ("paper50-source-G2", "x/paper50.yaml")):
+        (folder / f"{name}.json").write_text(json.dumps({"corpus": corpus}))
+    assert http.get(f"{API}/study/paper50").status_code == 404
     (folder / "paper50-source-G1.json").write_text('{"corpus": "paper50"}')
     assert http.get(f"{API}/study/paper50").json() == {"studies": [{"corpus": "paper50"}]}
     assert http.get(f"{API}/study/other").status_code == 404

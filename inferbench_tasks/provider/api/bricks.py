@@ -149,7 +149,8 @@ def study(request: Request, corpus: str) -> Response:
     if corpus not in corpora():
         raise not_found(f"there is no corpus {corpus!r}; known: {', '.join(corpora())}")
     folder = settings.data_dir() / "bricks" / "studies"
-    found: list[Any] = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{corpus}-*.json"))]
+    kept: list[Any] = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{corpus}-*.json"))]
+    found = [study for study in kept if study["corpus"] == corpus]  # not of a file that is called alike
     if not found:
         raise not_found(f"{corpus} was not studied here; run: inferbench bricks study {corpus}")
     return table(request, "json", [], {"studies": found})

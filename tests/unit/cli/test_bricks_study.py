@@ -51,6 +51,8 @@ def test_a_study_s_figures(corpus: Path, data_dir: Path, capsys: pytest.CaptureF
     assert document["jaccard"]["grid"] == [[1.0, 1.0], [1.0, 1.0]]
     assert "36 layers, 4 unique (11.1%)" in err
     assert "has 33 layers for these models, ours 27" in err
+    [kept] = (data_dir / "bricks" / "studies").glob("*.json")
+    assert kept.name == "file-ours-source-G1.json"  # whatever it is called, it is none of ours
     # Both files have one content, which is cut once.
     assert len(list((data_dir / "bricks" / "cuts").iterdir())) == 1
     assert run(str(corpus), "-o", "json") == 0
