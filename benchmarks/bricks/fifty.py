@@ -78,9 +78,7 @@ def main() -> int:
     options = parser.parse_args()
     granularities = [int(text) for text in options.granularities.split(",")]
     try:
-        results = _run(
-            options.corpus, granularities, options.data.resolve(), options.minutes, options.within
-        )
+        results = _run(options.corpus, granularities, options.data.resolve(), options.minutes, options.within)
     except NoResults as error:
         print(f"the session does not count: {error}")
         return 2
@@ -295,7 +293,16 @@ def _ranks(corpus: str, rows: pd.DataFrame) -> list[Gate]:
 
 def _print_models(console: Console, rows: pd.DataFrame) -> None:
     table = Table(
-        "model", "copies", "layers", "unique", "measured ms", "rounds", "warm", "streamed", "sum", "calibrated"
+        "model",
+        "copies",
+        "layers",
+        "unique",
+        "measured ms",
+        "rounds",
+        "warm",
+        "streamed",
+        "sum",
+        "calibrated",
     )
     for row in rows.to_dict("records"):
         times = row["rounds_ms"]

@@ -102,7 +102,7 @@ def answer(
         if twin.operators not in there:
             all_known |= {name: time for name, time in times.items() if name not in all_known}
             cuts.append(twin.model_copy(update={"at": len(cuts)}))
-    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: unmeasured})[0]
+    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: unmeasured}, wanted={0})[0]
     if estimates and sizes[0] and one.coverage_ratio < MEASURED_RATIO:
         # Families that were held back tell nothing of other batch sizes than those that they were measured at.
         return {**facts, **none, "why": why_none(sizes, cut.batch_size)}

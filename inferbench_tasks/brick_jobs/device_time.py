@@ -27,12 +27,19 @@ def calibrating(operators: Sequence[tuple[str, ...] | str], calibrate_on: int) -
     return paid
 
 
-def saved(copies: Sequence[int], models_s: Sequence[float], shards_s: float, paid: set[int]) -> dict[str, Any]:
+def saved(
+    copies: Sequence[int], models_s: Sequence[float], shards_s: float, paid: set[int]
+) -> dict[str, Any]:
     """``models_s``: what each model's timing takes once; of the list's order, as ``copies``; ``paid``: the places of
     those whose timing belongs to what bricks cost."""
     all_s = math.fsum(count * seconds for count, seconds in zip(copies, models_s, strict=True))
     bricks_s = shards_s - math.fsum(seconds for at, seconds in enumerate(models_s) if at not in paid)
-    return {"models_s": all_s, "bricks_s": bricks_s, "calibrating": len(paid), "speedup_ratio": all_s / bricks_s}
+    return {
+        "models_s": all_s,
+        "bricks_s": bricks_s,
+        "calibrating": len(paid),
+        "speedup_ratio": all_s / bricks_s,
+    }
 
 
 def device_time(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -29,6 +30,7 @@ def predictions(
     calibrate_on: int,
     constructor: str = "sequential",
     unmeasured: Mapping[int, Unmeasured] = MappingProxyType({}),
+    wanted: Collection[int] | None = None,
 ) -> dict[int, list[PredictedModel]]:
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
@@ -39,7 +41,8 @@ def predictions(
     disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
     those that do not calibrate it. Beside it stands what others of another family alone would predict. Whether warm or
     streamed times are added up is decided by others of its size (``cache_states``).
-    ``unmeasured``: place -> which of its bricks' times were not measured.
+    ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted, all
+    unless given; the others tell of them all the same.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     sums = {_id(cut): _sums_ns(cut, known, constructor) for cut in complete}
@@ -48,8 +51,11 @@ def predictions(
         for cut in complete
         if cut.whole in known and undisturbed(cut, known)
     }
+    table = _Table(known, constructor, sums, ratios)
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
+        if wanted is not None and cut.at not in wanted:
+            continue
         others = [
             other
             for other in complete
@@ -61,13 +67,8 @@ def predictions(
         distinct: dict[tuple[str, ...], CutModel] = {}
         for other in others:
             distinct.setdefault(other.operators, other)
-        judging = [(sums[_id(other)][STATES[0]], ratios[_id(other)]) for other in distinct.values()]
-        state = nearest_state(sums[_id(cut)][STATES[0]], judging)
-        logs = {key: by_state[state] for key, by_state in ratios.items()}
-        by = _Calibrating(list(distinct.values()), calibrate_on, logs, known, constructor, state)
-        made.setdefault(cut.at, []).append(
-            _predicted(cut, known, by, constructor, unmeasured.get(cut.at, NONE))
-        )
+        by = _Calibrating(cut, list(distinct.values()), calibrate_on, table)
+        made.setdefault(cut.at, []).append(_predicted(cut, by, table, unmeasured.get(cut.at, NONE)))
     return made
 
 
@@ -97,50 +98,55 @@ def _log_ratios(whole: Result, sums_ns: Mapping[str, float]) -> dict[str, float]
     return {state: math.log(measured_ns / ns) for state, ns in sums_ns.items()}
 
 
-class _Calibrating:
-    """The other models that tell of one, all of them measured as a whole; the first ``count`` calibrate it."""
+@dataclass(frozen=True)
+class _Table:
+    """Of all models: what is known, and by state their constructed times (``sums``) and the logarithms of measured over
+    constructed (``ratios``) of those that were measured as a whole."""
 
-    def __init__(
-        self,
-        others: Sequence[CutModel],
-        count: int,
-        ratios: Mapping[tuple[int, int, str], float],
-        known: Mapping[str, Result],
-        constructor: str,
-        state: str,
-    ) -> None:
-        self._others, self._count, self._cuts = others, count, others[:count]
-        self._ratios, self._known, self._constructor, self.state = ratios, known, constructor, state
+    known: Mapping[str, Result]
+    constructor: str
+    sums: Mapping[tuple[int, int, str], Mapping[str, float]]
+    ratios: Mapping[tuple[int, int, str], Mapping[str, float]]
+
+
+class _Calibrating:
+    """The other models that tell of one, all of them measured as a whole: ``state``, that which they were nearer in; the
+    first ``count`` of them calibrate it."""
+
+    def __init__(self, own: CutModel, others: Sequence[CutModel], count: int, table: _Table) -> None:
+        self._own, self._others, self._count, self._table = own, others, count, table
+        judging = [(table.sums[_id(cut)][STATES[0]], table.ratios[_id(cut)]) for cut in others]
+        self.state = nearest_state(table.sums[_id(own)][STATES[0]], judging)
+        self._logs = [logs[self.state] for _, logs in judging]
+
+    def of_other_families(self) -> _Calibrating:
+        """The same, as if nothing of the model's family had been measured."""
+        family = family_of(self._own.name)
+        others = [cut for cut in self._others if family_of(cut.name) != family]
+        return _Calibrating(self._own, others, self._count, self._table)
 
     def names(self) -> list[str]:
-        return [cut.name for cut in self._cuts]
+        return [cut.name for cut in self._others[: self._count]]
 
     def one(self) -> prediction.Calibration | None:
         """One factor for all of a model's time."""
-        return self._by(self._others)
-
-    def of_other_families(self, family: str) -> prediction.Calibration | None:
-        """The same, as if nothing of the model's family had been measured."""
-        return self._by([cut for cut in self._others if family_of(cut.name) != family])
-
-    def _by(self, others: Sequence[CutModel]) -> prediction.Calibration | None:
-        logs = [self._ratios[_id(cut)] for cut in others]
-        return prediction.calibration_by(logs[: self._count], logs[self._count :])
+        return prediction.calibration_by(self._logs[: self._count], self._logs[self._count :])
 
     def sums(self) -> prediction.SumError | None:
         """How far the others' sums are off, as they are."""
-        return prediction.sum_error([self._ratios[_id(cut)] for cut in self._others])
+        return prediction.sum_error(self._logs)
 
     def classes(self) -> ClassFactors | None:
         """Of sums only: what else is constructed is not made of parts."""
-        if self._constructor != "sequential":
+        if self._table.constructor != "sequential":
             return None
+        cuts, known = self._others[: self._count], self._table.known
         wholes = [
-            Whole(prediction.measured(self._known[cut.whole]).ns, by_class)
-            for cut in self._cuts
-            if (by_class := class_ns(cut, self._known, self.state)) is not None
+            Whole(prediction.measured(known[cut.whole]).ns, by_class)
+            for cut in cuts
+            if (by_class := class_ns(cut, known, self.state)) is not None
         ]
-        return class_factors(wholes) if len(wholes) == len(self._cuts) else None
+        return class_factors(wholes) if len(wholes) == len(cuts) else None
 
 
 def class_ns(cut: CutModel, known: Mapping[str, Result], state: str) -> dict[str, float] | None:
@@ -155,22 +161,16 @@ def class_ns(cut: CutModel, known: Mapping[str, Result], state: str) -> dict[str
 
 
 def _predicted(
-    cut: CutModel,
-    known: Mapping[str, Result],
-    by: _Calibrating,
-    constructor: str,
-    unmeasured: Unmeasured,
+    cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmeasured
 ) -> PredictedModel:
-    bricks, state = [known[part] for part in cut.parts], by.state
-    constructed = prediction.constructed(bricks, cut.needs, state, constructor)
+    known, constructor, state = table.known, table.constructor, by.state
+    bricks = [known[part] for part in cut.parts]
     shares = {
         how: prediction.share_ratio(bricks, cut.needs, of.identities, state, constructor)
         for how, of in unmeasured.items()
     }
-    for of in unmeasured.values():
-        constructed = prediction.with_stand_ins(constructed, of, bricks, cut.needs, state, constructor)
+    constructed = _constructed(cut, bricks, state, constructor, unmeasured)
     calibration, classes, sums = by.one(), by.classes(), by.sums()
-    elsewhere = by.of_other_families(family_of(cut.name))
     of_cut = class_ns(cut, known, state)
     return PredictedModel(
         batch_size=cut.batch_size,
@@ -188,7 +188,7 @@ def _predicted(
         uncalibrated=times(prediction.uncalibrated(constructed, sums)) if sums else None,
         judged_by=sums.judged_by if sums else 0,
         calibrated=times(prediction.calibrated(constructed, calibration)) if calibration else None,
-        calibrated_by_other_families=times(prediction.calibrated(constructed, elsewhere)) if elsewhere else None,
+        calibrated_by_other_families=_of_other_families(cut, bricks, by, constructor, unmeasured),
         factor=calibration.factor if calibration else None,
         calibrated_by=by.names() if calibration else None,
         calibrated_by_class=times(classes.calibrated(constructed, of_cut)) if classes and of_cut else None,
@@ -200,6 +200,26 @@ def _predicted(
             bricks, state, {how: of.identities for how, of in unmeasured.items()}
         ),
     )
+
+
+def _of_other_families(
+    cut: CutModel, bricks: Sequence[Result], by: _Calibrating, constructor: str, unmeasured: Unmeasured
+) -> Times | None:
+    others = by.of_other_families()
+    if (calibration := others.one()) is None:
+        return None
+    estimate = _constructed(cut, bricks, others.state, constructor, unmeasured)
+    return times(prediction.calibrated(estimate, calibration))
+
+
+def _constructed(
+    cut: CutModel, bricks: Sequence[Result], state: str, constructor: str, unmeasured: Unmeasured
+) -> Estimate:
+    """In one state, with what is not measured in the interval."""
+    estimate = prediction.constructed(bricks, cut.needs, state, constructor)
+    for of in unmeasured.values():
+        estimate = prediction.with_stand_ins(estimate, of, bricks, cut.needs, state, constructor)
+    return estimate
 
 
 def times(estimate: Estimate) -> Times:

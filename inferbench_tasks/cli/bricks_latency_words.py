@@ -67,11 +67,11 @@ _LAUNCHES_RATIO = 0.8
 
 def _on_gpu(row: dict[str, Any]) -> str:
     bound = (
-        ", the launches of kernels bound it"
-        if row["device_ms"] < _LAUNCHES_RATIO * row["warm_ms"]
-        else ""
+        ", the launches of kernels bound it" if row["device_ms"] < _LAUNCHES_RATIO * row["warm_ms"] else ""
     )
-    return f"the GPU itself is busy for {row['device_ms']:.4g} of its bricks' {row['warm_ms']:.4g} ms{bound}; "
+    return (
+        f"the GPU itself is busy for {row['device_ms']:.4g} of its bricks' {row['warm_ms']:.4g} ms{bound}; "
+    )
 
 
 def _factors(row: dict[str, Any]) -> str:

@@ -147,7 +147,9 @@ def test_whole_models_bricks_and_references_are_timed_by_it(runtime: BrickRuntim
     assert all(ns > 0 for one in session.timed.values() for times in one.rounds_ns.values() for ns in times)
     assert set(session.timed["whole-m"].rounds_ns) == {"warm"} and len(session.references_ns) == 4
     for name, one in session.timed.items():  # loading and first runs are in what it took of the device
-        assert session.taken_s[name] > sum(sum(runs) for rounds in one.raw_ns.values() for runs in rounds) / 1e9
+        assert (
+            session.taken_s[name] > sum(sum(runs) for rounds in one.raw_ns.values() for runs in rounds) / 1e9
+        )
 
 
 def test_a_round_ends_once_its_means_are_known(runtime: BrickRuntime, tmp_path: Path) -> None:

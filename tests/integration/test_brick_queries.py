@@ -213,7 +213,10 @@ def test_a_study_is_what_was_found_last(http: TestClient, data_dir: Any) -> None
     assert http.get(f"{API}/study/paper50").status_code == 404
     folder = data_dir / "bricks" / "studies"
     folder.mkdir(parents=True)
-    for name, corpus in (("paper50-mine-source-G1", "paper50-mine.yaml"), ("paper50-source-G2", "x/paper50.yaml")):
+    for name, corpus in (
+        ("paper50-mine-source-G1", "paper50-mine.yaml"),
+        ("paper50-source-G2", "x/paper50.yaml"),
+    ):
         (folder / f"{name}.json").write_text(json.dumps({"corpus": corpus}))
     assert http.get(f"{API}/study/paper50").status_code == 404
     (folder / "paper50-source-G1.json").write_text('{"corpus": "paper50"}')

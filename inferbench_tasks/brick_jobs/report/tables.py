@@ -36,7 +36,11 @@ def each(results: Sequence[BricksResult]) -> Iterator[tuple[str, PredictedModel]
 def calibration(one: PredictedModel) -> str:
     """How many other models calibrate it, whether by class, and which; without any what its interval is of."""
     if not one.calibrated_by:
-        return f"– (interval of {one.judged_by} others' errors)" if one.judged_by else "– (interval of the rounds alone)"
+        return (
+            f"– (interval of {one.judged_by} others' errors)"
+            if one.judged_by
+            else "– (interval of the rounds alone)"
+        )
     return f"{len(one.calibrated_by)}{' by class' if one.by_class else ''}: {', '.join(one.calibrated_by)}"
 
 

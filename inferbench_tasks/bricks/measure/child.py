@@ -110,7 +110,7 @@ def main(path: str) -> int:
                 "taken_ns": one.taken_ns,
             }
             for i, (one, times) in enumerate(rounds)
-        ]
+        ],
     )
     return 0
 

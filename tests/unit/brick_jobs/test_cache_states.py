@@ -22,7 +22,9 @@ def test_the_state_is_taken_that_was_off_by_less() -> None:
     assert nearest_state(1.0, [(1.0, off(1.1, 1.1))] * 3) == "warm"
 
 
-@pytest.mark.parametrize(("sum_ns", "state"), [(10.0, "streamed"), (10.1, "warm"), (0.1, "streamed"), (0.09, "warm")])
+@pytest.mark.parametrize(
+    ("sum_ns", "state"), [(10.0, "streamed"), (10.1, "warm"), (0.1, "streamed"), (0.09, "warm")]
+)
 def test_models_of_another_size_decide_nothing(sum_ns: float, state: str) -> None:
     """Ten times as long or short at most: of a tiny model large ones say nothing. Two are too few."""
     large = off(1.05, 1.0)

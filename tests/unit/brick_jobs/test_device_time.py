@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def cut(at: int, copies: int = 1) -> CutModel:
 def cutting(*cuts: CutModel, reused: int = 0) -> Cutting:
     todo = [
         ToMeasure(
-            item=Item(name=f"n{shard}", path="n", feeds="n"), key="k", operators=("C",), layers="l", estimate_s=1.0,
+            item=Item(name=f"n{shard}", path=Path("n"), feeds=Path("n")), key="k", operators=("C",), layers="l", estimate_s=1.0,
             shard=shard,
         )
         for shard in (0, 1)
@@ -55,7 +56,12 @@ CUTS = (cut(0), cut(1), cut(2), cut(3), cut(4, copies=3))
 def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
     """7 x 10 s over 100 s less the 10 of the fifth model; where none calibrates 50 s are left of the shards."""
     found = device_time(cutting(*CUTS), shards(), 3)
-    assert found == {"models_s": 70, "bricks_s": 90, "calibrating": 4, "speedup_ratio": pytest.approx(70 / 90)}
+    assert found == {
+        "models_s": 70,
+        "bricks_s": 90,
+        "calibrating": 4,
+        "speedup_ratio": pytest.approx(70 / 90),
+    }
     found = device_time(cutting(*CUTS), shards(), 0)
     assert found is not None and (found["bricks_s"], found["calibrating"]) == (50, 0)
 

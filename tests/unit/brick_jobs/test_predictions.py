@@ -18,7 +18,6 @@ from inferbench_tasks.perfdb.documents import SubmissionInfo
 from tests.unit.bricks.builders import result
 
 
-
 def brick(name: str, warm_ns: float, streamed_ns: float) -> Result:
     times = {"warm": (warm_ns,) * 3, "streamed": (streamed_ns,) * 3}
     return result(name, *times["warm"]).model_copy(update={"rounds_ns": times})
@@ -119,7 +118,9 @@ def test_all_others_tell_how_far_a_prediction_is_off() -> None:
     named = [one.model_copy(update={"name": f"{'ab'[at < 4]}{at}"}) for at, one in enumerate(cuts)]
     [again] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[5]
     assert again.calibrated_by == ["b0", "b1", "b2"] and again.calibrated is not None
-    assert again.calibrated_by_other_families is not None  # by the same three: its own family comes after them
+    assert (
+        again.calibrated_by_other_families is not None
+    )  # by the same three: its own family comes after them
     assert again.calibrated_by_other_families.ms == again.calibrated.ms
     [first] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[0]
     assert first.calibrated is not None and first.calibrated_by_other_families is None  # two are left
@@ -141,6 +142,24 @@ def test_the_state_that_others_were_nearer_in_is_predicted() -> None:
     assert by_four.class_factors is not None and by_four.class_factors["dense"] < 1.05
     [one, *_] = [predictions(cuts[:3], known | times, 0)[at][0] for at in range(3)]
     assert (one.state, one.constructed.ms) == ("warm", 10e-6)
+
+
+def test_one_that_is_wanted_is_predicted_as_among_all() -> None:
+    """The others tell of it, and have no prediction themselves."""
+    cuts, known = [cut(at, "CRGSM"[at]) for at in range(5)], wholes(11, 12, 13, 14, 15)
+    assert predictions(cuts, known, 3, wanted={2}) == {2: predictions(cuts, known, 3)[2]}
+
+
+def test_other_families_decide_on_the_state_as_if_there_were_no_others() -> None:
+    """Streamed sums are right for a family of four, warm ones for three others: the warm sum is what these alone would
+    predict of the first, with their factor of 1."""
+    known = {name: brick(name, 10.0, 20.0) for name in "ab"}
+    names, took = ("b1", "b2", "b3", "b4", "x", "y", "z"), (20, 20, 20, 20, 10, 10, 10)
+    cuts = [cut(at, "CRGSMLT"[at]).model_copy(update={"name": name}) for at, name in enumerate(names)]
+    all_known = known | {f"{WHOLE}{at}": result(f"{WHOLE}{at}", *[ns] * 3) for at, ns in enumerate(took)}
+    [one] = predictions(cuts, all_known, 3)[0]
+    assert one.calibrated_by_other_families is not None
+    assert one.calibrated_by_other_families.ms == pytest.approx(10e-6)
 
 
 def test_sums_are_judged_with_the_interval_that_others_tell() -> None:

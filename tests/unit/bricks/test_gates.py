@@ -113,7 +113,12 @@ def test_parts_of_transfer_that_were_not_asked_for_are_not_judged(
 
 def shard(verdict: Verdict = VALID, **counts: Any) -> BricksResult:
     return BricksResult(
-        run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=verdict, role="shard", counts=counts
+        run_id="x.000",
+        job_id="x",
+        submission=SubmissionInfo(name="x"),
+        verdict=verdict,
+        role="shard",
+        counts=counts,
     )
 
 
@@ -127,11 +132,18 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     summary = {"speedup_ratio": 4.0, "unique": 20}
     busy = Verdict.judged([Reason(check=f"{INTERFERENCE}.level", text="busy")])
     wholes = {f"whole-{at}": 10.0 for at in range(5)}
-    shards = [shard(seconds=100.0, stored=25, wholes_s=wholes), shard(busy, seconds=7.0, stored=25, wholes_s=wholes)]
+    shards = [
+        shard(seconds=100.0, stored=25, wholes_s=wholes),
+        shard(busy, seconds=7.0, stored=25, wholes_s=wholes),
+    ]
     assert fifty.taken_s(shards) == wholes
     [_, (_, text, held)] = fifty._savings("paper50", shards, summary, rows)
-    assert not held and text.startswith("0.78 (70 s of models, 90 s of shards, 4 models that calibrate among them")
+    assert not held and text.startswith(
+        "0.78 (70 s of models, 90 s of shards, 4 models that calibrate among them"
+    )
     assert "disturbed sessions took 7 s more" in text
     rows.loc[2, "taken_s"] = None
     [_, (_, text, _)] = fifty._savings("paper50", shards, summary, rows)
-    assert text.startswith("0.61 (56 s of models' runs, without loading and first runs, which the shards have, 92 s")
+    assert text.startswith(
+        "0.61 (56 s of models' runs, without loading and first runs, which the shards have, 92 s"
+    )

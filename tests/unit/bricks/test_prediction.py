@@ -169,9 +169,7 @@ def test_a_sum_that_nothing_calibrates_is_off_as_other_sums_are() -> None:
     ("others", "mean", "plain"),
     [(3, 0.0, (0.94, 0.96)), (20, 0.0, (0.94, 0.96)), (20, 0.05, (0.95, 0.98)), (20, 0.15, (0.99, 1.0))],
 )
-def test_intervals_hold_as_often_as_they_say(
-    others: int, mean: float, plain: tuple[float, float]
-) -> None:
+def test_intervals_hold_as_often_as_they_say(others: int, mean: float, plain: tuple[float, float]) -> None:
     """Models that are off by 5%, on the logarithm, around some mean, three of which calibrate: 95% of the calibrated
     times are held, however far off the mean is; of sums 95% where it is 0, and more where it is not. (4,000 draws: a
     standard error of 0.3%.)"""

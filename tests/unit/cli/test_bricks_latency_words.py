@@ -24,8 +24,14 @@ CALIBRATED = {
     [
         ({}, "not calibrated: the interval is of the rounds alone, and leaves out what cutting changes"),
         ({"judged_by": 7}, "of the rounds and of how far the sums of 7 other models were off"),
-        (CALIBRATED, "calibrated by a, b, c (one factor 1.100: 10 ms); the interval is of the rounds and of how far 12"),
-        ({"state": "streamed"}, "streamed times are added up, which were nearer for other models of its size"),
+        (
+            CALIBRATED,
+            "calibrated by a, b, c (one factor 1.100: 10 ms); the interval is of the rounds and of how far 12",
+        ),
+        (
+            {"state": "streamed"},
+            "streamed times are added up, which were nearer for other models of its size",
+        ),
     ],
 )
 def test_it_is_said_what_the_interval_is_of(row: dict[str, Any], says: str) -> None:

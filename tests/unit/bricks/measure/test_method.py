@@ -43,4 +43,6 @@ def test_runs_are_shared_by_the_rounds() -> None:
 def test_rounds_share_enough_runs() -> None:
     """Five in each: 100 in 20 rounds, and not in 21, where each would be four."""
     assert runs_problem(100, 20) is None and runs_problem(15, 3) is None
-    assert "less than 5 in each" in str(runs_problem(100, 21)) and "at least 105" in str(runs_problem(100, 21))
+    assert "less than 5 in each" in str(runs_problem(100, 21)) and "at least 105" in str(
+        runs_problem(100, 21)
+    )
