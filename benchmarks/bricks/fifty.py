@@ -11,8 +11,8 @@ measured for the judgement alone: who has fewer whole models has wider intervals
 * in device time: what timing each copy of each model took, over what the shards took in all (sessions, loading,
   warm-up, both states of the caches, references and rounds that were repeated), without what timing those models took
   that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so
-  four or more models are paid for. Of both sides loading, first runs and repeated rounds count; of shards of before that
-  was kept only a model's runs do, and the rest is left out above and counted below: a lower bound, which is said.
+  four or more models are paid for. Of both sides loading, first runs and repeated rounds count; of shards of before
+  that was kept only a model's runs do, and the rest is left out above and counted below: a lower bound, which is said.
   Shards of earlier runs that this one went on from count, too; those that were disturbed, whose times are not
   kept, are told apart.
 
@@ -167,8 +167,9 @@ def _rows(
                     "corpus": corpus, "model": result["model"]["name"], "copies": result["model"]["copies"],
                     "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
                     "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
-                    "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity), "operators": " ".join(whole.operators),
-                    "sum_ms": _sum(made)["ms"], "sum_low_ms": _sum(made)["low_ms"], "sum_high_ms": _sum(made)["high_ms"],
+                    "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity),
+                    "operators": " ".join(whole.operators), "sum_ms": _sum(made)["ms"],
+                    "sum_low_ms": _sum(made)["low_ms"], "sum_high_ms": _sum(made)["high_ms"],
                     "state": made["state"], "warm_ms": made["warm"]["ms"],
                     "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
                     "calibrated_low_ms": calibrated["low_ms"], "calibrated_high_ms": calibrated["high_ms"],

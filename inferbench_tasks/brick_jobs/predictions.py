@@ -41,8 +41,8 @@ def predictions(
     disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
     those that do not calibrate it. Beside it stands what others of another family alone would predict. Whether warm or
     streamed times are added up is decided by others of its size (``cache_states``).
-    ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted, all
-    unless given; the others tell of them all the same.
+    ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted,
+    all unless given; the others tell of them all the same.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     sums = {_id(cut): _sums_ns(cut, known, constructor) for cut in complete}
@@ -110,8 +110,8 @@ class _Table:
 
 
 class _Calibrating:
-    """The other models that tell of one, all of them measured as a whole: ``state``, that which they were nearer in; the
-    first ``count`` of them calibrate it."""
+    """The other models that tell of one, all of them measured as a whole: ``state``, that which they were nearer in;
+    the first ``count`` of them calibrate it."""
 
     def __init__(self, own: CutModel, others: Sequence[CutModel], count: int, table: _Table) -> None:
         self._own, self._others, self._count, self._table = own, others, count, table
@@ -160,9 +160,7 @@ def class_ns(cut: CutModel, known: Mapping[str, Result], state: str) -> dict[str
     return sums
 
 
-def _predicted(
-    cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmeasured
-) -> PredictedModel:
+def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmeasured) -> PredictedModel:
     known, constructor, state = table.known, table.constructor, by.state
     bricks = [known[part] for part in cut.parts]
     shares = {

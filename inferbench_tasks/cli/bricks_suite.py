@@ -59,8 +59,8 @@ def export(
     """
     from inferbench_tasks.brick_jobs import suites
     from inferbench_tasks.brick_jobs.store import PerfDBResults
-    from inferbench_tasks.bricks.measure.session import cores_for, setting
     from inferbench_tasks.bricks.measure.method import runs_problem
+    from inferbench_tasks.bricks.measure.session import cores_for, setting
     from inferbench_tasks.bricks.sequences import parse_granularity
     from inferbench_tasks.bricks.suite.manifest import Wish
     from inferbench_tasks.perfdb.store import PerfDB

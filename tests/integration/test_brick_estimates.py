@@ -39,7 +39,7 @@ def store(perfdb: PerfDB) -> PerfDBResults:
             cut(store, family, precision, works, "runtime")
             for at, flops in enumerate(FLOPS):
                 name = f"{precision}-{family}{at}"
-                times = {state: (flops / rate,) * 3 for state in ("warm", "streamed")}
+                times = dict.fromkeys(("warm", "streamed"), (flops / rate,) * 3)
                 store.put(
                     Result(
                         identity=name, key=name, operators=("Conv",), setting=SETTING, session="s",

@@ -208,8 +208,8 @@ def test_what_was_timed_again_is_no_further_brick(
 
 
 def test_a_study_is_what_was_found_last(http: TestClient, data_dir: Any) -> None:
-    """404 for one that was not made, and for a corpus that there is not; what somebody's file is called that was studied
-    makes it no study of ours."""
+    """404 for one that was not made, and for a corpus that there is not; what somebody's file is called that was
+    studied makes it no study of ours."""
     assert http.get(f"{API}/study/paper50").status_code == 404
     folder = data_dir / "bricks" / "studies"
     folder.mkdir(parents=True)

@@ -71,9 +71,9 @@ def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     note = (
         "Predicted: the sum of the bricks' times, warm or with cold weights (streamed), whichever was nearer for other "
         "models of about its size (warm where these are fewer than three), times the factor of the other models where "
-        "three or more calibrate it. Its interval is of the rounds, and of how far all other models that were measured as a whole are "
-        "off; where these are fewer than three it is of the rounds alone, and leaves out what cutting changes. "
-        "Parallel: the critical path of the bricks."
+        "three or more calibrate it. Its interval is of the rounds, and of how far all other models that were measured "
+        "as a whole are off; where these are fewer than three it is of the rounds alone, and leaves out what cutting "
+        "changes. Parallel: the critical path of the bricks."
     )
     return [_table("", head, rows, note)] if rows else []
 
@@ -106,7 +106,8 @@ def granularities(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     head = [
         "batch", "G", "bricks", "unique", "share", "models judged", "geometric mean", "mean absolute error",
         "geometric mean, calibrated", "mean absolute error, calibrated", "intervals that hold",
-        "mean absolute error, calibrated by other families", "models, ms", "unique bricks, ms", "speed-up as the paper counts",
+        "mean absolute error, calibrated by other families", "models, ms", "unique bricks, ms",
+        "speed-up as the paper counts",
     ]  # fmt: skip
     note = (
         "Predicted over measured, each architecture once. Speed-up as the paper counts it: one run of each model, "
@@ -215,8 +216,8 @@ def words(results: Sequence[BricksResult]) -> list[str]:
 def _device_time(of: Mapping[str, Any]) -> str:
     return (
         f"In the device's time, loading, first runs and repeated rounds included, each copy of each model would take "
-        f"{number(of['models_s'])} s; the bricks took {number(of['bricks_s'])} s with the {of['calibrating']} models that "
-        f"calibrate: {number(of['speedup_ratio'])} times."
+        f"{number(of['models_s'])} s; the bricks took {number(of['bricks_s'])} s with the {of['calibrating']} models "
+        f"that calibrate: {number(of['speedup_ratio'])} times."
     )
 
 

@@ -13,8 +13,8 @@ from inferbench_tasks.bricks.measure.method import FEWEST_RUNS
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.contracts.arrays import Arrays
 
-#: Before a network is timed it runs so often, or, where a run takes long, until so much time is over, but once at least:
-#: one run of a large network fills the caches with its own.
+#: Before a network is timed it runs so often, or, where a run takes long, until so much time is over, but once at
+#: least: one run of a large network fills the caches with its own.
 WARM_UPS, WARM_UP_S = 3, 0.05
 #: Where runtimes let their own buffers begin, bytes. numpy promises 16 only, which differs from process to process
 #: and makes some layers about 5% slower than within a model.

@@ -32,8 +32,8 @@ def cut(at: int, copies: int = 1) -> CutModel:
 def cutting(*cuts: CutModel, reused: int = 0) -> Cutting:
     todo = [
         ToMeasure(
-            item=Item(name=f"n{shard}", path=Path("n"), feeds=Path("n")), key="k", operators=("C",), layers="l", estimate_s=1.0,
-            shard=shard,
+            item=Item(name=f"n{shard}", path=Path("n"), feeds=Path("n")), key="k", operators=("C",), layers="l",
+            estimate_s=1.0, shard=shard,
         )
         for shard in (0, 1)
     ]  # fmt: skip

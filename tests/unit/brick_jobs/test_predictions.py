@@ -100,8 +100,8 @@ def test_what_was_disturbed_calibrates_nobody_and_is_not_judged() -> None:
 
 
 def test_all_others_tell_how_far_a_prediction_is_off() -> None:
-    """11 to 15 over sums of 10: the first three calibrate the sixth, and all five tell its interval, calibrated and not;
-    a sixth that is off tells nothing of itself. Nobody's own family is in what other families say."""
+    """11 to 15 over sums of 10: the first three calibrate the sixth, and all five tell its interval, calibrated and
+    not; a sixth that is off tells nothing of itself. Nobody's own family is in what other families say."""
     cuts = [cut(at, "CRGSML"[at]) for at in range(6)]
     [last] = predictions(cuts, wholes(11, 12, 13, 14, 15, 99), 3)[5]
     logs = [math.log(ratio) for ratio in (1.1, 1.2, 1.3, 1.4, 1.5)]

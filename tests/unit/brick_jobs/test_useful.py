@@ -45,8 +45,8 @@ def test_the_most_useful_brick_is_the_largest_share_of_all_models() -> None:
 
 
 def test_what_was_never_timed_is_guessed_by_its_work() -> None:
-    """20 GFLOP are a second more than none at 20 GFLOP/s; in each of three rounds one run before five warm ones, and five
-    streamed ones."""
+    """20 GFLOP are a second more than none at 20 GFLOP/s; in each of three rounds one run before five warm ones, and
+    five streamed ones."""
     [one] = lacking([cut("one", "a", flops=20e9)], set(), {}, Method(runs=15, rounds=3, budget_s=100))
     assert run_s(20e9, 0) == pytest.approx(1, rel=1e-3)
     assert one.use == pytest.approx(1) and one.measuring_s == pytest.approx(33, rel=0.01)

@@ -9,7 +9,8 @@ import pytest
 from inferbench_tasks.cli.bricks_load import _in_words, _short
 
 ROW: dict[str, Any] = {
-    "job": "j-1", "point": {}, "state": "stable", "disturbed": [], "saturation_rps": 1000.0, "calibrated": True, "judged": True,
+    "job": "j-1", "point": {}, "state": "stable", "disturbed": [], "saturation_rps": 1000.0, "calibrated": True,
+    "judged": True,
     "slo_left_out": [], "coverage_ratio": 1.0, "error_ratio": 0.0, "p50_ms": 1.0, "p95_ms": 2.0, "p99_ms": 3.0,
     "draws": 40, "draws_wanted": 40, "capacity_arrivals": "poisson", "capacity_by": "error_ratio <= 1e-05",
     "capacity_rps": None, "capacity_fails_at_rps": None,
