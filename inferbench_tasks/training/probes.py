@@ -1,4 +1,4 @@
-"""What can only be told by another amount of the same work: measured by each rank by itself, behind the last epoch.
+"""What can only be told by the same work done otherwise: measured by each rank by itself, behind the last epoch.
 
 No figure of the epochs has them in it, and no rank waits for another meanwhile.
 """
@@ -6,20 +6,25 @@ No figure of the epochs has them in it, and no rank waits for another meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.training.items import collate
+from inferbench_tasks.training.own_step import MOST_REPEATS, OwnStep, first_items, median_ms
 
 if TYPE_CHECKING:
+    from inferbench_tasks.training.job import TrainingJob
     from inferbench_tasks.training.rank import Rank
 
-#: Repeats of each amount; the first of them warms up.
-REPEATS = 8
-#: A step of so many samples is not worth a probe: what does not depend on their number is hidden.
+#: A step of so many samples is not worth a larger one: what does not depend on their number is hidden.
 LARGEST_BATCH = 64
+#: A larger batch is tried where a batch and half of it have so much of its time in common. It needs memory that the
+#: job did not ask for: little in networks whose time hardly depends on their samples.
+_LIKELY_SHARE = 0.4
 #: Batches that are fetched from a loader process.
 BATCHES = 12
 #: A batch that has not come for so long is lost.
@@ -27,14 +32,19 @@ _PATIENCE_S = 60.0
 
 
 def probe(rank: Rank) -> dict[str, float | None]:
-    """``fixed_ms``: what forward and backward take beside what grows with the samples, by a batch and half of it (by
-    twice as many for fewer than 4); None of large batches. ``hand_over_ms``: what it takes to get a batch that is
-    made in no time from a loader process; None of a run that has such processes, or no loader. ``forward_flop``: of one
-    sample's forward pass, counted, at least; None of a module of the user's. ``pinned_copy_ms``: copying a batch to a
-    GPU from page-locked memory; None of a CPU, and of a run whose batches are there already.
+    """``alone_ms``: forward, loss, backward and optimiser of a batch by themselves; of them ``beside_ms``, with a
+    loader process that makes batches beside them (None of a run that has such processes, or no loader);
+    ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
+    ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples). All
+    None of smooth inference and of a compiled network.
+
+    ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
+    such processes, or no loader. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
+    the user's. ``pinned_copy_ms``: copying a batch to a GPU from page-locked memory; None of a CPU, and of a run whose
+    batches are there already.
     """
     return {
-        "fixed_ms": _fixed_ms(rank),
+        **_steps(rank),
         "hand_over_ms": _hand_over_ms(rank),
         "forward_flop": _forward_flop(rank),
         "pinned_copy_ms": _pinned_copy_ms(rank),
@@ -47,47 +57,60 @@ def fixed_of(few: int, few_ms: float, many: int, many_ms: float) -> float:
     return max(0.0, min(few_ms, few_ms - slope * few))
 
 
-def _fixed_ms(rank: Rank) -> float | None:
+def cores_of_a_rank(job: TrainingJob) -> int:
+    """Those that it is pinned to, or its share of those that its host's ranks are granted together; one at least."""
+    return job.devices.cores or max(1, usable_cores() // job.devices.ranks_of_host)
+
+
+def _steps(rank: Rank) -> dict[str, float | None]:
+    names = ("alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch")
+    found: dict[str, float | None] = dict.fromkeys(names)
     job = rank.job
-    size = job.train.batch_size
-    if size > LARGEST_BATCH or job.smooth or job.train.compile:
-        return None  # and another network than the compiled one would be timed
-    # A network of its own: that of the training has hooks that exchange gradients, and weights that are compared.
-    network = rank.build()
-    network.train(job.train.benchmark == "train")
-    few, many = (size, 2 * size) if size < 4 else (size // 2, size)
-    first = _first_items(rank)
-    times_ms = {}
-    for count in (few, many):
-        images, labels = rank.to_device(collate([first[at % len(first)] for at in range(count)]))
-        times_ms[count] = _least_ms(rank, lambda i=images, n=labels: _pass(rank, network, i, n))  # type: ignore[misc]
-    return fixed_of(few, times_ms[few], many, times_ms[many])
+    if job.smooth or job.train.compile:
+        return found  # and another network than the compiled one would be timed
+    own, size = OwnStep(rank), job.train.batch_size
+    alone_ms = found["alone_ms"] = own.ms(size)
+    if job.loads and not job.loader.workers:
+        batches = _batches_of_a_process(rank, _items_in_turn(rank))
+        found["beside_ms"] = own.ms(size, before=lambda: next(batches))
+        del batches  # its process ends
+    fewer = cores_of_a_rank(job)
+    if job.devices.threads > fewer:
+        found |= {"fewer_threads": fewer, "fewer_threads_ms": _with_threads(own, size, fewer)}
+    if size <= LARGEST_BATCH:
+        half = size // 2 or 2
+        few, many = sorted(((half, own.ms(half)), (size, alone_ms)))
+        if fixed_of(*few, *many) >= _LIKELY_SHARE * alone_ms:
+            larger = max(LARGEST_BATCH, 2 * size)
+            found |= {"larger_batch": larger, "larger_ms": own.ms(larger)}
+    return found
 
 
-def _pass(rank: Rank, network: Any, images: Any, labels: Any) -> None:
+def _with_threads(own: OwnStep, size: int, threads: int) -> float:
     import torch
 
-    if rank.job.train.benchmark != "train":
-        with torch.inference_mode():
-            with rank.computing.autocast():
-                network(images)
-        return
-    with rank.computing.autocast():
-        loss = rank.criterion(network(images), labels)
-    rank.computing.backward(loss)
-    network.zero_grad(set_to_none=True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return own.ms(size)
+    finally:
+        torch.set_num_threads(before)
 
 
-def _least_ms(rank: Rank, work: Callable[[], object]) -> float:
-    """The shortest of some repeats: what else the machine does only makes them longer."""
-    times_ns = []
-    for _ in range(REPEATS):
-        rank.synchronise()
-        start_ns = time.monotonic_ns()
-        work()
-        rank.synchronise()
-        times_ns.append(time.monotonic_ns() - start_ns)
-    return min(times_ns[1:]) / 1e6
+def _items_in_turn(rank: Rank) -> Any:
+    """The data set's items, as many as all repeats take, made when they are asked for."""
+    from torch.utils.data import Subset
+
+    count = rank.job.train.batch_size * (MOST_REPEATS + 2)
+    return Subset(rank.items, list(islice(cycle(range(len(rank.items))), count)))
+
+
+def _batches_of_a_process(rank: Rank, items: Any) -> Iterator[Any]:
+    """Batches that one loader process makes of them."""
+    from torch.utils.data import DataLoader
+
+    size = rank.job.train.batch_size
+    return iter(DataLoader(items, size, num_workers=1, collate_fn=collate, timeout=_PATIENCE_S))
 
 
 def _forward_flop(rank: Rank) -> float | None:
@@ -109,22 +132,20 @@ def _forward_flop(rank: Rank) -> float | None:
 def _pinned_copy_ms(rank: Rank) -> float | None:
     if rank.device.type != "cuda" or not rank.job.loads or rank.job.loader.pin_memory:
         return None
-    first = _first_items(rank)
+    first = first_items(rank)
     images, labels, *_ = collate([first[at % len(first)] for at in range(rank.job.train.batch_size)])
     batch = images.pin_memory(), labels.pin_memory(), None
-    return _least_ms(rank, lambda: rank.to_device(batch))
+    return median_ms(rank, lambda: rank.to_device(batch))
 
 
 def _hand_over_ms(rank: Rank) -> float | None:
     job = rank.job
     if not job.loads or job.loader.workers:
         return None
-    from torch.utils.data import DataLoader
-
-    size = job.train.batch_size
-    first = _first_items(rank)
-    items = [first[at % len(first)] for at in range(size * BATCHES)]
-    batches = iter(DataLoader(items, size, num_workers=1, collate_fn=collate, timeout=_PATIENCE_S))
+    first = first_items(rank)
+    batches = _batches_of_a_process(
+        rank, [first[at % len(first)] for at in range(job.train.batch_size * BATCHES)]
+    )
     times_ns = []
     for _ in range(BATCHES):
         start_ns = time.monotonic_ns()
@@ -133,8 +154,3 @@ def _hand_over_ms(rank: Rank) -> float | None:
     del batches  # its process ends
     # The first few lie ready once the process has started, or wait for its start.
     return float(np.median(times_ns[4:])) / 1e6
-
-
-def _first_items(rank: Rank) -> list[tuple[Any, ...]]:
-    """A batch's items, or all that there are."""
-    return [rank.items[index][:2] for index in range(min(rank.job.train.batch_size, len(rank.items)))]

@@ -15,6 +15,8 @@ from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stored_job import job_of
 
+#: The phases that a rank's step by itself has, too (``training.own_step``).
+COMPUTED = ("forward", "loss", "backward", "optimiser")
 #: A rank's measured steps in the order of time: column -> values, ns; NaN where null.
 Steps = Mapping[str, NDArray[np.float64]]
 
@@ -115,9 +117,12 @@ class Observation:
         if batch is None or loading is None:
             return None
         rest_ms = max(self.step_ms - loading.wall_ms - self.rest_wait_ms, 1e-6)
-        hand_over_ms = self.probes.get("hand_over_ms")
+        rest_cpu_ms = min(sum(phase.cpu_ms for phase in self.rest_phases.values()), rest_ms * self.threads)
+        hand_over_ms, crowded_ms = self.probes.get("hand_over_ms"), self.crowded_ms
         if self.workers:
             hand_over_ms = max(0.0, loading.wall_ms - loading.wait_ms - self._stall_ms(batch, rest_ms))
+            crowded_ms = min(crowded_ms, rest_ms, rest_cpu_ms)
+            rest_ms, rest_cpu_ms = rest_ms - crowded_ms, rest_cpu_ms - crowded_ms
         return Pipeline(
             ranks=self.processes,
             cores=self.cores,
@@ -125,9 +130,34 @@ class Observation:
             making_ms=batch.making_ms,
             making_cpu_ms=batch.cpu_ms,
             rest_ms=rest_ms,
-            rest_cpu_ms=min(sum(phase.cpu_ms for phase in self.rest_phases.values()), rest_ms * self.threads),
+            rest_cpu_ms=rest_cpu_ms,
             hand_over_ms=hand_over_ms,
+            crowded_ms=crowded_ms,
         )
+
+    @property
+    def computing_ms(self) -> float:
+        """Forward, loss, backward and optimiser, without waits for a core (of several threads, whose waits are sums,
+        with them) and, of several ranks, for one another.
+        """
+        alone, others = self.threads == 1, self.processes > 1 and not self.on_gpu
+        return sum(
+            phase.wall_ms - (phase.wait_ms if alone else 0.0) - (phase.blocked_ms if others else 0.0)
+            for name, phase in self.phases.items()
+            if name in COMPUTED
+        )
+
+    @property
+    def crowded_ms(self) -> float:
+        """What computing takes longer beside a loader process than alone, by the probes; of a run with such processes
+        by its own steps. 0 where that is not known: without these probes, and of several ranks on GPUs, or of several
+        threads, whose waits for one another can't be told.
+        """
+        alone_ms, beside_ms = self.probes.get("alone_ms"), self.probes.get("beside_ms")
+        if self.workers:
+            known = self.processes == 1 or (self.threads == 1 and not self.on_gpu)
+            beside_ms = self.computing_ms if known else None
+        return max(0.0, beside_ms - alone_ms) if alone_ms is not None and beside_ms is not None else 0.0
 
     def _stall_ms(self, batch: Batch, rest_ms: float) -> float:
         """What the rank waits for a batch that is not made yet: its loader processes need longer than all that follows.

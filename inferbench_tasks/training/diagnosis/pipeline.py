@@ -21,6 +21,8 @@ class Pipeline:
     """Times of one step of one rank, ms, without waits for a core. ``cpu``: of these the CPU time, over all threads.
 
     ``hand_over_ms``: what the rank has to do to get a batch of another process; None where that is not known.
+    ``crowded_ms``: what the rest takes longer while a loader process works beside it, on a core of its own: caches,
+    memory and the clock are shared.
     """
 
     ranks: int
@@ -31,6 +33,7 @@ class Pipeline:
     rest_ms: float
     rest_cpu_ms: float
     hand_over_ms: float | None = None
+    crowded_ms: float = 0.0
 
     def of(self, **changes: float | int) -> Pipeline:
         """The same with other numbers."""
@@ -39,15 +42,15 @@ class Pipeline:
     @property
     def work_ms(self) -> float:
         """CPU time of all processes for one step."""
-        handing_ms = (self.hand_over_ms or 0.0) if self.workers else 0.0
-        return self.ranks * (self.making_cpu_ms + self.rest_cpu_ms + handing_ms)
+        beside_ms = (self.hand_over_ms or 0.0) + self.crowded_ms if self.workers else 0.0
+        return self.ranks * (self.making_cpu_ms + self.rest_cpu_ms + beside_ms)
 
     @property
     def unhindered_ms(self) -> float:
         """With a core for each thread of the ranks and each loader process."""
         if not self.workers:
             return self.making_ms + self.rest_ms
-        return max(self.rest_ms + (self.hand_over_ms or 0.0), self.making_ms / self.workers)
+        return max(self.rest_ms + self.crowded_ms + (self.hand_over_ms or 0.0), self.making_ms / self.workers)
 
     @property
     def step_ms(self) -> float:

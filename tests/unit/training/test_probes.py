@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
-from inferbench_tasks.training.probes import fixed_of, probe
+from inferbench_tasks.training.own_step import OwnStep
+from inferbench_tasks.training.probes import cores_of_a_rank, fixed_of, probe
 
 
 @pytest.mark.parametrize(
@@ -29,32 +33,81 @@ def test_what_does_not_grow_with_the_samples_is_left_of_a_straight_line(
     assert fixed_of(*few, *many) == pytest.approx(fixed_ms)
 
 
-def test_a_rank_probes_without_touching_its_weights(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Both probes of a small training give times, and the weights stay as they were."""
+STEPS = {"alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch"}
+
+
+@pytest.fixture
+def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | None], Any]]]:
+    """The probes of a small training with other fields, and its rank."""
     torch = pytest.importorskip("torch")
     from inferbench_tasks.training.rank import Rank
 
-    job = TrainingJob.model_validate(
-        {
-            "kind": "training",
-            "name": "x",
-            "data": {"kind": "digits", "samples": 16},
-            "train": {"batch_size": 4},
-        }
-    )
-    images, labels = arrays(job, tmp_path)
-    paths = {"images_path": str(tmp_path / "images.npy"), "labels_path": str(tmp_path / "labels.npy")}
-    np.save(paths["images_path"], images)
-    np.save(paths["labels_path"], labels)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a training; more of them spin on a busy machine
-    request.addfinalizer(lambda: torch.set_num_threads(threads))
-    rank = Rank(Order(job=job, **paths), 0, 1)
-    before = [weights.detach().clone() for weights in rank.module.parameters()]
-    times_ms = probe(rank)
-    assert set(times_ms) == {"fixed_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
-    assert times_ms["pinned_copy_ms"] is None, "of a GPU"
-    assert times_ms["forward_flop"] is not None and times_ms["forward_flop"] > 1e5
-    assert times_ms["hand_over_ms"] is not None and times_ms["hand_over_ms"] > 0
-    assert times_ms["fixed_ms"] is not None and times_ms["fixed_ms"] >= 0
-    assert all(bool((old == new).all()) for old, new in zip(before, rank.module.parameters(), strict=True))
+
+    def run(**blocks: dict[str, Any]) -> tuple[dict[str, float | None], Any]:
+        base: dict[str, Any] = {"kind": "training", "name": "x", "data": {"kind": "digits", "samples": 16}}
+        base |= {"train": {"batch_size": 4}}
+        job = TrainingJob.model_validate(
+            base | {name: base.get(name, {}) | of for name, of in blocks.items()}
+        )
+        images, labels = arrays(job, tmp_path)
+        paths = {"images_path": str(tmp_path / "images.npy"), "labels_path": str(tmp_path / "labels.npy")}
+        np.save(paths["images_path"], images)
+        np.save(paths["labels_path"], labels)
+        rank = Rank(Order(job=job, **paths), 0, 1)
+        before = [weights.detach().clone() for weights in rank.module.parameters()]
+        found = probe(rank)
+        assert all(
+            bool((old == new).all()) for old, new in zip(before, rank.module.parameters(), strict=True)
+        )
+        return found, rank
+
+    yield run
+    torch.set_num_threads(threads)
+
+
+def test_a_rank_probes_without_touching_its_weights(probed: Callable[..., Any]) -> None:
+    """The probes of a small training by itself give times, beside a loader process too, and leave the weights."""
+    found, _ = probed()
+    assert set(found) == STEPS | {"hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    assert found["pinned_copy_ms"] is None, "of a GPU"
+    assert found["forward_flop"] > 1e5 and found["hand_over_ms"] > 0
+    assert found["alone_ms"] > 0 and found["beside_ms"] > 0
+    assert found["fewer_threads_ms"] is None and found["fewer_threads"] is None
+
+
+def test_what_a_run_has_already_is_not_probed(probed: Callable[..., Any]) -> None:
+    """With loader processes of its own nothing is timed beside another one; more threads than cores are tried fewer."""
+    found, rank = probed(
+        loader={"workers": 1}, devices={"threads": 64}, train={"benchmark": "inference", "batch_size": 8}
+    )
+    assert found["beside_ms"] is None and found["hand_over_ms"] is None
+    assert found["fewer_threads"] == cores_of_a_rank(rank.job) < 64 and found["fewer_threads_ms"] > 0
+    import torch
+
+    assert torch.get_num_threads() == 1, "as before"
+
+
+def test_a_larger_batch_is_tried_where_little_grows_with_the_samples(
+    probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4 samples in 5 ms and 2 in 4.5 most is the same: 64 are timed. Of 4 in 5 ms and 2 in 2.6 it is not."""
+    monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 4.0 + samples / 4)
+    found, _ = probed()
+    assert (found["alone_ms"], found["larger_batch"], found["larger_ms"]) == (5.0, 64, 20.0)
+    monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 0.2 + samples * 1.2)
+    found, _ = probed()
+    assert found["larger_batch"] is None and found["larger_ms"] is None
+
+
+@pytest.mark.parametrize(
+    "blocks", [{"train": {"benchmark": "smooth_inference"}}, {"train": {"compile": True}}]
+)
+def test_no_other_network_than_the_training_s_is_timed(
+    probed: Callable[..., Any], blocks: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Smooth inference makes its batches itself, and another network than the compiled one would be timed."""
+    monkeypatch.setattr(Computing, "compiled", lambda self, network: network)  # torch needs a minute for it
+    found, _ = probed(**blocks)
+    assert {name for name in STEPS if found[name] is not None} == set()

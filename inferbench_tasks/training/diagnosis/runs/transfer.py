@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.pipeline import Pipeline
 
 
 def find(run: Observation) -> Iterator[Cause]:
-    """A step with loader processes beside one without: what a batch that lies ready still takes."""
+    """A step with loader processes beside one without: what a batch that lies ready still takes.
+
+    The remedy gains what computing takes longer beside these processes, too.
+    """
     pipeline = run.pipeline
     if pipeline is None or not run.workers:
         return
-    alone = pipeline.of(workers=0)
-    gain_ms = pipeline.step_ms - alone.step_ms
-    if gain_ms <= 0:
+    as_crowded = pipeline.of(rest_ms=pipeline.rest_ms + pipeline.crowded_ms, crowded_ms=0.0)
+    cost_ms = as_crowded.step_ms - as_crowded.of(workers=0).step_ms
+    if cost_ms <= 0:
         return
+    gain_ms = pipeline.step_ms - pipeline.of(workers=0).step_ms
     yield Cause(
         rule="transfer",
         kind="cause",
@@ -26,10 +31,17 @@ def find(run: Observation) -> Iterator[Cause]:
         evidence=[
             f"loading takes {number(run.phases['loading'].wall_ms)} ms of a step, though {run.workers} process(es) "
             f"make a batch each {number(pipeline.making_ms / run.workers)} ms and the rest of a step takes "
-            f"{number(pipeline.rest_ms)}",
+            f"{number(pipeline.rest_ms + pipeline.crowded_ms)}",
+            *_crowded(pipeline),
         ],
         remedy="Let the ranks load by themselves.",
-        cost_s=gain_ms / 1e3,
+        cost_s=cost_ms / 1e3,
         changes={"loader.workers": 0},
         gain_s=gain_ms / 1e3,
     )
+
+
+def _crowded(pipeline: Pipeline) -> list[str]:
+    if not pipeline.crowded_ms:
+        return []
+    return [f"computing takes {number(pipeline.crowded_ms)} ms longer than by itself, with nothing beside it"]

@@ -31,3 +31,10 @@ def test_the_fewest_processes_that_are_enough_are_the_best() -> None:
 def test_no_number_is_better_while_the_hand_over_is_not_known() -> None:
     """A prediction without it would promise too much to small batches."""
     assert SLOW.of(hand_over_ms=None).best.workers == 0  # type: ignore[arg-type]
+
+
+def test_what_is_slower_beside_a_loader_process_is_so_with_one_only() -> None:
+    """6 ms take 8 beside one: without processes 30 ms as before, with many 8 + 1; on two cores (24 + 8 + 1) / 2."""
+    crowded = SLOW.of(crowded_ms=2.0)
+    assert crowded.step_ms == 30 and crowded.of(workers=16).step_ms == 9
+    assert crowded.of(workers=8, cores=2).step_ms == 16.5

@@ -1,0 +1,71 @@
+"""A rank's step by itself: what a batch takes to be computed where nothing is loaded, exchanged or timed beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferbench_tasks.training.items import collate
+
+if TYPE_CHECKING:
+    from inferbench_tasks.training.rank import Rank
+
+#: Repeats, behind the first one, which warms up; no more are begun after so long.
+MOST_REPEATS, LEAST_REPEATS, ENOUGH_S = 12, 3, 1.0
+
+
+class OwnStep:
+    """Forward, loss, backward and optimiser of a network of its own: the training's has hooks that exchange gradients,
+    and weights that are compared.
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        trains = rank.job.train.benchmark == "train"
+        self._network = rank.build()
+        self._network.train(trains)
+        self._optimiser = rank.computing.optimiser(self._network.parameters()) if trains else None
+        self._first = first_items(rank)
+
+    def ms(self, samples: int, before: Callable[[], object] = lambda: None) -> float:
+        """The median of some repeats with a batch of so many samples, after ``before``, which is not timed."""
+        first = self._first
+        images, labels = self._rank.to_device(collate([first[at % len(first)] for at in range(samples)]))
+        return median_ms(self._rank, lambda: self._step(images, labels), before)
+
+    def _step(self, images: Any, labels: Any) -> None:
+        import torch
+
+        rank = self._rank
+        if self._optimiser is None:
+            with torch.inference_mode(), rank.computing.autocast():
+                self._network(images)
+            return
+        with rank.computing.autocast():
+            loss = rank.criterion(self._network(images), labels)
+        rank.computing.backward(loss)
+        rank.computing.step(self._optimiser)
+
+
+def median_ms(rank: Rank, work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
+    """Of some repeats behind the first one; ``before`` each of them something that is not timed."""
+    times_ns: list[int] = []
+    began_s = time.monotonic()
+    while len(times_ns) <= LEAST_REPEATS or (
+        len(times_ns) <= MOST_REPEATS and time.monotonic() - began_s < ENOUGH_S
+    ):
+        before()
+        rank.synchronise()
+        start_ns = time.monotonic_ns()
+        work()
+        rank.synchronise()
+        times_ns.append(time.monotonic_ns() - start_ns)
+    return float(np.median(times_ns[1:])) / 1e6
+
+
+def first_items(rank: Rank) -> list[tuple[Any, ...]]:
+    """A batch's items, or all that there are."""
+    return [rank.items[index][:2] for index in range(min(rank.job.train.batch_size, len(rank.items)))]
