@@ -18,16 +18,16 @@ MOST_REPEATS, LEAST_REPEATS, ENOUGH_S = 12, 3, 1.0
 
 
 class OwnStep:
-    """Forward, loss, backward and optimiser of a network of its own: the training's has hooks that exchange gradients,
-    and weights that are compared.
+    """Forward, loss and backward of a network of its own: the training's has hooks that exchange gradients, and weights
+    that are compared. No optimiser: what it takes depends on the state that it has come to (numbers that have become
+    too small for the processor's fast way), and not on the samples.
     """
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        trains = rank.job.train.benchmark == "train"
+        self._trains = rank.job.train.benchmark == "train"
         self._network = rank.build()
-        self._network.train(trains)
-        self._optimiser = rank.computing.optimiser(self._network.parameters()) if trains else None
+        self._network.train(self._trains)
         self._first = first_items(rank)
 
     def ms(self, samples: int, before: Callable[[], object] = lambda: None) -> float:
@@ -40,14 +40,14 @@ class OwnStep:
         import torch
 
         rank = self._rank
-        if self._optimiser is None:
+        if not self._trains:
             with torch.inference_mode(), rank.computing.autocast():
                 self._network(images)
             return
         with rank.computing.autocast():
             loss = rank.criterion(self._network(images), labels)
         rank.computing.backward(loss)
-        rank.computing.step(self._optimiser)
+        self._network.zero_grad(set_to_none=True)
 
 
 def median_ms(rank: Rank, work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:

@@ -32,12 +32,13 @@ _PATIENCE_S = 60.0
 
 
 def probe(rank: Rank) -> dict[str, float | None]:
-    """``alone_ms``: forward, loss, backward and optimiser of a batch by themselves; of them ``beside_ms``, with a
-    loader process that makes batches beside them (None of a run that has such processes, or no loader);
+    """``alone_ms``: forward, loss and backward of a batch by themselves; of them ``beside_ms``, with a loader
+    process that makes batches beside them (None of a run that has such processes, or no loader);
     ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
     ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples). All
     None of smooth inference and of a compiled network.
 
+    ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
     such processes, or no loader. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
     the user's. ``pinned_copy_ms``: copying a batch to a GPU from page-locked memory; None of a CPU, and of a run whose
@@ -45,6 +46,7 @@ def probe(rank: Rank) -> dict[str, float | None]:
     """
     return {
         **_steps(rank),
+        "own_making_ms": _own_making_ms(rank),
         "hand_over_ms": _hand_over_ms(rank),
         "forward_flop": _forward_flop(rank),
         "pinned_copy_ms": _pinned_copy_ms(rank),
@@ -111,6 +113,16 @@ def _batches_of_a_process(rank: Rank, items: Any) -> Iterator[Any]:
 
     size = rank.job.train.batch_size
     return iter(DataLoader(items, size, num_workers=1, collate_fn=collate, timeout=_PATIENCE_S))
+
+
+def _own_making_ms(rank: Rank) -> float | None:
+    from torch.utils.data import DataLoader
+
+    job = rank.job
+    if not job.loads or not job.loader.workers or job.data.read == "cold":
+        return None  # what was read before is no cold read any more
+    batches = iter(DataLoader(_items_in_turn(rank), job.train.batch_size, collate_fn=collate))
+    return median_ms(rank, lambda: next(batches))
 
 
 def _forward_flop(rank: Rank) -> float | None:

@@ -16,7 +16,7 @@ from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stored_job import job_of
 
 #: The phases that a rank's step by itself has, too (``training.own_step``).
-COMPUTED = ("forward", "loss", "backward", "optimiser")
+COMPUTED = ("forward", "loss", "backward")
 #: A rank's measured steps in the order of time: column -> values, ns; NaN where null.
 Steps = Mapping[str, NDArray[np.float64]]
 
@@ -133,11 +133,12 @@ class Observation:
             rest_cpu_ms=rest_cpu_ms,
             hand_over_ms=hand_over_ms,
             crowded_ms=crowded_ms,
+            own_making_ms=self.probes.get("own_making_ms"),
         )
 
     @property
     def computing_ms(self) -> float:
-        """Forward, loss, backward and optimiser, without waits for a core (of several threads, whose waits are sums,
+        """Forward, loss and backward, without waits for a core (of several threads, whose waits are sums,
         with them) and, of several ranks, for one another.
         """
         alone, others = self.threads == 1, self.processes > 1 and not self.on_gpu

@@ -22,7 +22,8 @@ class Pipeline:
 
     ``hand_over_ms``: what the rank has to do to get a batch of another process; None where that is not known.
     ``crowded_ms``: what the rest takes longer while a loader process works beside it, on a core of its own: caches,
-    memory and the clock are shared.
+    memory and the clock are shared. ``own_making_ms``: making a batch in the rank itself, where loader processes make
+    them; None: as long as there.
     """
 
     ranks: int
@@ -34,6 +35,7 @@ class Pipeline:
     rest_cpu_ms: float
     hand_over_ms: float | None = None
     crowded_ms: float = 0.0
+    own_making_ms: float | None = None
 
     def of(self, **changes: float | int) -> Pipeline:
         """The same with other numbers."""
@@ -42,14 +44,20 @@ class Pipeline:
     @property
     def work_ms(self) -> float:
         """CPU time of all processes for one step."""
-        beside_ms = (self.hand_over_ms or 0.0) + self.crowded_ms if self.workers else 0.0
+        if not self.workers:  # what a loader process does to hand a batch over is no work of a rank's
+            return self.ranks * (min(self.making_cpu_ms, self._by_itself_ms) + self.rest_cpu_ms)
+        beside_ms = (self.hand_over_ms or 0.0) + self.crowded_ms
         return self.ranks * (self.making_cpu_ms + self.rest_cpu_ms + beside_ms)
+
+    @property
+    def _by_itself_ms(self) -> float:
+        return self.making_ms if self.own_making_ms is None else self.own_making_ms
 
     @property
     def unhindered_ms(self) -> float:
         """With a core for each thread of the ranks and each loader process."""
         if not self.workers:
-            return self.making_ms + self.rest_ms
+            return self._by_itself_ms + self.rest_ms
         return max(self.rest_ms + self.crowded_ms + (self.hand_over_ms or 0.0), self.making_ms / self.workers)
 
     @property

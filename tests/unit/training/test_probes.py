@@ -70,11 +70,12 @@ def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | Non
 def test_a_rank_probes_without_touching_its_weights(probed: Callable[..., Any]) -> None:
     """The probes of a small training by itself give times, beside a loader process too, and leave the weights."""
     found, _ = probed()
-    assert set(found) == STEPS | {"hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    assert set(found) == STEPS | {"own_making_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
     assert found["pinned_copy_ms"] is None, "of a GPU"
     assert found["forward_flop"] > 1e5 and found["hand_over_ms"] > 0
     assert found["alone_ms"] > 0 and found["beside_ms"] > 0
     assert found["fewer_threads_ms"] is None and found["fewer_threads"] is None
+    assert found["own_making_ms"] is None
 
 
 def test_what_a_run_has_already_is_not_probed(probed: Callable[..., Any]) -> None:
@@ -82,7 +83,7 @@ def test_what_a_run_has_already_is_not_probed(probed: Callable[..., Any]) -> Non
     found, rank = probed(
         loader={"workers": 1}, devices={"threads": 64}, train={"benchmark": "inference", "batch_size": 8}
     )
-    assert found["beside_ms"] is None and found["hand_over_ms"] is None
+    assert found["beside_ms"] is None and found["hand_over_ms"] is None and found["own_making_ms"] > 0
     assert found["fewer_threads"] == cores_of_a_rank(rank.job) < 64 and found["fewer_threads_ms"] > 0
     import torch
 

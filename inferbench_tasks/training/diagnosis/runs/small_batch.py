@@ -18,8 +18,8 @@ _LEFT_SHARE = 0.1
 
 
 def find(run: Observation) -> Iterator[Cause]:
-    """By a step of the rank by itself with its batch and with a larger one (the probes ``alone_ms``, ``larger_ms``),
-    and what no phase explains.
+    """By forward and backward of the rank by itself with its batch and with a larger one (the probes ``alone_ms``,
+    ``larger_ms``), the optimiser and what no phase explains.
 
     The gain is of a step with as many samples as now.
     """
@@ -29,7 +29,11 @@ def find(run: Observation) -> Iterator[Cause]:
         return  # threads that wait for each other's turn do so in each operation, however many samples it is of
     between_ms = max(0.0, run.step_ms - sum(phase.wall_ms for phase in run.phases.values()))
     same_ms = fixed_of(size, alone_ms, int(tried), larger_ms)
-    fixed_ms = same_ms + between_ms
+    optimiser = run.phases.get("optimiser")
+    # Of several threads waits are sums, which no wall time has room for.
+    waited_ms = optimiser.wait_ms if optimiser and run.threads == 1 else 0.0
+    optimiser_ms = optimiser.wall_ms - waited_ms if optimiser else 0.0
+    fixed_ms = same_ms + optimiser_ms + between_ms
     loading = run.phases.get("loading")
     computing_ms = run.step_ms - (loading.wall_ms if loading else 0.0) - run.rest_wait_ms
     if fixed_ms < FIXED_SHARE * computing_ms:
@@ -47,7 +51,7 @@ def find(run: Observation) -> Iterator[Cause]:
         evidence=[
             f"by itself a batch of {size} takes {number(alone_ms)} ms, one of {tried:g} {number(larger_ms)}: "
             f"{number(same_ms)} ms beside what grows with the samples",
-            f"between the phases: {number(between_ms)} ms",
+            f"optimiser: {number(optimiser_ms)} ms; between the phases: {number(between_ms)} ms",
         ],
         remedy=f"Train with batches of {larger}, and see whether it learns as well: a step of {larger} samples "
         f"replaces {number(larger / size)} of now.",

@@ -55,7 +55,7 @@ def find(run: Observation) -> Iterator[Cause]:
 
 
 def _computing_ms(run: Observation) -> float:
-    """Of several ranks without their exchange, which is not in the probe: it is at most what is not computed alone."""
+    """Forward, loss and backward; of several ranks without their exchange, which is not in the probe."""
     alone_ms = run.probes.get("alone_ms")
     if run.processes > 1 and alone_ms is not None:
         return min(run.computing_ms, alone_ms)

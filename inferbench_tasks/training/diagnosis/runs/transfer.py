@@ -13,7 +13,7 @@ from inferbench_tasks.training.diagnosis.pipeline import Pipeline
 def find(run: Observation) -> Iterator[Cause]:
     """A step with loader processes beside one without: what a batch that lies ready still takes.
 
-    The remedy gains what computing takes longer beside these processes, too.
+    The remedy gains what computing takes longer beside these processes, too, and the waits for a core that they cause.
     """
     pipeline = run.pipeline
     if pipeline is None or not run.workers:
@@ -22,7 +22,9 @@ def find(run: Observation) -> Iterator[Cause]:
     cost_ms = as_crowded.step_ms - as_crowded.of(workers=0).step_ms
     if cost_ms <= 0:
         return
-    gain_ms = pipeline.step_ms - pipeline.of(workers=0).step_ms
+    alone_ms = pipeline.of(workers=0).step_ms
+    room = run.processes * run.threads <= run.cores  # then nobody is left to wait for
+    gain_ms = (run.step_ms if room else pipeline.step_ms) - alone_ms
     yield Cause(
         rule="transfer",
         kind="cause",

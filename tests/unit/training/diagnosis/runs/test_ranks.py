@@ -190,7 +190,7 @@ def test_an_exchange_of_less_than_a_tenth_of_a_step_is_no_cause(waited_ms: float
 
 
 def fixed(alone_ms: float, larger_ms: float, threads: int = 1, **fields: object) -> Observation:
-    """Forward and backward of 8 ms, the optimiser 1 ms, batches of 4 or one of 64 by themselves; two cores."""
+    """Forward and backward of 8 ms, as long by themselves or more with 64 samples; the optimiser 1 ms; two cores."""
     of = {"train": {"batch_size": 4}, **fields}
     probes = {"alone_ms": alone_ms, "larger_ms": larger_ms, "larger_batch": 64}
     base = observe(None, loading_ms=0, fields=of, probes=probes, threads=threads)
@@ -200,43 +200,43 @@ def fixed(alone_ms: float, larger_ms: float, threads: int = 1, **fields: object)
 
 def test_threads_that_take_turns_are_no_small_batch() -> None:
     """Eight of them on two cores wait for each other in every operation, as long for few samples as for many."""
-    assert [cause.rule for cause in causes_of(fixed(9.0, 24.0, threads=8))] == []
-    assert [cause.rule for cause in causes_of(fixed(9.0, 24.0, threads=2))] == ["small_batch"]
+    assert [cause.rule for cause in causes_of(fixed(8.0, 23.0, threads=8))] == []
+    assert [cause.rule for cause in causes_of(fixed(8.0, 23.0, threads=2))] == ["small_batch"]
 
 
 def test_steps_that_hardly_depend_on_their_samples_are_too_small() -> None:
-    """4 samples in 9 ms and 64 in 24: 8 are fixed, and a sample takes 0.25. 32 of them take 9 + 28 x 0.25 = 16 ms, 4 of
-    them 2: 7 of 9 are gained.
+    """4 samples in 8 ms and 64 in 23: 7 are fixed, 1 of the optimiser too, and a sample takes 0.25. 32 of them take
+    9 + 28 x 0.25 = 16 ms, 4 of them 2: 7 of 9 are gained.
 
     64 samples would leave less, but 512 samples make 30 steps of no larger batch than 32.
     """
-    cause = first(fixed(9.0, 24.0))
+    cause = first(fixed(8.0, 23.0))
     assert cause.rule == "small_batch" and cause.changes == {"train.batch_size": 32}
     assert cause.gain_s == pytest.approx(0.007)
 
 
 def test_no_larger_batch_is_advised_than_the_one_that_was_tried() -> None:
     """Of 8,192 samples 256 would leave a tenth: 64 were timed, 9 + 60 x 0.25 = 24 ms, so that 4 of them take 1.5."""
-    cause = first(fixed(9.0, 24.0, data={"samples": 8192}))
+    cause = first(fixed(8.0, 23.0, data={"samples": 8192}))
     assert cause.changes == {"train.batch_size": 64} and cause.gain_s == pytest.approx(0.0075)
 
 
 def test_the_larger_batch_has_to_be_made_too() -> None:
     """Four samples in 2 ms without loader processes: 32 take 16 to be made and 16 to be computed."""
     run = replace(
-        fixed(9.0, 24.0),
+        fixed(8.0, 23.0),
         step_ms=11.0,
         batch=Batch(2.0, 2.0),
-        phases={**fixed(9.0, 24.0).phases, "loading": PhaseTimes(2.0, 2.0)},
+        phases={**fixed(8.0, 23.0).phases, "loading": PhaseTimes(2.0, 2.0)},
     )
     (cause,) = small_batch.find(run)
     assert cause.gain_s == pytest.approx((11 - 32 / 8) / 1e3)
 
 
 def test_steps_that_grow_with_their_samples_are_not_too_small() -> None:
-    """4 samples in 9 ms and 64 in 105: 2.6 are fixed."""
-    assert causes_of(fixed(9.0, 105.0)) == []
-    assert causes_of(replace(fixed(9.0, 24.0), probes={})) == [], "nothing was tried"
+    """4 samples in 8 ms and 64 in 104: 1.6 are fixed, and 1 of the optimiser."""
+    assert causes_of(fixed(8.0, 104.0)) == []
+    assert causes_of(replace(fixed(8.0, 23.0), probes={})) == [], "nothing was tried"
 
 
 def test_on_gpus_what_blocks_a_thread_is_its_device() -> None:
@@ -283,8 +283,8 @@ def test_on_gpus_the_reducers_own_events_tell_the_exchange() -> None:
 
 
 def test_waits_of_several_threads_are_no_part_of_a_wall_time() -> None:
-    """Two threads on two cores waited 3 ms together in an optimiser of 1: 8 ms of 9 stay fixed."""
-    run = fixed(9.0, 24.0, threads=2)
+    """Two threads on two cores waited 3 ms together in an optimiser of 1: 7 + 1 ms of 9 stay fixed."""
+    run = fixed(8.0, 23.0, threads=2)
     waited = {**run.phases, "optimiser": PhaseTimes(1, 1, 3)}
     cause = first(replace(run, phases=waited))
-    assert cause.rule == "small_batch" and "8 of the 9 ms" in cause.sentence
+    assert cause.rule == "small_batch" and "optimiser: 1 ms" in cause.evidence[1]
