@@ -30,8 +30,8 @@ class PredictedModel(Document):
     ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
     interpolated between two batch sizes; the rest is estimated. ``state``: of the caches, in which the times are that
     ``constructed`` adds up; ``warm`` (it is in all results of before) and ``streamed`` are both sums. Its interval is
-    of the bricks' spread alone, and leaves out what cutting changes; ``uncalibrated``: the same time with that in it, by
-    ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
+    of the bricks' spread alone, and leaves out what cutting changes; ``uncalibrated``: the same time with that in it,
+    by ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
     ``calibrated``: the constructed one times one factor, that of the other models ``calibrated_by``, with the scatter
     of all ``judged_by``; ``calibrated_by_other_families``: as if no other model of its family were known.
     ``calibrated_by_class``: each class of bricks times a factor of its own, of more than three models. ``class_spread``
