@@ -81,15 +81,11 @@ def _times(row: TableRow, log: Log) -> dict[str, tuple[float, float]]:
     """Phase -> the row's time and the log's, of those that the row has; {} of other work."""
     if row.benchmark != log.benchmark or row.data.lower() != log.data.lower():
         return {}
-    return {
-        phase: (said, log.time_s(phase)) for phase in PHASES if (said := row.time_s(phase)) is not None
-    }
+    return {phase: (said, log.time_s(phase)) for phase in PHASES if (said := row.time_s(phase)) is not None}
 
 
 def _other(times: Mapping[str, tuple[float, float]]) -> list[str]:
-    return [
-        phase for phase, (said, logged) in times.items() if round(said, DIGITS) != round(logged, DIGITS)
-    ]
+    return [phase for phase, (said, logged) in times.items() if round(said, DIGITS) != round(logged, DIGITS)]
 
 
 def _telling(times: Mapping[str, tuple[float, float]], least_s: float) -> list[str]:

@@ -14,7 +14,9 @@ _WARNING = re.compile(
     r"current system is (?P<usual>\d{1,6})"
 )
 #: What a job says before its results: its ranks meet, or its steps go by.
-_BEGUN = re.compile(r"^(Initializing distributed: GLOBAL_RANK: \d|Batch \d{1,9}: Data Loading Time: )", re.MULTILINE)
+_BEGUN = re.compile(
+    r"^(Initializing distributed: GLOBAL_RANK: \d|Batch \d{1,9}: Data Loading Time: )", re.MULTILINE
+)
 _DEVICES = re.compile(r"(?P<count>\d{1,6}) x (?P<name>\S.{0,98}\S)")
 #: What a log says of the job and of its machine -> our fields.
 _FACTS = {
@@ -87,7 +89,9 @@ def _benchmark(fields: dict[str, Any]) -> Benchmark:
 def _require_first(field: str, fields: dict[str, Any], where: str) -> None:
     """Results stand in a log once."""
     if field.endswith("_s") and field in fields:
-        raise InputError(f"{where}: the results of a second job begin here; give each job's log as a file of its own")
+        raise InputError(
+            f"{where}: the results of a second job begin here; give each job's log as a file of its own"
+        )
 
 
 def _value(field: str, text: str, where: str) -> Any:

@@ -63,7 +63,9 @@ def read(text: str, name: str) -> list[TableRow]:
         elif inside and not _RULE.match(line.strip()):
             rows.append(_row(cells, f"{name}:{number}", of))
         elif not inside and len(cells) == len(COLUMNS) and cells[2].lower() in BENCHMARKS:
-            raise InputError(f"{name}:{number}: this row stands in no table: the header and its rule must be above it")
+            raise InputError(
+                f"{name}:{number}: this row stands in no table: the header and its rule must be above it"
+            )
     if not rows:
         raise InputError(f"{name} has no row of a table with the columns {' | '.join(COLUMNS)}")
     return rows

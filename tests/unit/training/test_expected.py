@@ -52,8 +52,8 @@ def test_expected_speeds_that_lead_in_a_circle_are_refused(
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (ROW.format("a", "b", 0, ""), "(?s)row 1: .*greater than or equal to 1e-06"),
-        (ROW.format("a", "b", -1, ""), "(?s)row 1: .*greater than or equal to 1e-06"),
+        (ROW.format("a", "b", 0, ""), "(?s)row 1: .*greater than or equal to 0.000001"),
+        (ROW.format("a", "b", -1, ""), "(?s)row 1: .*greater than or equal to 0.000001"),
         (ROW.format("a", "b", ".inf", ""), "(?s)row 1: .*finite"),
         (ROW.format("a", "b", ".nan", ""), "(?s)row 1: .*finite"),
         (ROW.format("a", "b", 2, ", precision: FP32"), "(?s)row 1: .*'fp32', 'tf32', 'bf16' or 'fp16'"),

@@ -150,8 +150,9 @@ def test_what_the_datasheet_allows_is_wrong_beside_the_same_pass_that_was_waited
 
     (cause,) = found("A40", "0.0048")
     assert cause.sentence.startswith("The forward times of 1 row(s)")
-    assert "forward 0.0048 s, where inference's forward on A40 takes 0.0955 s at least (t:6)" in (
-        cause.evidence[0]
+    assert (
+        "forward 0.0048 s, where inference's forward on A40 takes 0.0955 s at least (t:6)"
+        in (cause.evidence[0])
     )
     assert "t:4: the columns' sum is 0.0943 s, and inference's forward 0.0962" in cause.evidence[1]
     assert found("A40", "0.0500") == []

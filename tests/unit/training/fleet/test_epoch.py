@@ -16,6 +16,7 @@ from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 from inferbench_tasks.training.fleet.epoch import groups, submission
+from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.statistics import LEAST_STEPS
 
 
@@ -62,6 +63,7 @@ def test_a_group_of_any_size_has_steps_enough_for_figures(count: int, steps: int
     file = tmp_path / "x.yaml"
     file.write_text(yaml.safe_dump(submission(devices(count))))
     (job,) = expand(read_submission(file, INSTALLED))
+    assert isinstance(job.spec, TrainingJob)
     assert job.spec.measured_steps == 5 * steps >= LEAST_STEPS
     assert job.spec.data.kind == ("digits" if count < 4 else "dummy")
 
