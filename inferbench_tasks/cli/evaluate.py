@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 
+from inferbench_tasks.cli.made_submission import model_of, run_made
 from inferbench_tasks.output import OutputFormat
 
 app = typer.Typer()
@@ -38,19 +37,11 @@ def evaluate(
 
     Several precisions are compared sample by sample in the report. Exit code as of `inferbench run`.
     """
-    from inferbench_tasks.cli.run import run
-
     text = submission(model, dataset, path, samples, precision, format, backend, concurrency)
     if show:
         typer.echo(text, nl=False)
         return
-    # Beside the user's files, which a submission names relative to itself.
-    with tempfile.NamedTemporaryFile(
-        "w", dir=Path.cwd(), prefix=".inferbench-evaluate-", suffix=".yaml", encoding="utf-8"
-    ) as file:
-        file.write(text)
-        file.flush()
-        run(Path(file.name), inline=inline, output=output, strict=None)
+    run_made("evaluate", text, inline=inline, output=output)
 
 
 def submission(
@@ -64,10 +55,9 @@ def submission(
     concurrency: int,
 ) -> str:
     """The submission's YAML; whoever reads it says what is wrong with it."""
-    is_file = "/" in model or (Path(model).suffix != "" and Path(model).exists())
     document: dict[str, Any] = {
         "name": "evaluate",
-        "model": {"kind": "file", "path": model} if is_file else {"kind": "zoo", "name": model},
+        **model_of(model),
         "convert": {"format": format, "precision": precision[0]},
         "serve": {"backend": backend, "threads": 1},
         "load": {
@@ -81,8 +71,6 @@ def submission(
             if value is not None
         },
     }
-    if is_file:
-        document["requests"] = {"kind": "random"}
     if len(precision) > 1:
         document["sweep"] = {"convert.precision": precision}
     return yaml.safe_dump(document, sort_keys=False)

@@ -25,12 +25,12 @@ COMMANDS = {
     "results": ("List, show, export and compare results.", "results"),
     "training": ("Results of training runs: list, show, compare, diagnose, predict, import.", "training"),
     "trace": (
-        "Where the time of requests went, down to the layers: list, show, compare, export, import.",
+        "Where the time of requests goes, down to the layers: run, list, show, compare, export, import.",
         "trace",
     ),
     "evaluate": ("Are a model's answers right? Accuracy on a data set, beside its latency.", "evaluate"),
     "evaluations": ("Evaluated runs: measures beside speed, samples, two of them in pairs.", "evaluations"),
-    "datasets": ("The data sets that models are evaluated on: list, show, check.", "datasets"),
+    "datasets": ("The data sets that models are evaluated on: list, show, fetch, check.", "datasets"),
     "systems": (
         "Models by system: accuracy, latency, best throughput, memory, energy, cost, with ranks.",
         "systems",

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli import trace_export, trace_open
+from inferbench_tasks.cli import trace_export, trace_open, trace_run
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -20,7 +20,7 @@ from inferbench_tasks.tracing.stored import find_imported, refuse_imported
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Where the time of requests went: list, layers, show, open, compare, export, import, delete, sources.",
+    help="Where the time of requests goes: run, list, layers, show, open, compare, export, import, delete, sources.",
 )
 RUN = typer.Argument(
     ...,
@@ -156,6 +156,7 @@ def show(
         emit(table, output)
 
 
+app.command("run")(trace_run.run)
 app.command("open")(trace_open.open_)
 
 

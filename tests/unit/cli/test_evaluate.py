@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cli.evaluate import submission
+from inferbench_tasks.cli.evaluate import app, submission
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import serving_only
@@ -29,3 +30,22 @@ def test_an_unknown_data_set_is_refused_with_those_there_are(tmp_path: Path) -> 
     file.write_text(submission("digits", "digit", None, None, ["fp32"], "onnx", "onnxruntime", 2))
     with pytest.raises(InputError, match="digits"):
         read_submission(file, INSTALLED)
+
+
+def test_the_command_hands_its_submission_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as `inferbench run`, which reads it and refuses it as it would a file: with field and what there is.
+    Nothing of it is left in the folder."""
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["digits", "--dataset", "digit", "--inline"])
+    assert isinstance(ended.exception, InputError)
+    assert "evaluate.dataset" in str(ended.exception) and "digits" in str(ended.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_asked_with_random_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes without samples; what is there is a file, what is not is a model of the zoo."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.onnx").write_bytes(b"")
+    text = submission("m.onnx", "arrays", "a.npz", None, ["fp32"], "onnx", "onnxruntime", 2)
+    assert "kind: file" in text and "kind: random" in text
+    assert "kind: zoo" in submission("n.onnx", None, None, None, ["fp32"], "onnx", "onnxruntime", 2)
