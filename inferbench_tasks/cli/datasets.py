@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.datasets.base import Collection, open_dataset
+from inferbench_tasks.datasets.base import DATASETS, Collection, open_dataset
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(no_args_is_help=True)
@@ -35,6 +36,28 @@ def show(
     from inferbench_tasks.datasets.about import facts
 
     emit([facts(_opened(name, path))], output)
+
+
+@app.command()
+def fetch(
+    name: str = typer.Argument(help="As `datasets list` has it; not one of yours."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Fetch what a data set comes with, once, checked by its hash, and open it.
+
+    Of one that is made here, or comes with an installed package, nothing is fetched; what is missing is said.
+    """
+    from inferbench_tasks import settings
+
+    source = DATASETS.load(name, "NAME")()
+    if source.takes_path:
+        raise InputError(
+            f"{name} is data of yours, and nothing of it is fetched; `datasets check` reads it", field="NAME"
+        )
+    folder = source.fetch(settings.writable(settings.data_dir()))
+    collection = open_dataset(name, None, Path.cwd())
+    about = {"name": collection.shown_name, "samples": collection.count, "from": source.origin}
+    emit([{**about, "fetched": folder is not None, "in": None if folder is None else str(folder)}], output)
 
 
 @app.command()

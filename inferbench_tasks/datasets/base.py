@@ -79,6 +79,14 @@ class DataSource(ABC):
         """Its samples. InputError, with file and line, where they can't be read; MissingExtraError where the package is
         missing that they come with."""
 
+    def fetch(self, data_dir: Path) -> Path | None:
+        """Have what it comes with, once, below ``data_dir/cache/CACHE``: the folder; None where nothing is fetched.
+
+        Before ``open``, and where packages may be fetched: who evaluates a user's model has no network then.
+        MissingExtraError where it can't be had, or its hash is another.
+        """
+        return None
+
     def digests(self, path: Path) -> list[str]:
         """SHA-256 of all files of the user's that decide the samples: other content is another data set."""
         return [tree_digest(path)]
@@ -87,6 +95,9 @@ class DataSource(ABC):
         """What its samples depend on beside the user's files: a package's version, a seed."""
         return "1"
 
+
+#: Of the data directory's cache: the folder of what data sets come with.
+CACHE = "datasets"
 
 DATASETS: Registry[type[DataSource]] = Registry(
     "data set",

@@ -35,7 +35,7 @@ from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.running.delivery import delivered
-from inferbench_tasks.running.place import Place, install
+from inferbench_tasks.running.place import Place, fetch_data, install
 from inferbench_tasks.sandbox import bytecode, group, limits
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
@@ -76,6 +76,7 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     key = inp.child_key if _shelf.open else ""
     sandbox.require()
     install(inp, ctx)
+    fetch_data(inp, ctx)
     with delivered(inp, ctx) as delivery:
         return _ask(module, inp, ctx, {**order, "registered": delivery}, key)
 

@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks import extras, sandbox
+from inferbench_tasks import extras, sandbox, settings
 from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.datasets.base import CACHE, DATASETS
 from inferbench_tasks.datasets.classes import NAMES_FILE
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.formats.base import FORMATS
@@ -59,6 +60,13 @@ def install(inp: JobInput, ctx: Context) -> None:
         extras.require(part)
 
 
+def fetch_data(inp: JobInput, ctx: Context) -> None:
+    """Have the data set that a job names fetched here, for a child without a network. MissingExtraError."""
+    evaluate = getattr(inp.job, "evaluate", None) if isinstance(inp, StageInput) else None
+    if evaluate is not None and evaluate.dataset is not None:
+        DATASETS.load(evaluate.dataset, "evaluate.dataset")().fetch(ctx.data_dir)
+
+
 @dataclass(frozen=True)
 class Place:
     """A child that stays takes orders of several runs; one of its own writes into its run's folder alone."""
@@ -84,7 +92,7 @@ class Place:
         writes = [run_dir, Path(SHARED_MEMORY)]
         also = []
         registered = _has_kind(inp, "registry")
-        variables = dict(os.environ)
+        variables = {**os.environ, settings.DATA_DIR: str(ctx.data_dir)}
         # Who brings a model may bring code: it is not to write where others' is (see ``install``), and never sees
         # what the package index is asked with.
         fetches = not registered and not any(_has_kind(inp, kind) for kind in ("file", "folder"))
@@ -94,7 +102,7 @@ class Place:
             writes.append(Path(sys.prefix))
         if not fetches:
             variables[NO_INSTALL] = "1"
-        reads = list(_files(inp, ctx.base_dir))
+        reads = [*_files(inp, ctx.base_dir), ctx.data_dir / "cache" / CACHE]
         # Libraries look into a home and expect to read what is there: it is the child's scratch folder. The user's
         # packages and the installers' files are where they were.
         variables["PYTHONUSERBASE"] = site.getuserbase()

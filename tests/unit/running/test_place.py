@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks import extras
+from inferbench_tasks.datasets.mnist import Mnist
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.running import place
+from inferbench_tasks.settings import DATA_DIR
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.schema import JobSpec
+from tests.serving_cases import dense_case
 
 
 def order(model: str = "digits", kind: str = "onnx") -> StageInput:
@@ -71,3 +74,24 @@ def test_names_of_classes_beside_a_table_are_read_and_no_more_of_its_folder(tmp_
     (base / "data" / "classes.txt").unlink()
     (base / "data" / "classes.txt").symlink_to(tmp_path / "secret")
     assert str(tmp_path / "secret") not in place.Place.of(asked, context, kept=False).reach.reads
+
+
+def test_a_data_set_is_fetched_before_a_child_that_has_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's model is evaluated in a child that connects nowhere: MNIST could not be had there. It is fetched into
+    the data directory, which the child is told, and reads of it what data sets come with."""
+    fetched: list[Path] = []
+    monkeypatch.setattr(Mnist, "fetch", lambda self, data_dir: fetched.append(data_dir))
+    monkeypatch.delenv(DATA_DIR, raising=False)
+    document = order().job.model_dump(mode="json", by_alias=True, exclude_none=True)
+    path = Path(dense_case(tmp_path).model.path).relative_to(tmp_path)
+    document |= {"model": {"kind": "file", "path": str(path)}, "requests": {"kind": "random"}}
+    for data, times in (("mnist-5k", 1), ("digits", 1), (None, 1)):
+        evaluate = {"evaluate": {"dataset": data} if data else {}}
+        asked = StageInput(run_id="r", job_id="j", job=JobSpec.model_validate(document | evaluate))
+        place.fetch_data(asked, Context(data_dir=tmp_path / "data", base_dir=tmp_path))
+        assert fetched == [tmp_path / "data"] * times
+    made = place.Place.of(asked, Context(data_dir=tmp_path / "data", base_dir=tmp_path), kept=False)
+    assert made.reach.connects == () and str(tmp_path / "data" / "cache" / "datasets") in made.reach.reads
+    assert made.environment[DATA_DIR] == str(tmp_path / "data")
