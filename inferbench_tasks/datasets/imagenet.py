@@ -25,6 +25,7 @@ LISTED = "val.txt"
 GROUND_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 CLASSES = 1000
 _SYNSET = re.compile(r"n\d{8}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class ImageNetVal(DataSource):
@@ -52,9 +53,12 @@ class ImageNetVal(DataSource):
             raise InputError(f"{path.name} has {len(images):,} images, allowed: {MAX_FILES:,}", field=_FIELD)
         keep, broken = readable(images, [image.name for image in images], path.name)
         good = [images[at] for at in keep]
+        # Of numbers alone the classes are known, too: all thousand, so that a model of 1,001 (TensorFlow's, whose first
+        # one is the background) is refused, and not judged by the class beside each.
+        classes = synsets or tuple(map(str, range(CLASSES)))
         return Collection(
             path.name, "pictures", len(good), lambda rows: [good[int(at)].read_bytes() for at in rows],
-            np.array(ids, dtype=np.int64)[keep], synsets, left_out=broken,
+            np.array(ids, dtype=np.int64)[keep], classes, left_out=broken,
         )  # fmt: skip
 
     def digests(self, path: Path) -> list[str]:
@@ -175,7 +179,7 @@ def _caffe(path: Path) -> dict[str, int]:
     labels: dict[str, int] = {}
     for line, text in enumerate(_lines(path), 1):
         name, _, number = text.strip().rpartition(" ")
-        if not name or not (number.isascii() and number.isdigit()) or int(number) >= CLASSES:
+        if not name or not _NUMBER.fullmatch(number) or int(number) >= CLASSES:
             raise InputError(
                 f"{path.name}:{line}: needed is an image and its class, 0 to {CLASSES - 1}", field=_FIELD
             )

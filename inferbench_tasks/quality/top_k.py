@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered, Measure, Quality, ranked
 from inferbench_tasks.quality.intervals import share
+
+#: Of how many classes a label is to be one.
+FIVE = 5
+
+
+def label_ranks(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many classes go before each sample's label: those with a larger score, and of those with an equal one the
+    smaller ids, as in numpy's ``argmax``. All of them where the scores name no class, or have none for the label.
+    """
+    known = (labels >= 0) & (labels < scores.shape[1]) & ranked(scores)
+    at = np.where(known, labels, 0)
+    own = scores[np.arange(len(scores)), at][:, None]
+    earlier = np.arange(scores.shape[1])[None, :] < at[:, None]
+    rank = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
+    found: NDArray[np.int64] = np.where(known, rank, scores.shape[1]).astype(np.int64)
+    return found
 
 
 class Top1(Measure):
@@ -20,25 +37,17 @@ class Top1(Measure):
 
 
 class Top5(Measure):
-    """The share of samples whose label has one of the five largest scores.
-
-    A score that equals the label's counts as larger where its class id is smaller, as in numpy's ``argmax``.
-    """
+    """The share of samples whose label has one of the five largest scores, see ``label_ranks``."""
 
     title = "Top-5 accuracy"
     formula = "samples whose label has one of the five largest scores / samples"
     scored = True
 
     def missing(self, answered: Answered) -> str | None:
-        few = answered.scores is not None and answered.scores.shape[1] <= 5
+        few = answered.scores is not None and answered.scores.shape[1] <= FIVE
         return super().missing(answered) or ("there are no more than five classes" if few else None)
 
     def of(self, answered: Answered) -> Quality:
         scores, labels = answered.scores, answered.labels
         assert scores is not None and labels is not None
-        known = (labels >= 0) & (labels < scores.shape[1]) & ranked(scores)
-        at = np.where(known, labels, 0)
-        own = scores[np.arange(len(scores)), at][:, None]
-        earlier = np.arange(scores.shape[1])[None, :] < at[:, None]
-        rank = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
-        return share(int(((rank < 5) & known).sum()), len(labels))
+        return share(int((label_ranks(scores, labels) < FIVE).sum()), len(labels))

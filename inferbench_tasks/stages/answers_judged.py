@@ -93,7 +93,9 @@ def judge(
             )
             known[key] = _figures(answered, measures)
         part |= known[key]
-    reasons = []
+    # Under a load a request may fail for the load's sake; one user who asks one sample has to be answered each time.
+    # (Without a load both passes are such, and ``unloaded`` counts them.)
+    reasons = [_without_answer(alone, len(ids))] if loaded and alone.unanswered else []
     both = under_load.answered & alone.answered
     differing = _differing(under_load.outputs, alone.outputs, source, both)
     document["differing"] = _listed(differing, ids, both, tolerance_ratio)
@@ -176,6 +178,15 @@ def _listed(
         "largest_ratio": largest if np.isfinite(largest) else None,
         "samples": [int(ids[at]) for at in order],
     }
+
+
+def _without_answer(alone: Asked, of: int) -> Reason:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in alone.statuses.items())
+    text = (
+        f"{alone.unanswered} of {of} samples got no answer one by one{f' ({kinds})' if kinds else ''}, which those "
+        "under load would be set beside"
+    )
+    return Reason(check="evaluate.unanswered", figure=alone.unanswered, bound=0, unit="samples", text=text)
 
 
 def _reason(check: str, count: int, of: int, how: str, than: str, samples: list[int]) -> Reason:

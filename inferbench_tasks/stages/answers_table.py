@@ -10,11 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.arrays import Arrays
-from inferbench_tasks.contracts.columns import numbers
+from inferbench_tasks.contracts.columns import numbers, texts
 from inferbench_tasks.quality.base import Answered, decisions, scores_of
 from inferbench_tasks.quality.judge import seen_by
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.quality.top_k import label_ranks
 from inferbench_tasks.stages.answers_judged import Reader, processed_by
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ def table_of(
     labels: NDArray[np.int64] | None,
     ids: NDArray[np.int64],
     meaning: Meaning = "classes",
+    device: str | None = None,
 ) -> pa.Table:
     """A row for each sample, null where there is none of something.
 
     ``sample``: its place in the data set. ``label``. ``answer``, ``score``, ``latency_ms``: the class that is named
-    under load, the largest score, how long its request took. ``answer_one_by_one``, ``answer_source``: the class.
-    Answers that are no classes stand in none of these columns.
+    under load, the largest score, how long its request took. ``label_rank``: how many classes' scores go before the
+    label's. ``answer_one_by_one``, ``answer_source``: the class. Answers that are no classes stand in none of these
+    columns. ``device``: the product that answered; null where it is not known which of several did.
     """
 
     def named(outputs: Arrays, there: NDArray[np.bool_]) -> pa.Array:
@@ -57,6 +60,10 @@ def table_of(
             "answer_one_by_one": named(alone.outputs, alone.answered),
             "answer_source": named(source, everywhere),
             "latency_ms": numbers(under_load.latency_ms, under_load.answered),
+            "label_rank": pa.nulls(len(ids), pa.int64())
+            if scores is None or labels is None
+            else numbers(label_ranks(scores, labels), under_load.answered),
+            "device": pa.nulls(len(ids), pa.string()) if device is None else texts([device] * len(ids)),
         }
     )
 

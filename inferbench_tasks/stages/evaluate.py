@@ -129,7 +129,7 @@ def run(inp: Input, ctx: Context) -> Output:
         document["mlperf"], more = under_load.loadgen.compared(under_load.outputs, under_load.answered, ids)
         reasons += more
     path = folder / ANSWERS_FILE
-    table = table_of(under_load, alone, source, labels, ids, meaning)
+    table = table_of(under_load, alone, source, labels, ids, meaning, _device(inp))
     if not under_load.unanswered and not model.accuracy_reason:
         measured = document["under_load"]["measures"]
         table = with_parts(table, under_load.outputs, source, targets, measured, reader, after)
@@ -167,3 +167,16 @@ def run(inp: Input, ctx: Context) -> Output:
         reasons=reasons,
         varied_path=None if varied_path is None else str(varied_path),
     )
+
+
+def _device(inp: Input) -> str | None:
+    """The product that answers; None where several do."""
+    from inferbench_tasks.monitors import environment
+
+    if inp.serve.replicas:
+        return None
+    device = inp.job.serve.device
+    hardware = environment.hardware()
+    if device.kind == "gpu":
+        hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
+    return environment.device_name(device.kind, hardware)

@@ -1,7 +1,8 @@
 """Two evaluations of the very same samples, in pairs: how many samples they differ in, and which is better by how much.
 
 Two accuracies whose intervals overlap may well differ in pairs: what is hard for one is mostly hard for the other.
-Shares of right answers are compared by McNemar's exact test, everything else by drawing the samples of both together.
+Shares of right answers (top-1, top-5, agreement) are compared by McNemar's exact test, everything else by drawing the
+samples of both together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from inferbench_tasks.analysis.evaluations.differing import PARTS, beyond_rounding, differing
+from inferbench_tasks.analysis.evaluations.differing import PARTS, RANK, TOP5, beyond_rounding, differing
 from inferbench_tasks.analysis.evaluations.listed import answered_alike, evaluation_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -26,6 +27,7 @@ from inferbench_tasks.quality.paired import paired
 from inferbench_tasks.quality.paired_bootstrap import DRAWS, Difference, paired_bootstrap
 from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.quality.top_k import FIVE
 
 MCNEMAR, BOOTSTRAP = "McNemar, exact", "paired bootstrap"
 #: What is drawn anew has at most so many samples: more take minutes.
@@ -136,6 +138,9 @@ def _paired(name: str, one: pa.Table, two: pa.Table) -> dict[str, Any]:
     """What the pairs say of a measure: {difference, ci95, p_value, method}, or {why} they can't."""
     if name in _SHARES:
         return _share(one, two, _SHARES[name])
+    if name == TOP5:
+        kept = all(RANK in table.column_names and _complete(table, RANK) for table in (one, two))
+        return _told_of_pairs(*(table[RANK].to_numpy() < FIVE for table in (one, two))) if kept else _WHY
     if name == "macro_f1":
         return _macro_f1(one, two) if _labelled(one, two) else _WHY
     if (column := f"{PARTS}{name}") in one.column_names and column in two.column_names:
@@ -161,7 +166,12 @@ def _share(one: pa.Table, two: pa.Table, right: str) -> dict[str, Any]:
         (table["answer"].to_numpy() == table[right].to_numpy()) & (table["answer"].to_numpy() >= 0)
         for table in (one, two)
     ]
-    pair = paired(*is_right)
+    return _told_of_pairs(*is_right)
+
+
+def _told_of_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> dict[str, Any]:
+    """What McNemar's test says of which samples each has right."""
+    pair = paired(first, second)
     return {
         "only_first": pair.only_first,
         "only_second": pair.only_second,

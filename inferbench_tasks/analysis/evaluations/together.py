@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from inferbench_tasks.analysis.evaluations.differing import PARTS
+from inferbench_tasks.analysis.evaluations.differing import PARTS, RANK, TOP5
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.quality.base import Answered, Quality
+from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.quality.top_k import FIVE
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.schema import JobSpec
@@ -150,6 +152,8 @@ def _measure(name: str, table: pa.Table) -> Quality | str:
         labels = right if against == "label" else None
         source = answers if against == "label" else right
         return measure.of(Answered({"class": answers}, {"class": source}, labels))
+    if name == TOP5 and RANK in table.column_names and not table[RANK].null_count:
+        return share(int((table[RANK].to_numpy() < FIVE).sum()), table.num_rows)
     if isinstance(measure, TargetMeasure) and (column := f"{PARTS}{name}") in table.column_names:
         return measure.of_parts([np.asarray(row, dtype=np.float64) for row in table[column].to_pylist()])
     return "what it needs of each sample is not kept"

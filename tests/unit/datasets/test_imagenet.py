@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.datasets.base import Collection, identity, open_dataset
+from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.datasets.imagenet import CLASSES, GROUND_TRUTH, LISTED, MAPPING, SOLUTION
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.zoo_digits import Digits
 from tests.contract.test_datasets import png
+from tests.unit.datasets.test_users_data import scoring
 
 SYNSETS = ("n01440764", "n01443537", "n01484850")
 #: Image -> its class, neither in the order of the names nor of the classes.
 TRUE = {"ILSVRC2012_val_00000001": 2, "ILSVRC2012_val_00000002": 0, "ILSVRC2012_val_00000003": 2}
+#: What classes are called of which only numbers are known.
+THOUSAND = tuple(str(number) for number in range(CLASSES))
 MAPPED = "".join(f"{name} some fish, another name\n" for name in SYNSETS)
 
 
@@ -66,7 +71,17 @@ def test_each_layout_gives_the_same_labels(tmp_path: Path, layout: object) -> No
         1: 0,
         2: 2,
     }
-    assert found.classes == (() if layout is caffe else SYNSETS) and not found.by_name
+    assert found.classes == (THOUSAND if layout is caffe else SYNSETS) and not found.by_name
+
+
+def test_a_model_with_a_class_for_the_background_is_refused(tmp_path: Path) -> None:
+    """Caffe's list has numbers alone, of a thousand classes: by a model of 1,001 each would be judged as its
+    neighbour's, and hardly any be right. One of a thousand fits."""
+    folder = tmp_path / "imagenet"
+    caffe(folder)
+    with pytest.raises(InputError, match="imagenet has 1000 classes, m scores 1001: they are not the same"):
+        fitted(opened(folder), Digits("digits"), scoring(1001, (3, 8, 8)))
+    assert len(fitted(opened(folder), Digits("digits"), scoring(1000, (3, 8, 8)))) == 3
 
 
 def test_the_order_of_some_synsets_is_no_order_of_classes(tmp_path: Path) -> None:
@@ -91,6 +106,7 @@ def test_the_numbers_of_the_development_kit_are_refused(tmp_path: Path) -> None:
     ("file", "text", "words"),
     [
         (LISTED, "ILSVRC2012_val_00000001.JPEG 1000\n", rf"{LISTED}:1: .* 0 to 999"),
+        (LISTED, f"ILSVRC2012_val_00000001.JPEG {5_000 * '9'}\n", rf"{LISTED}:1: .* 0 to 999"),
         (
             LISTED,
             "ILSVRC2012_val_00000001.JPEG 1\nILSVRC2012_val_00000001.JPEG 2\n",

@@ -15,6 +15,7 @@ from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.judge import judge
 from inferbench_tasks.quality.ranks import ranks
+from inferbench_tasks.quality.top_k import label_ranks
 
 
 def answered(
@@ -109,6 +110,15 @@ def test_equal_scores_name_the_first_classes() -> None:
     """Of ten equal scores the first five are the top five, whatever the label is."""
     found = judge(answered(np.zeros((10, 10)), list(range(10))), ["top5_ratio"]).values["top5_ratio"]
     assert found.value == 0.5
+
+
+def test_a_label_s_rank_is_how_many_classes_go_before_it() -> None:
+    """By score, equal ones by their ids; the last of all where scores name no class, or none is the label's. Top-5 is
+    of these ranks."""
+    scores = np.array(
+        [[0.1, 0.7, 0.2], [0.4, 0.4, 0.2], [0.4, 0.4, 0.2], [np.nan, 0.9, 0.1], [0.1, 0.7, 0.2]]
+    )
+    assert label_ranks(scores, np.array([2, 0, 1, 1, 3])).tolist() == [1, 0, 1, 3, 3]
 
 
 def test_intervals_hold_their_value() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from inferbench_tasks.analysis.evaluations.samples import rows
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
@@ -42,6 +43,34 @@ def test_figures_are_withheld_where_nothing_is_answered() -> None:
             assert part.get("withheld") == (None if there else "3 of 3 samples got no answer")
             assert ("measures" in part) == ("answers_digest" in part) == there
         assert table_of(*asked, SOURCE, LABELS, IDS).column("answer").null_count == (0 if load else 3)
+
+
+def test_a_server_that_does_not_answer_single_samples_does_not_count() -> None:
+    """Without answers one by one nothing shows what the load did to the others: invalid, by how many of which kind.
+    Failures under load are the load's figures; without a load ``unloaded`` counts both passes."""
+    for load in (True, False):
+        asked = all_or_none(load), all_or_none(False)
+        _, reasons = judge(*asked, SOURCE, LABELS, IDS, 1e-4, exact=True)
+        (reason,) = reasons
+        assert (reason.check, reason.figure, reason.bound) == ("evaluate.unanswered", 3, 0)
+        assert reason.text.startswith("3 of 3 samples got no answer one by one (3 timeout), ")
+    assert not judge(all_or_none(False), all_or_none(True), SOURCE, LABELS, IDS, 1e-4, exact=True)[1]
+    unloaded = judge(
+        all_or_none(True), all_or_none(False), SOURCE, LABELS, IDS, 1e-4, exact=True, loaded=False
+    )
+    assert not unloaded[1]
+
+
+def test_each_sample_says_which_device_answered_it() -> None:
+    """So that parts of one evaluation that several devices asked can be told apart once they are one; lists of one run
+    leave out what is the same in each row."""
+    for device in ("EPYC", None):
+        table = table_of(all_or_none(True), all_or_none(True), SOURCE, LABELS, IDS, device=device)
+        assert (
+            table.column("device").to_pylist() == [device] * 3
+            and str(table.schema.field("device").type) == "string"
+        )
+        assert all("device" not in row and row["sample"] in (0, 1, 2) for row in rows(table, 3, 0))
 
 
 @pytest.mark.parametrize("alike", [True, False])

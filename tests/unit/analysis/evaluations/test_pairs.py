@@ -69,6 +69,22 @@ def test_equal_alone_and_not_under_load() -> None:
     )
 
 
+def test_top_5_is_compared_by_the_same_samples() -> None:
+    """Six labels fall behind the fifth class and none comes up: McNemar's p is 2 x 0.5^6. Without the ranks of one side
+    there is no p."""
+    runs = [evaluated(name, FEW) for name in ("one", "two")]
+    ranks = [[5, *[1] * 19], [*[7] * 7, *[4] * 13]]
+    for run, rank in zip(runs, ranks, strict=True):
+        value = {"value": sum(each < 5 for each in rank) / 20, "ci95": None}
+        run.extensions["evaluation"]["under_load"]["measures"] = {"top5_ratio": value}
+    one, two = (answers(FEW, label_rank=rank) for rank in ranks)
+    (row_,) = compare(runs[0], runs[1], (one, two))["measures"]
+    assert (row_["only_first"], row_["only_second"], row_["method"]) == (6, 0, MCNEMAR)
+    assert row_["difference"] == pytest.approx(-0.3) and row_["p_value"] == pytest.approx(2 * 0.5**6)
+    (row_,) = compare(runs[0], runs[1], (one, answers(FEW)))["measures"]
+    assert row_["p_value"] is None and row_["why"] == "what it needs of each sample is not kept"
+
+
 def test_what_is_drawn_anew_and_what_is_not_kept() -> None:
     """Macro F1 by draws of both together, with an interval around its difference; AUC has none, and says why."""
     measures = {each["measure"]: each for each in pairs()["measures"]}

@@ -41,6 +41,24 @@ def test_two_parts_are_the_whole() -> None:
     assert found["left_out"] == {"auc": "what it needs of each sample is not kept"}
 
 
+def test_top_5_is_of_the_ranks_of_both_parts() -> None:
+    """Three of twenty labels have five classes or more before them: 17 of 20, with Wilson's interval over all. Parts of
+    before the ranks were kept leave it out."""
+    ranks = pa.array([5, 9, *[4] * 8, *[0] * 9, 5])
+    both = []
+    for number in (1, 2):
+        result, table = part(number)
+        result.extensions["evaluation"]["under_load"]["measures"] = {
+            "top5_ratio": {"value": 0.8, "ci95": None}
+        }
+        both.append(
+            (result, table.append_column("label_rank", ranks.take(pa.array(table["sample"].to_pylist()))))
+        )
+    assert together(both)["measures"] == {"top5_ratio": share(17, 20).as_dict()}
+    old = [(result, table.drop_columns("label_rank")) for result, table in both]
+    assert together(old)["left_out"] == {"top5_ratio": "what it needs of each sample is not kept"}
+
+
 def test_a_measure_that_one_part_lacks_is_said_to_be_left_out() -> None:
     """A part without a large object has no precision of large ones, and what the other has is not all of it."""
     one, other = part(1), part(2)
