@@ -34,6 +34,7 @@ _TABLE = {
     "Resource": (("attributes", 1, "[KeyValue]"),),
     "Scope": (("name", 1, "string"),),
     "Counted": (),
+    "Link": (("trace_id", 1, "bytes"), ("span_id", 2, "bytes")),
     "Status": (("message", 2, "string"), ("code", 3, "int32")),
     "Span": (
         ("trace_id", 1, "bytes"),
@@ -46,7 +47,7 @@ _TABLE = {
         ("end_time_unix_nano", 8, "fixed64"),
         ("attributes", 9, "[KeyValue]"),
         ("events", 11, "[Counted]"),
-        ("links", 13, "[Counted]"),
+        ("links", 13, "[Link]"),
         ("status", 15, "Status"),
     ),
     "PartialSuccess": (("rejected_spans", 1, "int64"), ("error_message", 2, "string")),

@@ -8,6 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,12 +25,21 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 8192
 
 
+class Batch(NamedTuple):
+    """What was executed together. ``number``: which of the scheduler's, from 0."""
+
+    number: int
+    requests: int
+    rows: int
+
+
 @dataclass(slots=True, eq=False)
 class Execution:
     """A request on its way: what goes in, and once ``done`` is called what came out.
 
     ``done(execution)`` is called in an instance's thread. Exactly one of ``outputs`` and ``error`` is set.
-    The ``_ns`` fields are durations; those of a batch are the same for all its requests.
+    The ``_ns`` fields are durations; those of a batch but ``queue_ns`` are the same for all its requests. ``batch``:
+    the one that it was executed in, None before.
     """
 
     arrays: dict[str, Array]
@@ -41,6 +52,7 @@ class Execution:
     input_ns: int = -1
     infer_ns: int = -1
     output_ns: int = -1
+    batch: Batch | None = None
     key: tuple[tuple[str, tuple[int, ...]], ...] = field(init=False, default=())
 
 
@@ -61,6 +73,8 @@ class Scheduler:
         self._preferred = tuple(sorted({p for p in preferred if p <= self._max_rows} | {self._max_rows}))
         self._waiting: deque[Execution] = deque()
         self._changed = threading.Condition(threading.Lock())
+        #: One for all instances: the next number is taken in one step of the interpreter.
+        self._numbers = count()
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(engine,), name=f"instance-{index}", daemon=True)
@@ -151,8 +165,10 @@ class Scheduler:
                 execution.done(execution)
             return
         done_ns = time.monotonic_ns()
+        together = Batch(next(self._numbers), len(batch), rows)
         for execution, part in zip(batch, parts, strict=True):
             execution.outputs = part
+            execution.batch = together
             execution.queue_ns = taken_ns - execution.enqueued_ns
             execution.input_ns = joined_ns - taken_ns
             execution.infer_ns = inferred_ns - joined_ns

@@ -76,6 +76,7 @@ class Recorder:
         started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
         taken_ns = execution.enqueued_ns + execution.queue_ns
         joined_ns = taken_ns + execution.input_ns
+        batch = execution.batch
         inferred_ns = joined_ns + execution.infer_ns
         self._requests.append(
             {
@@ -94,6 +95,7 @@ class Recorder:
                 "resumed_ns": resumed_ns,
                 "encoded_ns": encoded_ns,
                 "rows": execution.rows,
+                "batch": batch._asdict() if batch is not None and batch.requests > 1 else None,
                 "used": used,
             }
         )

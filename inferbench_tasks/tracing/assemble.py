@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.tracing.spans import INSTRUMENTED, STATE, Level, Span
+from inferbench_tasks.tracing.spans import INSTRUMENTED, LINKS, STATE, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
@@ -94,13 +94,31 @@ def assemble(
     sent: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for span in told.get("spans", ()):
         sent[span["trace_id"]].append(span)
+    batches: dict[int, list[Asked]] = defaultdict(list)
+    for request in asked:
+        if batch := rows.get((request.trace_id, request.span_id), {}).get("batch"):
+            batches[batch["number"]].append(request)
     for request in asked:
         row = rows.get((request.trace_id, request.span_id))
         theirs = sent[request.trace_id]
-        _Trace(made, request, epoch_offset_ns, number, level).add(row, runs, layers, theirs)
+        together = _together(request, row, batches)
+        _Trace(made, request, epoch_offset_ns, number, level).add(row, runs, layers, theirs, together)
         within = any(span["parent_id"] == request.span_id for span in theirs)
         made.unanswered += not (silent or row or within)
     return made
+
+
+def _together(
+    request: Asked, row: Mapping[str, Any] | None, batches: Mapping[int, Sequence[Asked]]
+) -> dict[str, Any]:
+    """What the inference of a request says of its batch: empty of one that was executed by itself."""
+    batch = row.get("batch") if row is not None else None
+    if not batch:
+        return {}
+    others = [other for other in batches[batch["number"]] if other is not request]
+    links = [{"trace_id": other.trace_id, "span_id": other.span_id} for other in others]
+    about = {"batch": batch["number"], "batch_requests": batch["requests"], "batch_rows": batch["rows"]}
+    return about | ({LINKS: links} if links else {})
 
 
 def worst_clock(made: Sequence[Assembled]) -> dict[str, int]:
@@ -134,7 +152,9 @@ class _Trace:
         runs: Sequence[Mapping[str, Any]],
         layers: Sequence[Mapping[str, Any]],
         theirs: Sequence[Mapping[str, Any]] = (),
+        together: dict[str, Any] | None = None,
     ) -> None:
+        """``together``: what the span ``inference`` says of the batch that it is of."""
         request = self._request
         attributes = {
             "sample": request.sample,
@@ -156,7 +176,8 @@ class _Trace:
         for name, begins, ends in _PARTS:
             if name in row["unseen"]:
                 continue
-            number = self._span(server, "model", name, row[begins], row[ends])
+            about = together if name == "inference" else None
+            number = self._span(server, "model", name, row[begins], row[ends], about)
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
             used = _known(run["used"])

@@ -30,6 +30,8 @@ MEASURED: Part = "measured"
 ONE_IN = "one_in"
 #: The attribute with the entries of a span's ``tracestate``.
 STATE = "tracestate"
+#: The attribute of a span that is of several requests: those of the others of them that were traced, as OTLP's links.
+LINKS = "links"
 #: The attribute of a rank's step, within that of all ranks of a training.
 RANK = "rank"
 #: Of a span that another tool told of, whose levels are not ours.

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.tracing.spans import LEVELS, AnyLevel
+from inferbench_tasks.tracing.spans import LEVELS, LINKS, AnyLevel
 
 #: Of a file, packed or not.
 MAX_BYTES = 256 << 20
@@ -23,7 +23,7 @@ MAX_NS = 2**63 - 1
 #: So many places are told of each kind of finding.
 _FIRST = 5
 #: Names that stored attributes have a meaning for; a foreign one of that name gets another.
-_OURS = frozenset({"span_id", "otlp", "chrome"})
+_OURS = frozenset({"span_id", "otlp", "chrome", LINKS})
 
 
 class Told(NamedTuple):

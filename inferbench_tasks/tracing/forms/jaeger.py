@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of
+from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, links_of
 from inferbench_tasks.tracing.forms.values import Kind, typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
@@ -41,6 +41,9 @@ def _trace(trace_id: str, spans: Sequence[Span], about: dict[str, str]) -> dict[
 
 def _span(span: Span, ids: dict[int, str], process: str) -> dict[str, Any]:
     parent = {"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": ids.get(span.parent)}
+    links = [
+        {"refType": "FOLLOWS_FROM", "traceID": trace, "spanID": other} for trace, other in links_of(span)
+    ]
     exact: dict[str, Any] = {"start_ns": span.start_ns, "duration_ns": span.duration_ns}
     if (failure := failure_of(span)) is not None:
         exact |= {"error": True, **({"otel.status_description": failure} if failure else {})}
@@ -49,7 +52,7 @@ def _span(span: Span, ids: dict[int, str], process: str) -> dict[str, Any]:
         "spanID": span.span_id,
         "flags": 1,
         "operationName": span.name,
-        "references": [parent] if span.parent >= 0 else [],
+        "references": [*([parent] if span.parent >= 0 else []), *links],
         "startTime": span.start_ns // 1000,
         "duration": span.duration_ns // 1000,
         "tags": [_tag(name, value) for name, value in {**attributes_of(span), **exact}.items()],

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from inferbench_tasks.tracing.foreign.otlp import ERROR, KINDS
 from inferbench_tasks.tracing.forms.values import typed
-from inferbench_tasks.tracing.spans import STATE, Span, spans_of
+from inferbench_tasks.tracing.spans import LINKS, STATE, Span, spans_of
 
 _KINDS = {name: number for number, name in KINDS.items()}
 #: OTLP's kinds: who is asked, who asks, what happens inside.
@@ -76,7 +76,17 @@ def kind_of(span: Span) -> int:
 def attributes_of(span: Span) -> dict[str, Any]:
     """What a span has of attributes, with its level and type, which OTLP has no field for."""
     ours = {"inferbench.level": span.level, **({"inferbench.type": span.type} if span.type else {})}
-    return ours | {name: value for name, value in span.attributes.items() if name not in ("span_id", STATE)}
+    fields = (
+        ("span_id", STATE) if span.level == "foreign" else ("span_id", STATE, LINKS)
+    )  # that OTLP has itself
+    return ours | {name: value for name, value in span.attributes.items() if name not in fields}
+
+
+def links_of(span: Span) -> list[tuple[str, str]]:
+    """Trace and span of each that it is linked with; other tools' links are counted alone."""
+    if span.level == "foreign":
+        return []
+    return [(link["trace_id"], link["span_id"]) for link in span.attributes.get(LINKS, ())]
 
 
 def state_of(span: Span) -> str:
@@ -86,6 +96,7 @@ def state_of(span: Span) -> str:
 
 def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
     failure = failure_of(span)
+    links = [{"traceId": trace, "spanId": other} for trace, other in links_of(span)]
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
@@ -96,6 +107,7 @@ def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
         "startTimeUnixNano": str(span.start_ns),
         "endTimeUnixNano": str(span.end_ns),
         "attributes": [_attribute(name, value) for name, value in attributes_of(span).items()],
+        **({"links": links} if links else {}),
         **({} if failure is None else {"status": {"code": ERROR, "message": failure}}),
     }
 

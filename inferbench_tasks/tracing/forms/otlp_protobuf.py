@@ -11,7 +11,14 @@ import pyarrow as pa
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.protocols import otlp_proto
 from inferbench_tasks.tracing.foreign.otlp import ERROR
-from inferbench_tasks.tracing.forms.otlp_json import attributes_of, by_service, failure_of, kind_of, state_of
+from inferbench_tasks.tracing.forms.otlp_json import (
+    attributes_of,
+    by_service,
+    failure_of,
+    kind_of,
+    links_of,
+    state_of,
+)
 from inferbench_tasks.tracing.forms.values import typed
 from inferbench_tasks.tracing.spans import Span, spans_of
 
@@ -85,11 +92,19 @@ def _span(span: Span, ids: dict[tuple[str, int], bytes]) -> bytes:
         start_time_unix_nano=span.start_ns,
         end_time_unix_nano=span.end_ns,
         attributes=_values(attributes_of(span)),
+        links=_links(span),
     )
     if (failure := failure_of(span)) is not None:
         made.status.code = ERROR
         made.status.message = failure
     return bytes(made.SerializeToString())
+
+
+def _links(span: Span) -> list[Any]:
+    link = otlp_proto.message("Link")
+    return [
+        link(trace_id=bytes.fromhex(trace), span_id=bytes.fromhex(other)) for trace, other in links_of(span)
+    ]
 
 
 def _values(values: dict[str, Any]) -> Iterable[Any]:

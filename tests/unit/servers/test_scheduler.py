@@ -12,7 +12,7 @@ import pytest
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import Batching
-from inferbench_tasks.servers.scheduler import Execution, Scheduler
+from inferbench_tasks.servers.scheduler import Batch, Execution, Scheduler
 from inferbench_tasks.servers.statistics import Statistics
 
 Start = Callable[..., tuple[Scheduler, "Doubler", Statistics]]
@@ -115,9 +115,12 @@ def test_each_request_gets_its_own_rows(start: Start) -> None:
     waits = [ask(scheduler, (rows, 2), values=value)[0] for rows, value in ((1, 1.0), (3, 2.0), (2, 3.0))]
     engine.go.set()
     first[0]()
-    outputs = [wait().outputs for wait in waits]
+    answered = [wait() for wait in waits]
+    outputs = [each.outputs for each in answered]
     assert [o["y"].tolist() for o in outputs if o] == [[[2.0] * 2], [[4.0] * 2] * 3, [[6.0] * 2] * 2]
     assert engine.batches[1:] == [(6, 2)]
+    assert {each.batch for each in answered} == {Batch(number=1, requests=3, rows=6)}
+    assert first[0]().batch == Batch(number=0, requests=1, rows=1)
 
 
 def test_only_compatible_requests_are_joined(start: Start) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.tracing.export import write
@@ -17,7 +18,7 @@ from inferbench_tasks.tracing.foreign.tree import arranged
 from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.tracing.forms.otlp_json import state_of
 from inferbench_tasks.tracing.forms.values import fitting
-from inferbench_tasks.tracing.spans import LEVELS, STATE, Span, id_of, spans_of, table_of
+from inferbench_tasks.tracing.spans import LEVELS, LINKS, STATE, Span, id_of, spans_of, table_of
 
 SPANS = [
     Span(
@@ -68,6 +69,47 @@ def test_otlp_s_form(tmp_path: Path) -> None:
     assert values["fused"] == {"boolValue": True} and values["shape"] == {"stringValue": "[1,2]"}
     assert values["inferbench.level"] == {"stringValue": "layer"}
     assert {"key": "inferbench.run", "value": {"stringValue": "r"}} in resource["resource"]["attributes"]
+
+
+LINK = {"trace_id": "c" * 32, "span_id": "d" * 16}
+
+
+def test_links_have_the_other_tools_own_fields(tmp_path: Path) -> None:
+    """What a batch's span leads to is a link in OTLP and a reference in Jaeger, and an attribute in neither."""
+    spans = [SPANS[0], replace(SPANS[1], attributes={"batch": 7, LINKS: [LINK]}), SPANS[2]]
+    for ending in ("x.otlp.json", "x.otlp.pb", "x.jaeger.json"):
+        write(table_of(spans), tmp_path / ending, {})
+    document = orjson.loads((tmp_path / "x.otlp.json").read_bytes())
+    first, server, last = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert server["links"] == [{"traceId": "c" * 32, "spanId": "d" * 16}]
+    assert "links" not in first and "links" not in last
+    assert LINKS not in {each["key"] for each in server["attributes"]}
+    official = ExportTraceServiceRequest.FromString((tmp_path / "x.otlp.pb").read_bytes())
+    (link,) = official.resource_spans[0].scope_spans[0].spans[1].links
+    assert (link.trace_id.hex(), link.span_id.hex()) == ("c" * 32, "d" * 16)
+    (trace,) = orjson.loads((tmp_path / "x.jaeger.json").read_bytes())["data"]
+    assert trace["spans"][1]["references"] == [
+        {"refType": "CHILD_OF", "traceID": "a" * 32, "spanID": "b" * 16},
+        {"refType": "FOLLOWS_FROM", "traceID": "c" * 32, "spanID": "d" * 16},
+    ]
+
+
+def test_an_attribute_of_another_tool_that_is_called_links_is_none(tmp_path: Path) -> None:
+    """It goes in and out again under a name of its own."""
+    given = {
+        "traceId": "a" * 32, "spanId": "b" * 16, "name": "x", "startTimeUnixNano": "1000000000",
+        "endTimeUnixNano": "1000000001", "attributes": [{"key": LINKS, "value": {"stringValue": "theirs"}}],
+    }  # fmt: skip
+    path = tmp_path / "theirs.json"
+    path.write_bytes(orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [given]}]}]}))
+    foreign = read(load(path))
+    (back,) = arranged(foreign.spans, foreign.findings)
+    write(table_of([back]), tmp_path / "x.otlp.json", {})
+    (span,) = orjson.loads((tmp_path / "x.otlp.json").read_bytes())["resourceSpans"][0]["scopeSpans"][0][
+        "spans"
+    ]
+    assert "links" not in span
+    assert {"key": "attribute links", "value": {"stringValue": "theirs"}} in span["attributes"]
 
 
 @pytest.mark.parametrize("ending", ["x.otlp.json", "x.otlp.pb"])
