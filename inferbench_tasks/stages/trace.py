@@ -6,6 +6,7 @@ stands as it was measured.
 
 from __future__ import annotations
 
+import logging
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from inferbench_tasks.stages.trace_input import Input as Input
 if TYPE_CHECKING:
     from inferbench_tasks.stages.traced import Traced
     from inferbench_tasks.tracing.spans import Level
+
+log = logging.getLogger(__name__)
 
 STAGE = Stage(
     needs=("generate", "convert", "serve", "load"), leased=True, block="trace", unread=("generate.model",)
@@ -44,6 +47,10 @@ def run(inp: Input, ctx: Context) -> Output:
         raise
     except (InferBenchError, OSError) as error:
         return Output(document={"problem": str(error)})
+    except Exception as error:  # a fault in what reads a trace takes no run with it that was measured before
+        log.exception("the trace failed run_id=%s", inp.run_id)
+        kind = type(error).__name__
+        return Output(document={"problem": f"a fault of InferBench's own, {kind}: {error}"})
     finally:
         records.end_run(servers_dir, inp.run_id)
 

@@ -39,7 +39,8 @@ class LayerTimes:
     explained_ratio: float
 
     def by_type(self) -> list[dict[str, Any]]:
-        """{type, count, ms, share_ratio} of each type of layer, longest first; shares are of all layers."""
+        """{type, count, ms, share_ratio} of each type of layer, longest first; shares are of all layers, None where
+        their instrument is too coarse to tell any of them from 0."""
         groups: dict[str, list[Layer]] = defaultdict(list)
         for layer in self.layers:
             groups[layer.type].append(layer)
@@ -49,7 +50,7 @@ class LayerTimes:
                 "type": name,
                 "count": len(group),
                 "ms": (ms := sum(layer.median_ms for layer in group)),
-                "share_ratio": ms / total,
+                "share_ratio": ms / total if total else None,
             }
             for name, group in groups.items()
         ]

@@ -78,6 +78,11 @@ def most_of_it(layers: dict[str, Any]) -> str:
     while count < len(times) and sum_ms < total / 2:
         sum_ms += times[count]
         count += 1
+    if not total:
+        return (
+            f"its {len(times)} layers took too short a time to be told from none, in a run's "
+            f"{number(layers['framework_ms'])} ms"
+        )
     first = layers["by_type"][0]
     return (
         f"{count} of {len(times)} layers take {sum_ms / total:.0%} of the layers' time, {first['type']} "
@@ -183,16 +188,20 @@ def _longest(views: Sequence[RunView]) -> list[Table]:
         for layer in longest:
             size = "–" if layer["output_bytes"] is None else number(layer["output_bytes"] / 1024)
             cells = [str(layer["order"]), layer["name"], layer["type"], number(layer["ms"])]
-            rows.append([view.label, *cells, f"{layer['ms'] / total:.1%}", size])
+            rows.append([view.label, *cells, _percent(layer["ms"] / total if total else None), size])
     head = ["run", "place", "layer", "type", "median, ms", "share", "output, KiB"]
     return (
         [{"title": "The longest layers", "head": head, "rows": rows, "numbers": [1, 4, 5, 6]}] if rows else []
     )
 
 
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.1%}"
+
+
 def _types(views: Sequence[RunView]) -> list[Table]:
     rows = [
-        [view.label, row["type"], str(row["count"]), number(row["ms"]), f"{row['share_ratio']:.1%}"]
+        [view.label, row["type"], str(row["count"]), number(row["ms"]), _percent(row["share_ratio"])]
         for view in views
         for row in (view.trace.get("layers") or {}).get("by_type", [])
     ]

@@ -94,6 +94,10 @@ def _spans(content: bytes, foreign: Foreign) -> Iterator[Told]:
             end_ns = start_ns
             place, start_ns, begun = open_[line].pop()
             event = {**begun, "args": {**_args(begun), **_args(event)}}
+        if max(abs(end_ns), abs(end_ns - start_ns)) > MAX_NS:
+            raise InputError(
+                f"traceEvents[{place - 1}] ends or lasts beyond what 64 bits of nanoseconds hold"
+            )
         count += 1
         require_room(count)
         lines[line].append(_Event(place, start_ns, end_ns, event))

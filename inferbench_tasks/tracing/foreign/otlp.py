@@ -13,6 +13,8 @@ _DIGITS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 #: What a generic writer of protobuf as JSON makes of ids: base64, of 16 and 8 bytes.
 _BASE64 = {24, 12}
+#: Nothing lasts a year: what ends then and began in 1970 has a beginning that was never set.
+_LONGEST_NS = 366 * 86_400 * 10**9
 #: OTLP's number of a kind, and in words; ``ERROR``: of a status.
 KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
 ERROR = 2
@@ -44,7 +46,7 @@ def told(
     about: dict[str, Any],
     findings: Findings,
 ) -> Told | None:
-    """The span, or None of one without an end, which has no duration. ``ids``: of trace, span, parent."""
+    """The span, or None of one without an end or a beginning, and so a duration. ``ids``: of trace, span, parent."""
     where = f"span {place}"
     trace_id, span_id, parent_id = (
         require_id(value, what, where) for value, what in zip(ids, _DIGITS, strict=True)
@@ -54,6 +56,9 @@ def told(
             raise InputError(f"{where}: {what} is {time_ns}; allowed is 0 to {MAX_NS} (in the year 2262)")
     if end_ns == 0:
         findings.add("has no end, and is left out", f"{where}, id {span_id}")
+        return None
+    if start_ns == 0 and end_ns > _LONGEST_NS:
+        findings.add("has no beginning, and is left out", f"{where}, id {span_id}")
         return None
     level, type_ = level_of(attributes)
     content = stored_attributes(attributes, span_id=span_id, otlp={k: v for k, v in about.items() if v})

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.stages import trace, traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
@@ -55,3 +56,41 @@ def test_layers_are_timed_without_the_instruments_below_them(
             == (deepest is not None)
         )
         assert document["overheads"][-1]["ratio"] == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("joined_ns"), "a fault of InferBench's own, KeyError: 'joined_ns'"),
+        (ServerError("it ended"), "it ended"),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+    ],
+)
+def test_no_fault_of_a_trace_takes_the_run_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    """What was measured before stands: the trace says what is wrong with it, whether it was foreseen or not."""
+
+    def fails(*_: object) -> traced.Traced:
+        raise error
+
+    monkeypatch.setattr(traced, "once", fails)
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert output.document == {"problem": words} and output.spans_path is None
+
+
+def test_a_cancelled_trace_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the run, as everywhere."""
+
+    def cancelled(*_: object) -> traced.Traced:
+        raise CancelledError("stopped")
+
+    monkeypatch.setattr(traced, "once", cancelled)
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    with pytest.raises(CancelledError):
+        trace.run(inp, Context(data_dir=tmp_path / "data"))

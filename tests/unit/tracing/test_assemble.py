@@ -9,7 +9,7 @@ import pytest
 
 from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, Assembled, assemble, worst_clock
 from inferbench_tasks.tracing.layers import layer_times
-from inferbench_tasks.tracing.spans import Span, spans_of, table_of
+from inferbench_tasks.tracing.spans import LINKS, Span, spans_of, table_of
 
 EPOCH_NS = 1_700_000_000_000_000_000
 TRACE, SPAN = "a" * 32, "b" * 16
@@ -85,6 +85,30 @@ def test_what_was_used_stands_at_what_used_it() -> None:
     assert about["queue"] == {}
 
 
+def test_what_is_of_a_batch_says_so_and_links_to_the_others_of_it() -> None:
+    """Three requests were executed together, two of them traced: the inference of each is the batch's, says of how many
+    requests and rows, and leads to the other's request. The next batch, of one request, is the request's own."""
+    other, alone = "c" * 32, "e" * 32
+    rows = [
+        {**told(trace_id=trace)["requests"][0], "batch": {"number": 7, "requests": 3, "rows": 5}}
+        for trace in (TRACE, other)
+    ]
+    rows.append({**told(trace_id=alone)["requests"][0], "batch": None})
+    made = assemble([asked(), asked(other), asked(alone)], {**told(), "requests": rows}, 0)
+    about = {span.trace_id: span.attributes for span in made.spans if span.name == "inference"}
+    batch = {"batch": 7, "batch_requests": 3, "batch_rows": 5}
+    assert about == {
+        TRACE: {**batch, LINKS: [{"trace_id": other, "span_id": SPAN}]},
+        other: {**batch, LINKS: [{"trace_id": TRACE, "span_id": SPAN}]},
+        alone: {},
+    }
+    assert all(LINKS not in span.attributes for span in made.spans if span.name != "inference")
+    one = assemble(
+        [asked()], {**told(), "requests": rows}, 0
+    )  # the other's span is in no trace: nothing to lead to
+    assert next(span.attributes for span in one.spans if span.name == "inference") == batch
+
+
 def test_layers_of_other_requests_stay_theirs() -> None:
     """Two requests in a row: each run has the layers that began in it."""
     one, two = told(), told(at_us=2000, trace_id="c" * 32)
@@ -116,6 +140,13 @@ def test_bodies_of_loops_are_no_second_time() -> None:
         "ms": 0.3,
         "share_ratio": pytest.approx(300 / 350),
     }
+
+
+def test_layers_that_take_no_time_have_no_share() -> None:
+    """Whole microseconds, rounded down, may be 0 for all of a model's layers: nothing is divided by their sum."""
+    times = layer_times(assemble([asked()], told(layers=[layer("a", 320, 320)]), 0).spans)
+    assert times is not None and times.explained_ratio == 0
+    assert times.by_type() == [{"type": "Conv", "count": 1, "ms": 0, "share_ratio": None}]
 
 
 def test_what_reaches_beyond_its_parent_is_counted() -> None:

@@ -59,6 +59,23 @@ def test_a_trace_says_what_speaks_against_it() -> None:
     )
 
 
+def test_layers_of_no_time_have_no_shares() -> None:
+    """OpenVINO's counters are whole microseconds: the nodes of a small model may all stand at 0."""
+    trace = traced()
+    for row in trace["layers"]["layers"]:
+        row["ms"] = 0.0
+    trace["layers"] |= {
+        "explained_ratio": 0.0, "by_type": [{"type": "Conv", "count": 4, "ms": 0.0, "share_ratio": None}]
+    }  # fmt: skip
+    made = [run("a", trace)]
+    assert layers.words(made).startswith(
+        "a: its 4 layers took too short a time to be told from none, in a run's 12 ms."
+    )
+    tables = {table["title"]: table["rows"] for table in layers.tables(made)}
+    assert [row[5] for row in tables["The longest layers"]] == ["–"] * 4
+    assert tables["Time by type of layer"] == [["a", "Conv", "4", "0", "–"]]
+
+
 def sampled(**more: Any) -> dict[str, Any]:
     """51 of 1,000 requests of a load, whose inference takes most of the time in the server."""
     times = {"request": 9.0, "server": 8.0, "queue": 2.0, "inference": 5.0}

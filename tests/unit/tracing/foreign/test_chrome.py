@@ -130,6 +130,8 @@ def test_a_list_without_its_end_is_what_the_format_allows(tmp_path: Path) -> Non
     [
         (x("a", 0, 1) | {"ts": "1"}, r"traceEvents\[0\].ts is '1', no number of microseconds"),
         (x("a", 1e300, 1), "beyond what 64 bits"),
+        (x("a", 9e15, 9e15), r"traceEvents\[0\] ends or lasts beyond what 64 bits"),
+        (x("a", -9e15, 18e15), "beyond what 64 bits"),
         (x("a", 0, True), "dur is 'True'"),
         ({"ph": "X", "dur": 1}, r"traceEvents\[0\].ts is '', no number"),
         (x("a", 0, 1) | {"name": [[]]}, r"traceEvents\[0\].name is no text"),

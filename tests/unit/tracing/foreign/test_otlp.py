@@ -108,6 +108,16 @@ def test_what_we_export_comes_back(tmp_path: Path) -> None:
     assert spans[2].attributes["ratio"] == 0.5 and "valid" not in str([s.attributes for s in spans])
 
 
+def test_times_from_zero_on_are_a_clock_of_ones_own(tmp_path: Path) -> None:
+    """A span from 0 to 5 ms is one; from 0 to the year 2023 none: its beginning was never set, and 54 years would be
+    all that is seen of a trace."""
+    spans, findings = read_back(
+        tmp_path, otlp(otlp_span(1, None, 0, 5_000 * US), otlp_span(2, None, 0, 1_700_000_000 * 10**9))
+    )
+    assert [(span.name, span.duration_ns) for span in spans] == [("op 1", 5_000_000)]
+    assert [row["what"] for row in findings.as_rows()] == ["has no beginning, and is left out"]
+
+
 def test_what_is_told_and_kept(tmp_path: Path) -> None:
     """A missing parent, a reach beyond it by more than 50 us, a negative duration, no end: counted, with place."""
     spans, findings = read_back(
@@ -118,6 +128,7 @@ def test_what_is_told_and_kept(tmp_path: Path) -> None:
             otlp_span(3, 1, 2_000 * US, 9_051 * US),
             otlp_span(4, 1, 5_000 * US, 4_000 * US),
             otlp_span(5, 1, 5_000 * US, 0),
+            otlp_span(6, 1, 0, 1_700_000_000 * 1_000_000 * US),
         ),
     )
     assert [(span.name, span.parent, span.duration_ns) for span in spans] == [
@@ -128,6 +139,7 @@ def test_what_is_told_and_kept(tmp_path: Path) -> None:
     assert found["reaches beyond its parent"] == [f"span 3, id {3:016x}: by 51,000 ns"]
     assert found["ends before it begins"] == [f"span 4, id {4:016x}: -1,000,000 ns"]
     assert found["has no end, and is left out"] == [f"span 5, id {5:016x}"]
+    assert found["has no beginning, and is left out"] == [f"span 6, id {6:016x}"]
 
 
 @pytest.mark.parametrize(
