@@ -10,7 +10,9 @@ latency by that without instruments, geometric mean and Student's interval over 
 its layers add up to. It goes on where it was: a model that stands in the rows is not measured again without `--again`.
 
 Passed where the layer level costs at most 10% in the median of the 37, and where the layers of at least 34 of them add
-up to 95 to 105% of the run; how many are within 3% is said, too. FAILED otherwise; not judged before all 37 are there.
+up to 95 to 105% of the run (how many are within 3% is said, too), and where the latency that a traced session tells of
+the model is within 3% of the untraced one for at least 34: that of the level model, as leveled profiling takes each
+level's from the server that has no deeper instruments. FAILED otherwise; not judged before all 37 are there.
 Exit code 0, 1, 2. Large models take minutes each, all of them hours.
 """
 
@@ -33,7 +35,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.checks import ADDS_UP
 from inferbench_tasks.tracing.queries import trace_of
 
-NAMES, LEAST_ADDING_UP, LARGEST_MEDIAN = 37, 34, 1.10
+NAMES, LEAST, LARGEST_MEDIAN = 37, 34, 1.10
 CLOSE = (0.97, 1.03)
 FORMATS = {"onnxruntime": "onnx", "openvino": "openvino", "torchscript": "torchscript"}
 
@@ -80,17 +82,21 @@ def judged(rows: pd.DataFrame) -> tuple[int, list[str]]:
     if not costs:
         return 2, ["not judged: no model has layers"]
     adding, close = (sum(low <= share <= high for share in shares) for low, high in (ADDS_UP, CLOSE))
+    of_model: list[Any] = rows[rows["level"] == "model"].to_dict("records")
+    alike = sum(row["names"] for row in of_model if CLOSE[0] <= row["ratio"] <= CLOSE[1])
     cost = median(costs)
     whole = len(costs) == NAMES
-    cheap, enough = cost <= LARGEST_MEDIAN, adding >= LEAST_ADDING_UP
-    verdicts = ["passed" if good else "FAILED" for good in (cheap, enough)] if whole else ["not judged"] * 2
+    good = cost <= LARGEST_MEDIAN, adding >= LEAST, alike >= LEAST
+    verdicts = ["passed" if each else "FAILED" for each in good] if whole else ["not judged"] * 3
     words = [
         f"layer level: {cost:.3f} in the median of {len(costs)} of {NAMES} models "
         f"(limit {LARGEST_MEDIAN}): {verdicts[0]}",
         f"layers add up to {ADDS_UP[0]:.0%} to {ADDS_UP[1]:.0%} of the run: {adding} of {len(shares)} "
-        f"(at least {LEAST_ADDING_UP} of {NAMES}; within 3%: {close}): {verdicts[1]}",
+        f"(at least {LEAST} of {NAMES}; within 3%: {close}): {verdicts[1]}",
+        f"latency of the model as a traced session tells it, by the untraced one, within 3%: {alike} of {len(costs)} "
+        f"(at least {LEAST} of {NAMES}): {verdicts[2]}",
     ]
-    return (2 if not whole else 0 if cheap and enough else 1), words
+    return (2 if not whole else 0 if all(good) else 1), words
 
 
 def main() -> int:

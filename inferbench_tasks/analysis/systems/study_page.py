@@ -16,6 +16,18 @@ from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.systems.study import Entry
 
 Row = dict[str, Any]
+#: What rows of two stacks have to have alike: the same content, asked the same, by as many threads.
+ALIKE = (
+    "model",
+    "model_version",
+    "model_apart",
+    "precision",
+    "threads",
+    "instances",
+    "cores",
+    "prompts",
+    "inputs",
+)
 #: A mean ratio over fewer models has no interval.
 FEWEST_MODELS = 3
 
@@ -70,8 +82,7 @@ def _by_model(rows: Sequence[Row], device: str, stack: str) -> dict[tuple[Any, .
     found: dict[tuple[Any, ...], float] = {}
     for row in rows:
         if str(row["device"]) == device and stack_of(row) == stack:
-            key = (row["model"], row["model_version"], row["precision"], row["threads"], row["cores"])
-            found.setdefault(key, row["trimmed_mean_ms"])
+            found.setdefault(tuple(row[name] for name in ALIKE), row["trimmed_mean_ms"])
     return found
 
 

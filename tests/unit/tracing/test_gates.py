@@ -93,12 +93,13 @@ def test_what_tracing_costs_is_judged_by_its_interval() -> None:
     assert decided(rounds(1.0, 1.0)[:2]) == {}
 
 
-def models(shares: list[float], cost: float = 1.05) -> pd.DataFrame:
-    """A row for each model's layer level, and one of a level that is not judged."""
+def models(shares: list[float], cost: float = 1.05, apart: int = 0) -> pd.DataFrame:
+    """A row for each model's layer level and model level (so many of these 4% off), and one of a level that is not
+    judged."""
     rows = [
         {"model": f"m{at}", "names": 1, "level": level, "ratio": ratio, "explained_ratio": share}
         for at, share in enumerate(shares)
-        for level, ratio in (("framework", 9.0), ("layer", cost))
+        for level, ratio in (("model", 0.96 if at < apart else 1.03), ("framework", 9.0), ("layer", cost))
     ]
     return pd.DataFrame(rows)
 
@@ -108,9 +109,11 @@ def test_layers_of_34_of_37_models_have_to_add_up() -> None:
     assert layers.judged(models([1.0] * 34 + [0.9] * 3))[0] == 0
     assert layers.judged(models([1.0] * 33 + [0.9] * 4))[0] == 1
     assert layers.judged(models([1.0] * 37, cost=1.11))[0] == 1
+    assert [layers.judged(models([1.0] * 37, apart=apart))[0] for apart in (3, 4)] == [0, 1]
     code, words = layers.judged(models([1.0] * 36))
     assert code == 2 and all(line.endswith("not judged") for line in words)
     several = models([1.0] * 33 + [0.96])
     several.loc[several["model"] == "m0", "names"] = 4
     code, words = layers.judged(several)
     assert code == 0 and "37 of 37 (at least 34 of 37; within 3%: 36)" in words[1]
+    assert words[2].endswith("within 3%: 37 of 37 (at least 34 of 37): passed")

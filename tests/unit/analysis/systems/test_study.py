@@ -37,6 +37,7 @@ def row(model: str, backend: str, latency_ms: float | None, **more: Any) -> dict
     """Of the model x system table."""
     return {
         "model": model, "model_version": "1", "precision": "fp32", "threads": 1, "cores": 2, "device": "cpu0",
+        "model_apart": None, "instances": 1, "prompts": None, "inputs": None,
         "backend": backend, "version": None, "format": "onnx", "trimmed_mean_ms": latency_ms, "p90_ms": None,
         "throughput_samples_per_s": 10.0, "batch_size": 4, "measure": None, "quality": None, "not_steady": None,
         "rank_trimmed_mean_ms": 1, "rank_throughput_samples_per_s": 2, **more,
@@ -118,11 +119,16 @@ def test_one_stack_by_another_by_hand() -> None:
 
 
 def test_only_like_rows_make_pairs() -> None:
-    """Another device, version or precision is no pair; two models have no interval, and no verdict."""
+    """Another device, version, precision or content is no pair, nor is one that was asked otherwise, or ran in more
+    copies; two models have no interval, and no verdict."""
     rows = [
         row("x", "a", 1.0), row("x", "b", 2.0), row("y", "a", 1.0), row("y", "b", 2.0),
         row("z", "a", 1.0), row("z", "b", 9.0, precision="int8"), row("u", "a", 1.0), row("u", "b", 9.0, device="cpu1"),
         row("v", "a", None), row("v", "b", 3.0),
+        row("text", "a", 1.0, inputs="sizes 16"), row("text", "b", 9.0, inputs="sizes 512"),
+        row("copies", "a", 1.0), row("copies", "b", 9.0, instances=2),
+        row("two", "a", 1.0, model_apart="torch"), row("two", "b", 9.0, model_apart="tensorflow"),
+        row("words", "a", 1.0, prompts="100 tokens"), row("words", "b", 9.0, prompts="900 tokens"),
     ]  # fmt: skip
     (pair,) = ratios(rows)
     assert (pair.models, pair.low) == (2, None) and pair.ratio == pytest.approx(0.5)
