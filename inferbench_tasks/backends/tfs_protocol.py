@@ -28,7 +28,7 @@ class TfsProtocol(OwnServer):
     title = "TensorFlow"
     grpc_service = "tfs"
     _host = "127.0.0.1"
-    traced_levels = ()
+    traced_levels = ("model", "framework", "layer")
     tells_spans = False  # its protocol has no place for them that our client reads
 
     def label(self) -> str:

@@ -22,6 +22,7 @@ FORMATS = {
     "openvino": ("openvino", {"FullyConnected", "MatMul"}),
     "torchscript": ("torchscript", {"linear"}),
     "pt2": ("pt2", {"linear"}),
+    "savedmodel": ("savedmodel", {"MatMul", "_FusedMatMul", "_MklMatMul", "_MklNativeFusedMatMul"}),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.sources.tensorflow import TensorFlowProfiler
 
 
 class SavedModelEngine:
@@ -29,6 +30,8 @@ class SavedModelEngine:
         if set(names) != set(accepted):
             raise RuntimeError(f"the signature takes {accepted}, the configuration says {names}")
         self._outputs = [spec.name for spec in config.outputs]
+        tracing = config.tracing
+        self.source = TensorFlowProfiler(tracing.path) if tracing is not None and tracing.layers else None
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run the signature once; the outputs come by name."""

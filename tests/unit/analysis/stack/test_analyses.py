@@ -119,6 +119,9 @@ def test_of_the_largest_batch_nobody_knows_that_it_is_the_best() -> None:
 def test_quantised_pooling_is_pooling() -> None:
     """Both sides of a comparison have it, whatever its precision."""
     assert kind_of("QLinearAveragePool") == kind_of("AveragePool") == "pooling"
+    of_tensorflow = ("_FusedConv2D", "_MklNativeFusedConv2D", "_MklNativeDepthwiseConv2dNative", "Conv2D")
+    assert {kind_of(type_) for type_ in of_tensorflow} == {"convolution"}
+    assert kind_of("_MklNobodyKnows") == "NobodyKnows" and kind_of("_MklFusedMatMul") == "matrix product"
 
 
 def test_batch_sizes_are_of_one_server() -> None:
