@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ CONVOLUTION_FLOPS, PRODUCT_FLOPS = 2 * 16 * 94 * 94 * 3 * 3 * 3, 2 * 16 * 10
 def network(engine: str, folder: Path) -> Case:
     """A convolution of 3 x 96 x 96 with ReLU, the mean of each of 16 channels, and 10 outputs.
 
-    OpenVINO's is of a free batch.
+    OpenVINO's is of a free batch, ONNX Runtime's written by hand.
     PyTorch does smaller ones without oneDNN.
     """
     import torch
@@ -35,11 +36,14 @@ def network(engine: str, folder: Path) -> Case:
         torch.nn.Linear(16, 10),
     ).eval()  # fmt: skip
     x = torch.zeros(1, 3, 96, 96)
-    path = folder / {"torchscript": "m.pt", "pt2": "m.pt2", "openvino": "m.xml"}[engine]
+    names = {"torchscript": "m.pt", "pt2": "m.pt2", "openvino": "m.xml", "onnxruntime": "m.onnx"}
+    path = folder / names[engine]
     if engine == "torchscript":
         torch.jit.freeze(torch.jit.trace(module, x)).save(str(path))
     elif engine == "pt2":
         torch.export.save(torch.export.export(module, (x,)), str(path))
+    elif engine == "onnxruntime":
+        _as_onnx([value.numpy() for value in module.state_dict().values()], path)
     else:
         import openvino
 
@@ -48,7 +52,7 @@ def network(engine: str, folder: Path) -> Case:
     artifact = ModelArtifact(
         name="network",
         framework="torch",
-        format=engine,
+        format="onnx" if engine == "onnxruntime" else engine,
         path=str(path),
         digest="0" * 64,
         inputs=(TensorSpec(name="x", dtype="float32", shape=(3, 96, 96)),),
@@ -58,6 +62,29 @@ def network(engine: str, folder: Path) -> Case:
     with torch.inference_mode():
         answers = module(torch.from_numpy(samples)).numpy()
     return Case(artifact, {"x": samples}, {"scores": answers})
+
+
+def _as_onnx(weights: list[np.ndarray[Any, Any]], path: Path) -> None:
+    """The network of these weights and biases, of its convolution and of its outputs."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    names = ("conv_w", "conv_b", "w", "b")
+    nodes = [
+        helper.make_node("Conv", ["x", "conv_w", "conv_b"], ["c"]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "b"], ["scores"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 96, 96])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 10])],
+        [numpy_helper.from_array(value, name) for value, name in zip(weights, names, strict=True)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
 
 
 def main(engine: str, folder: Path) -> None:

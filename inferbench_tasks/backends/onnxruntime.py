@@ -14,7 +14,8 @@ class OnnxRuntime(OwnServer):
     engine = "onnxruntime"
     package = "onnxruntime"
     title = "ONNX Runtime"
-    traced_levels = ("model", "framework", "layer")
+    traced_levels = ("model", "framework", "layer", "library")
+    sampled = True
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

@@ -38,6 +38,8 @@ class OwnServer(Backend):
     #: The optional part of InferBench that brings the runtime; it is installed on first use.
     extra: ClassVar[str | None] = None
     grpc_service: ClassVar[Literal["kserve", "tfs"]] = "kserve"
+    #: Whether the library level is told by samples of the process (``monitors.perf_samples``).
+    sampled: ClassVar[bool] = False
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -137,6 +139,7 @@ class OwnServer(Backend):
             leftovers=region,
             makes=region,
             counted=deployment.tracing is not None and deployment.tracing.framework,
+            sampled=self.sampled and deployment.tracing is not None and deployment.tracing.library,
             reach=Reach(
                 reads=(*_files(deployment.processing), *region),
                 binds=tuple(port for port in (http_port, grpc_port) if port),

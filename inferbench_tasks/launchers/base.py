@@ -26,7 +26,7 @@ class Launch:
     chosen port was taken in the meantime: then the start is tried again with others. ``reach``: what a process may
     use of its machine besides ``folder``, the hosts' paths of ``mounts``, and the system's programs and libraries.
     ``counted``: whether a process gets the processor's counters of itself (``monitors.perf_events``), where there are
-    any.
+    any. ``sampled``: whether it is sampled (``monitors.perf_samples``), where the kernel lets it.
     """
 
     run_id: str
@@ -49,6 +49,7 @@ class Launch:
     #: Of a server that names no ports any; it connects nowhere.
     reach: Reach = ANY_PORT
     counted: bool = False
+    sampled: bool = False
     #: The cores that a process may run on, from its first instruction; empty: those of who starts it.
     cores: tuple[int, ...] = ()
 

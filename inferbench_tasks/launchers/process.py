@@ -21,7 +21,7 @@ from inferbench_tasks.errors import ServerError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
-from inferbench_tasks.monitors import perf_events
+from inferbench_tasks.monitors import perf_events, perf_samples
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import limits
 
@@ -67,10 +67,13 @@ class ProcessLauncher:
         env |= sandbox.names(uid)
         env |= {**launch.env, processes.MARK: token}
         counters: dict[str, int] = {}
+        samples: dict[int, int] = {}
 
         def count() -> None:
             if launch.counted:
                 counters.update(perf_events.opened_if_any(perf_events.PROCESSOR))
+            if launch.sampled:
+                samples.update(perf_samples.opened_if_any(launch.cores or os.sched_getaffinity(0)))
 
         # A signal waits until the process is known: it is started in a thread, which goes on when its starter is ended.
         with deferred():
@@ -88,8 +91,8 @@ class ProcessLauncher:
                             stdout=output,
                             stderr=subprocess.STDOUT,
                             cwd=launch.cwd or launch.folder,
-                            env=env | perf_events.named(counters),
-                            pass_fds=tuple(counters.values()),
+                            env=env | perf_events.named(counters) | perf_samples.named(samples),
+                            pass_fds=(*counters.values(), *samples.values()),
                             start_new_session=True,
                         )
 
@@ -104,6 +107,7 @@ class ProcessLauncher:
                 ) from error
             finally:
                 perf_events.close(counters)  # the server has its own
+                perf_samples.close(samples)
             _children[child.pid] = child
             limits.first_to_go(child.pid)
             if bounds is not None:

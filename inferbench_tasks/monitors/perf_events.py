@@ -24,7 +24,8 @@ _MOST_PARANOID = 2
 _CALLS = {"x86_64": 298, "aarch64": 241}
 #: The size of ``struct perf_event_attr`` in its first version, which every kernel takes.
 _SIZE = 64
-_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
+#: Of what this thread starts, too; neither in the kernel nor in a hypervisor.
+INHERITED = 1 << 1 | 1 << 5 | 1 << 6
 _ENABLED, _RUNNING = 1, 2
 _CLOSED_ON_EXEC = 8
 
@@ -126,11 +127,12 @@ def unavailable(events: Sequence[Event] = PROCESSOR) -> str | None:
     try:
         close(opened(events))
     except OSError as error:
-        return _why(error)
+        return why_not(error)
     return None
 
 
-def _why(error: OSError) -> str:
+def why_not(error: OSError) -> str:
+    """What an error of the call means, and what helps."""
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO):
         return (
             "this machine shows no counters of its processor (no PMU), as most virtual machines; use the host itself, "
@@ -151,18 +153,23 @@ def _why(error: OSError) -> str:
 
 
 def _open(event: Event) -> int:
+    return asked(
+        struct.pack(
+            "=IIQQQQQIIQ", event.type, _SIZE, event.config, 0, 0, _ENABLED | _RUNNING, INHERITED, 0, 0, 0
+        )
+    )
+
+
+def asked(about: bytes, core: int = -1) -> int:
+    """The descriptor of what a ``struct perf_event_attr`` asks for, of this thread on that core (-1: any). OSError."""
     number = _CALLS.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
-    about = struct.pack(
-        "=IIQQQQQIIQ", event.type, _SIZE, event.config, 0, 0, _ENABLED | _RUNNING, flags, 0, 0, 0
-    )
     libc = ctypes.CDLL(None, use_errno=True)
-    # This thread, on any core, in no group: what is inherited can't be read as one.
-    arguments = (ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(-1), ctypes.c_ulong(_CLOSED_ON_EXEC))
+    # In no group: what is inherited can't be read as one.
+    arguments = (ctypes.c_int(0), ctypes.c_int(core), ctypes.c_int(-1), ctypes.c_ulong(_CLOSED_ON_EXEC))
     descriptor = int(
-        libc.syscall(ctypes.c_long(number), ctypes.create_string_buffer(about, _SIZE), *arguments)
+        libc.syscall(ctypes.c_long(number), ctypes.create_string_buffer(about, len(about)), *arguments)
     )
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -69,6 +69,13 @@ def test_kernels_lie_in_their_layers_and_are_what_was_calculated(engine: str, tm
         (convolution,) = (each for each in kernels.kernels if each.type == "Convolution")
         assert convolution.flops is None and convolution.ms > 0
         return
+    if (
+        engine == "onnxruntime"
+    ):  # shared objects, by samples: the convolution takes most, and runs in the runtime's own
+        assert {(each.type, each.flops, each.bytes) for each in kernels.kernels} == {("sampled", None, None)}
+        longest = max(kernels.kernels, key=lambda each: each.ms)
+        assert "onnxruntime" in longest.library and "Conv" in kernels.layers[longest.layer].type
+        return
     (convolution,) = (each for each in kernels.kernels if each.name.startswith("convolution "))
     assert (convolution.library, convolution.flops) == ("oneDNN", CONVOLUTION_FLOPS)
     assert convolution.bytes is not None and convolution.ms > 0

@@ -7,6 +7,7 @@ import json
 import os
 import time
 import uuid
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.analysis.stack.kernels import kernels_of
+from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
 from inferbench_tasks.clients.kserve_grpc import decode_answer, encode_request
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, TensorSpec
@@ -30,7 +32,7 @@ from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
-from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
+from tests.serving_cases import Case, dense_as, dense_case, running_server, serve_input, server_config
 from tests.unit.monitors.test_perf_events import SOFTWARE, counts
 
 pytestmark = pytest.mark.integration
@@ -44,7 +46,7 @@ def order(case: Case, folder: Path, load: dict[str, Any] | None = None, **block:
     job = given.job.model_dump(mode="json") | {"trace": {"requests": REQUESTS, "rounds": 1, **block}}
     format_ = case.model.format
     job["convert"]["format"] = format_
-    job["serve"]["backend"] = "onnxruntime" if format_ == "onnx" else format_
+    job["serve"]["backend"] = {"onnx": "onnxruntime", "savedmodel": "tfs_protocol"}.get(format_, format_)
     fields = given.model_dump() | {"job": job}
     return Input.model_validate({name: fields[name] for name in Input.model_fields})
 
@@ -145,6 +147,28 @@ def test_over_grpc_down_to_the_layers(tmp_path: Path) -> None:
     assert "problem" not in output.document, output.document
     assert output.document["levels"] == ["application", "model", "framework", "layer"]
     assert output.document["unanswered"] == 0 and output.document["layers"]["layers"]
+
+
+@pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not installed (extra tensorflow)")
+def test_tensorflow_tells_of_its_kernels(tmp_path: Path) -> None:
+    """Over TensorFlow Serving's protocol, each request down to the kernels of its signature: in the request's own run,
+    within what both clocks can tell; and the answers are the model's while TensorFlow's profiler is on."""
+    case = dense_as("savedmodel", tmp_path / "model")
+    inp = order(case, tmp_path, load={"protocol": "grpc"})
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    document = output.document
+    assert "problem" not in document, document
+    assert document["levels"] == ["application", "model", "framework", "layer"]
+    assert document["unanswered"] == document["ignored"] == document["lost"] == 0
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    runs = {(s.trace_id, s.number) for s in spans if s.name == "session.run"}
+    layers = [span for span in spans if span.level == "layer"]
+    assert len(runs) == len({span.trace_id for span in layers}) == REQUESTS
+    assert all((span.trace_id, span.parent) in runs for span in layers)
+    assert any(kind_of(span.type) == "matrix product" for span in layers)
+    assert document["checks"]["negative"] == document["checks"]["beyond_parents"] == 0
+    assert leftovers(inp.run_id) == []
 
 
 def told_of_use(spans: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -256,6 +280,37 @@ def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: s
     assert {part["requests"] for part in document["parts"]} == {len(chosen)}
     assert [each["level"] for each in document["overheads"]] == ["application", "model"]
     assert leftovers(inp.run_id) == []
+
+
+def test_requests_that_were_executed_together_lead_to_each_other(tmp_path: Path) -> None:
+    """Eight users and a server that joins what they ask: the inference of each request says which batch it was, of how
+    many, takes as long as that of the others in it, and is linked with each of these that is in the trace."""
+    load = {
+        "arrivals": {"kind": "closed_loop", "concurrency": 8}, "duration_s": 0.5, "warmup_s": 0.2, "connections": 8
+    }  # fmt: skip
+    inp = order(dense_case(tmp_path), tmp_path, load=load, requests=30, one_in=1)
+    serve = inp.job.serve.model_dump(mode="json") | {"batching": {"max_batch_size": 8, "max_delay_ms": 5}}
+    job = inp.job.model_copy(update={"serve": type(inp.job.serve).model_validate(serve)})
+    output = trace.run(inp.model_copy(update={"job": job}), Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    roots = {span.trace_id: span.span_id for span in spans if span.parent < 0}
+    joined = [span for span in spans if span.name == "inference" and "batch" in span.attributes]
+    batches: dict[int, set[str]] = {}
+    for span in joined:
+        batches.setdefault(span.attributes["batch"], set()).add(span.trace_id)
+    assert any(len(traces) > 1 for traces in batches.values())
+    for span in joined:
+        about = span.attributes
+        others = batches[about["batch"]] - {span.trace_id}
+        assert {(link["trace_id"], link["span_id"]) for link in about.get("links", ())} == {
+            (other, roots[other]) for other in others
+        }
+        assert 1 + len(others) <= about["batch_requests"] == about["batch_rows"] <= 8
+        assert {each.duration_ns for each in joined if each.attributes["batch"] == about["batch"]} == {
+            span.duration_ns
+        }
 
 
 def test_a_share_of_which_nothing_was_chosen_is_no_trace(tmp_path: Path) -> None:

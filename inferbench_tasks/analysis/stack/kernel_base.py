@@ -9,7 +9,12 @@ from typing import Any, ClassVar
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject
 from inferbench_tasks.analysis.stack.kernels import Kernels
 from inferbench_tasks.analysis.stack.work import Work, total
+from inferbench_tasks.servers.sources.sampled_objects import SAMPLED
 
+#: What is said where no kernels are told, but where the layers were.
+NO_KERNELS = (
+    "They are no kernels but shared objects that layers were sampled in, by their share of the samples."
+)
 #: A figure shows so many bars, the longest.
 BARS = 20
 
@@ -52,7 +57,9 @@ class KernelAnalysis(Analysis):
 
     def sentence(self, subject: Subject, rows: Rows) -> str:
         """What it shows."""
-        return self.words(_there(subject), rows)
+        kernels = _there(subject)
+        words = self.words(kernels, rows)
+        return f"{words} {NO_KERNELS}" if any(each.type == SAMPLED for each in kernels.kernels) else words
 
     @abstractmethod
     def words(self, kernels: Kernels, rows: Rows) -> str:

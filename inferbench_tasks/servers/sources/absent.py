@@ -49,19 +49,8 @@ def _no_gpu() -> str | None:
     return None if _NVIDIA.is_file() else f"this machine has no NVIDIA driver ({_NVIDIA} is missing)"
 
 
-def _no_symbols() -> str:
-    return (
-        "the package of ONNX Runtime has no symbols, and all its kernels are in one shared object: samples tell none "
-        "of them from the others"
-    )
-
-
 ABSENT = (
     Absent("aotinductor", "layer", "aotinductor", "code compiled with kernel profiling"),
-    Absent(
-        "tensorflow_profiler", "layer", "savedmodel", "XPlane; TensorFlow Serving's requests are not traced"
-    ),
-    Absent("perf_samples", "library", "onnxruntime", "shares of its kernels in the time", _no_symbols),
     Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
     Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
 )

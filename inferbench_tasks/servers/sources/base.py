@@ -91,6 +91,7 @@ SOURCES: Registry[type[LayerSource]] = Registry(
         "onnxruntime_profile": "inferbench_tasks.servers.sources.onnxruntime:OnnxRuntimeProfile",
         "openvino_counters": "inferbench_tasks.servers.sources.openvino:OpenVinoCounters",
         "torch_profiler": "inferbench_tasks.servers.sources.torch_profiler:TorchProfiler",
+        "tensorflow_profiler": "inferbench_tasks.servers.sources.tensorflow:TensorFlowProfiler",
     },
 )
 

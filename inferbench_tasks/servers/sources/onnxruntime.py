@@ -8,23 +8,30 @@ from typing import Any, ClassVar
 import orjson
 
 from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.sampled_objects import SampledObjects
 from inferbench_tasks.timing.epoch import epoch_offset
 
 
 class OnnxRuntimeProfile:
     """Each node that ran. The profile counts microseconds from a start that it tells in Unix time.
 
-    It ends silently at a million events: runs without an event of their own are counted in ``lost``.
+    It ends silently at a million events: runs without an event of their own are counted in ``lost``. ``library``: in
+    which shared objects the nodes ran, too, by samples of the process.
     """
 
     title: ClassVar[str] = "ONNX Runtime's profile"
     engines: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     tells: ClassVar[str] = "each node of each run: start, duration (1 us), operator, output shapes and bytes"
+    primitives: ClassVar[str] = (
+        "the shared objects that a node ran in, by samples over all traced runs: the package has no symbols, and "
+        "nearly all of its kernels are in one object; no names of kernels, no FLOPs, no bytes"
+    )
 
-    def __init__(self, path: str, options: Any) -> None:
+    def __init__(self, path: str, options: Any, *, library: bool = False) -> None:
         options.enable_profiling = True
         options.profile_file_prefix = f"{path}.onnxruntime"
         self.lost = 0
+        self._samples = SampledObjects() if library else None
         self._starts_ns: list[int] = []
         #: Set by the engine once there is one.
         self.session: Any = None
@@ -36,9 +43,13 @@ class OnnxRuntimeProfile:
 
     def start(self) -> None:
         """The session profiles by itself."""
+        if self._samples is not None:
+            self._samples.start()
 
     def stop(self, start_ns: int, end_ns: int) -> None:
         """That there was a run, so that one which the profile does not tell of is known."""
+        if self._samples is not None:
+            self._samples.stop(start_ns)
         self._starts_ns.append(start_ns)
 
     def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
@@ -51,7 +62,10 @@ class OnnxRuntimeProfile:
         events = [event for event in events if event.get("ts", 0) >= since_us]
         told = sum(event["name"] == "model_run" for event in events)
         self.lost = max(0, sum(start >= since_ns for start in self._starts_ns) - told)
-        return [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
+        layers = [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
+        if self._samples is not None:
+            self._samples.into(layers, since_ns, until_ns)
+        return layers
 
 
 def _layer(event: dict[str, Any], began_ns: int) -> dict[str, Any]:

@@ -93,6 +93,26 @@ def kernels(
 SUBJECT = replace(Subject(profile([[layer("conv", "conv2d", 50)]])), kernels=kernels())
 
 
+def test_shared_objects_that_were_sampled_are_called_no_kernels() -> None:
+    """What a node has of them by its samples is its time; the sentences say what that is, those of kernels do not. What
+    needs FLOPs or oneDNN's primitives is missing."""
+    about = {"library": "runtime.so", "samples": 3, "samples_of_layer": 4}
+    found = kernels([("conv", "Conv", ("runtime.so", "sampled", 0, 45, about, ()))])
+    (only,) = found.kernels
+    assert (only.name, only.library, only.flops, only.bytes) == ("runtime.so", "runtime.so", None, None)
+    assert only.ms == pytest.approx(0.045)
+    subject = replace(SUBJECT, kernels=found)
+    for name in ("kernels", "kernels_by_name", "kernels_by_layer", "kernels_by_model"):
+        assert sentence_of(ANALYSES.load(name)(), subject).endswith(
+            "sampled in, by their share of the samples."
+        )
+        assert "sampled" not in sentence_of(ANALYSES.load(name)(), SUBJECT)
+    assert all(
+        ANALYSES.load(name)().missing(subject)
+        for name in ("kernel_roofline", "kernel_metrics", "kernel_share")
+    )
+
+
 def test_each_table_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentence and figure of an analysis are of the very rows that are its table."""
     made: list[str] = []
