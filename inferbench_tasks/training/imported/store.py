@@ -56,9 +56,7 @@ def listed(db: PerfDB, limit: int = 0) -> list[dict[str, Any]]:
 def _row(document: ImportedTraining) -> dict[str, Any]:
     content = document.content
     clusters = dict.fromkeys(row.cluster for row in content.rows)
-    devices = dict.fromkeys(
-        [*(row.device for row in content.rows), *(log.device for log in content.logs)]
-    )
+    devices = dict.fromkeys([*(row.device for row in content.rows), *(log.device for log in content.logs)])
     return {
         "import": document.import_id,
         "created": document.created_at,
