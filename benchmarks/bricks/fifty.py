@@ -37,7 +37,7 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks.submitted import NoResults, submitted
-from inferbench_tasks.brick_jobs.device_time import calibrating, saved
+from inferbench_tasks.brick_jobs.device_time import saved
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
@@ -168,7 +168,7 @@ def _rows(
                     "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
                     "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
                     "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity),
-                    "operators": " ".join(whole.operators), "sum_ms": _sum(made)["ms"],
+                    "calibrated_by": made["calibrated_by"], "sum_ms": _sum(made)["ms"],
                     "sum_low_ms": _sum(made)["low_ms"], "sum_high_ms": _sum(made)["high_ms"],
                     "state": made["state"], "warm_ms": made["warm"]["ms"],
                     "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
@@ -273,7 +273,8 @@ def _savings(
         ]
     complete = bool(rows["taken_s"].notna().all())
     each_s = [float(seconds) for seconds in rows["taken_s" if complete else "runs_s"]]
-    paid = calibrating(list(rows["operators"]), CALIBRATING)
+    calibrating = {name for names in rows["calibrated_by"] if names is not None for name in names}
+    paid = {at for at, name in enumerate(rows["model"]) if name in calibrating}
     found = saved(list(rows["copies"]), each_s, shards_s, paid)
     device_ratio = found["speedup_ratio"]
     what = "models" if complete else "models' runs, without loading and first runs, which the shards have"

@@ -17,10 +17,15 @@ from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING
 SIZE_RATIO = 10.0
 
 
+def of_one_size(one_ns: float, other_ns: float) -> bool:
+    """By their warm sums."""
+    return 1 / SIZE_RATIO <= one_ns / other_ns <= SIZE_RATIO
+
+
 def nearest_state(ns: float, others: Iterable[tuple[float, Mapping[str, float]]]) -> str:
     """Of a model whose warm sum is ``ns``. ``others``: the warm sum of each, and by state the logarithm of its measured
     time over its sum."""
-    near = [logs for sum_ns, logs in others if 1 / SIZE_RATIO <= sum_ns / ns <= SIZE_RATIO]
+    near = [logs for sum_ns, logs in others if of_one_size(sum_ns, ns)]
     if len(near) < FEWEST_CALIBRATING:
         return STATES[0]
     return min(STATES, key=lambda state: statistics.median(abs(logs[state]) for logs in near))

@@ -131,7 +131,7 @@ def _point(
             model={**model, "copies": entry.copies},
         )  # fmt: skip
     counts = {**_counts(found), "summary": summary(found.cuts, known, made)}
-    counts["device_time"] = device_time(found, shards, spec.validate.calibrate_on)
+    counts["device_time"] = device_time(found, shards, made)
     write(cut_job, cut_run, VALID, role="cut", setting=setting, counts=counts)
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)

@@ -11,20 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
-
-
-def calibrating(operators: Sequence[tuple[str, ...] | str], calibrate_on: int) -> set[int]:
-    """The places of the models that calibrate any prediction, of each model's operators in the list's order.
-
-    By the rule of ``predictions``: each model's are the first others that have not its operators, nor one another's.
-    """
-    first: dict[tuple[str, ...] | str, int] = {}
-    for at, own in enumerate(operators):
-        first.setdefault(own, at)
-    paid: set[int] = set()
-    for own in operators:
-        paid.update([at for theirs, at in first.items() if theirs != own][:calibrate_on])
-    return paid
+from inferbench_tasks.brick_jobs.result import PredictedModel
 
 
 def saved(
@@ -43,10 +30,11 @@ def saved(
 
 
 def device_time(
-    found: Cutting, shards: Mapping[int, Mapping[str, Any]], calibrate_on: int
+    found: Cutting, shards: Mapping[int, Mapping[str, Any]], made: Mapping[int, Sequence[PredictedModel]]
 ) -> dict[str, Any] | None:
-    """Of a submission that measured everything itself, at one batch size and granularity, and undisturbed; else None:
-    what was known before, or is cut twice, has no time of this one's sessions."""
+    """``made``: what is predicted of each model. Of a submission that measured everything itself, at one batch size and
+    granularity, and undisturbed; else None: what was known before, or is cut twice, has no time of this one's sessions.
+    """
     cuts: list[CutModel] = sorted(found.cuts, key=lambda cut: cut.at)
     if found.reused or not cuts or len({cut.at for cut in cuts}) < len(cuts):
         return None
@@ -58,5 +46,6 @@ def device_time(
     if not all(cut.whole in wholes_s for cut in cuts):
         return None
     shards_s = math.fsum(out["seconds"] for out in shards.values())
-    paid = calibrating([cut.operators for cut in cuts], calibrate_on)
+    calibrating = {name for each in made.values() for one in each for name in one.calibrated_by or ()}
+    paid = {at for at, cut in enumerate(cuts) if cut.name in calibrating}
     return saved([cut.copies for cut in cuts], [wholes_s[cut.whole] for cut in cuts], shards_s, paid)

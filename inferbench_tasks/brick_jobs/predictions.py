@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from inferbench_tasks.brick_jobs.cache_states import nearest_state
+from inferbench_tasks.brick_jobs.cache_states import nearest_state, of_one_size
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
 from inferbench_tasks.bricks.measure.method import STATES
-from inferbench_tasks.bricks.prediction import Estimate, StandIns
+from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING, Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
 
 #: Where times that were not measured come from (``estimated``, ``interpolated``) -> whose they are.
@@ -35,12 +35,13 @@ def predictions(
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
-    were measured as a whole; never by one of the same operators in the same order, which is the same model. Of others
-    with the same operators the first counts: two versions of one model are off alike, so that both would tell of
-    themselves how well a model is predicted that is like neither. Nor by one that was measured while the machine was
-    disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
+    were measured as a whole, of about its size (``cache_states``) where there are three such: what calling the runtime
+    takes is most of a model of microseconds, and nothing of a large one. Never by one of the same operators in the same
+    order, which is the same model. Of others with the same operators the first counts: two versions of one model are
+    off alike, so that both would tell of themselves how well a model is predicted that is like neither. Nor by one that
+    was measured while the machine was disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such others, also by
     those that do not calibrate it. Beside it stands what others of another family alone would predict. Whether warm or
-    streamed times are added up is decided by others of its size (``cache_states``).
+    streamed times are added up is decided by others of its size.
     ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted,
     all unless given; the others tell of them all the same.
     """
@@ -108,21 +109,28 @@ class _Table:
     sums: Mapping[tuple[int, int, str], Mapping[str, float]]
     ratios: Mapping[tuple[int, int, str], Mapping[str, float]]
 
+    def warm_ns(self, cut: CutModel) -> float:
+        """What tells how large a model is."""
+        return self.sums[_id(cut)]["warm"]
+
 
 class _Calibrating:
-    """The other models that tell of one, all of them measured as a whole: ``state``, that which they were nearer in;
-    the first ``count`` of them calibrate it."""
+    """The other models that tell of one, all of them measured as a whole: those of about its size, where there are
+    three or more. ``state``: that which they were nearer in; the first ``count`` of them calibrate it."""
 
     def __init__(self, own: CutModel, others: Sequence[CutModel], count: int, table: _Table) -> None:
-        self._own, self._others, self._count, self._table = own, others, count, table
-        judging = [(table.sums[_id(cut)][STATES[0]], table.ratios[_id(cut)]) for cut in others]
-        self.state = nearest_state(table.sums[_id(own)][STATES[0]], judging)
+        own_ns = table.warm_ns(own)
+        near = [cut for cut in others if of_one_size(table.warm_ns(cut), own_ns)]
+        self._own, self._all, self._count, self._table = own, others, count, table
+        self._others = near if len(near) >= FEWEST_CALIBRATING else others
+        judging = [(table.warm_ns(cut), table.ratios[_id(cut)]) for cut in self._others]
+        self.state = nearest_state(own_ns, judging)
         self._logs = [logs[self.state] for _, logs in judging]
 
     def of_other_families(self) -> _Calibrating:
         """The same, as if nothing of the model's family had been measured."""
         family = family_of(self._own.name)
-        others = [cut for cut in self._others if family_of(cut.name) != family]
+        others = [cut for cut in self._all if family_of(cut.name) != family]
         return _Calibrating(self._own, others, self._count, self._table)
 
     def names(self) -> list[str]:

@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting, ToMeasure
-from inferbench_tasks.brick_jobs.device_time import calibrating, device_time
+from inferbench_tasks.brick_jobs.device_time import device_time
+from inferbench_tasks.brick_jobs.result import PredictedModel
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.results import WHOLE
 from tests.unit.bricks.builders import SETTING
-
-
-def test_what_calibrates_is_what_predictions_pay_for() -> None:
-    """The first four of different models: the second that is the same model as the first calibrates nothing; by two
-    others the first three."""
-    assert calibrating(["C", "R", "G", "S", "M", "L"], 3) == {0, 1, 2, 3}
-    assert calibrating(["C", "C", "R", "G", "S", "M"], 3) == {0, 2, 3, 4}
-    assert calibrating(["C", "R", "G", "S", "M"], 2) == {0, 1, 2} and calibrating(["C", "R"], 0) == set()
 
 
 def cut(at: int, copies: int = 1) -> CutModel:
@@ -50,19 +43,31 @@ def shards(**changes: Any) -> dict[int, dict[str, Any]]:
     }
 
 
+def made(*names: str) -> dict[int, list[PredictedModel]]:
+    """Predictions that these models calibrate."""
+    times = {"ms": 1.0, "low_ms": 1.0, "high_ms": 1.0}
+    one = PredictedModel.model_validate(
+        {
+            "batch_size": 1, "granularity": "1", "layers": 1, "bricks": 1, "unique": 1, "coverage_ratio": 1.0,
+            "constructed": times, "streamed": times, "parallel": times, "calibrated_by": list(names) or None,
+        }
+    )  # fmt: skip
+    return {0: [one]}
+
+
 CUTS = (cut(0), cut(1), cut(2), cut(3), cut(4, copies=3))
 
 
 def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
     """7 x 10 s over 100 s less the 10 of the fifth model; where none calibrates 50 s are left of the shards."""
-    found = device_time(cutting(*CUTS), shards(), 3)
+    found = device_time(cutting(*CUTS), shards(), made("m0", "m1", "m2", "m3"))
     assert found == {
         "models_s": 70,
         "bricks_s": 90,
         "calibrating": 4,
         "speedup_ratio": pytest.approx(70 / 90),
     }
-    found = device_time(cutting(*CUTS), shards(), 0)
+    found = device_time(cutting(*CUTS), shards(), made())
     assert found is not None and (found["bricks_s"], found["calibrating"]) == (50, 0)
 
 
@@ -72,8 +77,8 @@ def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
 def test_what_is_not_all_there_is_no_figure(changes: dict[str, Any]) -> None:
     """A disturbed shard, a network that failed, a model without its time; what was known before; two batch sizes; a
     shard that did not end."""
-    assert device_time(cutting(*CUTS), shards(**changes), 3) is None
-    assert device_time(cutting(*CUTS, reused=1), shards(), 3) is None
-    assert device_time(cutting(*CUTS, cut(4)), shards(), 3) is None
-    assert device_time(cutting(*CUTS), {0: shards()[0]}, 3) is None
-    assert device_time(cutting(), shards(), 3) is None
+    assert device_time(cutting(*CUTS), shards(**changes), made()) is None
+    assert device_time(cutting(*CUTS, reused=1), shards(), made()) is None
+    assert device_time(cutting(*CUTS, cut(4)), shards(), made()) is None
+    assert device_time(cutting(*CUTS), {0: shards()[0]}, made()) is None
+    assert device_time(cutting(), shards(), made()) is None

@@ -162,6 +162,20 @@ def test_other_families_decide_on_the_state_as_if_there_were_no_others() -> None
     assert one.calibrated_by_other_families.ms == pytest.approx(10e-6)
 
 
+def test_models_of_another_size_tell_nothing_where_three_of_its_size_do() -> None:
+    """The first of the list is 1,000 times as large and takes twice its sum: three others of the fifth's size calibrate
+    that, and tell how far it is off. Of the first nobody of its size tells, so that all others do."""
+    known = {"a": brick("a", 10.0, 1000.0), "b": brick("b", 10_000.0, 10_000_000.0)}
+    cuts = [cut(0, "C", ("b",)), *(cut(at, "CRGSM"[at]) for at in range(1, 5))]
+    own = {
+        f"{WHOLE}{at}": result(f"{WHOLE}{at}", *[ns] * 3) for at, ns in enumerate((20_000, 11, 11, 11, 12))
+    }
+    made = predictions(cuts, known | own, 3)
+    assert made[4][0].calibrated_by == ["m1", "m2", "m3"] and made[4][0].factor == pytest.approx(1.1)
+    assert made[4][0].judged_by == 3 and made[4][0].best.high_ms == pytest.approx(11e-6)
+    assert made[0][0].calibrated_by == ["m1", "m2", "m3"] and made[0][0].judged_by == 4
+
+
 def test_sums_are_judged_with_the_interval_that_others_tell() -> None:
     """Four models take 1.2 and 1.3 times their sums: with how far the others are off all four are held. Of two nobody
     tells it, and the rounds alone, which do not differ, hold none."""

@@ -127,7 +127,13 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     which calibrates nothing, are 90: 0.78. Where it was not kept what models took beside their runs, these alone count
     (8 s each: 56 over 92), and that is said. A disturbed session is told apart."""
     rows = pd.DataFrame(
-        {"copies": [1, 1, 1, 1, 3], "operators": list("CRGSM"), "runs_s": [8.0] * 5, "taken_s": [10.0] * 5}
+        {
+            "copies": [1, 1, 1, 1, 3],
+            "model": list("CRGSM"),
+            "runs_s": [8.0] * 5,
+            "taken_s": [10.0] * 5,
+            "calibrated_by": [["R", "G", "S"], *[["C", "R", "G"]] * 3, None],
+        }
     )
     summary = {"speedup_ratio": 4.0, "unique": 20}
     busy = Verdict.judged([Reason(check=f"{INTERFERENCE}.level", text="busy")])
