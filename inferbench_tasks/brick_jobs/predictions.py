@@ -39,9 +39,9 @@ def predictions(
     takes is most of a model of microseconds, and nothing of a large one. Never by one of the same operators in the same
     order, which is the same model. Of others with the same operators the first counts: two versions of one model are
     off alike, so that both would tell of themselves how well a model is predicted that is like neither. Nor by one that
-    was measured while the machine was disturbed: such times are of nobody but itself. How far a prediction may be off is
-    told by all such others, also by those that do not calibrate it. Beside it stands what others of another family alone
-    would predict. Whether warm or streamed times are added up is decided by others of its size.
+    was measured while the machine was disturbed: such times are of nobody but itself. How far a prediction may be off
+    is told by all such others, also by those that do not calibrate it. Beside it stands what others of another family
+    alone would predict. Whether warm or streamed times are added up is decided by others of its size.
     ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted,
     all unless given; the others tell of them all the same.
     """
