@@ -50,6 +50,7 @@ images: ## stand-ins for the deployment's images, where none can be pulled (root
 docs: dev ## the documentation as a web site, in site/
 	@$(BIN)/mkdocs build --strict --quiet
 
+hashes: export INFERBENCH_REQUIRE_HASHES = 0 # a pin that is new has no hash yet
 hashes: dev ## constraints.hashes.txt and the locks again, after a pin has changed
 	@$(BIN)/python scripts/hash_pins.py
 

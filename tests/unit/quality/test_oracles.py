@@ -1,6 +1,6 @@
 """Measures against the libraries that others use for them; skipped where those are not installed.
 
-``pip install jiwer pycocotools`` into the environment has them run. What scikit-learn has is in ``test_measures``.
+They are of the developers' environment (``make dev``). What scikit-learn has is in ``test_measures``.
 """
 
 from __future__ import annotations
