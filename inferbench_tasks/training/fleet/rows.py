@@ -203,9 +203,9 @@ def _word(fleet: Fleet, device: str, named: bool, alone: Mapping[str, bool]) -> 
 
 
 def _kind(result: TrainingResult) -> str:
+    """The device's name, its cores, and its cluster: another one's devices are no baseline, whatever they are called."""
     device = result.device
-    return (
-        f"{device.name or device.kind}, {device.cores:g} core(s)"
-        if device and device.cores
-        else str(device and device.name)
-    )
+    if device is None or not device.cores:
+        return str(device and device.name)
+    of_cluster = f" of {result.cluster}" if result.cluster else ""
+    return f"{device.name or device.kind}, {device.cores:g} core(s){of_cluster}"

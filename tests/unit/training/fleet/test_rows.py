@@ -57,6 +57,18 @@ def test_runs_of_one_job_on_one_kind_are_set_beside_each_other() -> None:
     assert not few.judged and {row["is"] for row in lines(few)} == {"not judged"}
 
 
+def test_another_cluster_s_devices_are_no_baseline() -> None:
+    """Six equal devices of one cluster and six of another that take three times as long: none is named in either."""
+    results = [
+        result(f"{cluster}{at}", f"{cluster}{at}", factor).model_copy(update={"cluster": cluster})
+        for cluster, factor in (("new", 1), ("old", 3))
+        for at in range(6)
+    ]
+    found = fleets(results)
+    assert [fleet.kind for fleet in found] == ["EPYC, 2 core(s) of new", "EPYC, 2 core(s) of old"]
+    assert all(fleet.judged and not fleet.slow for fleet in found)
+
+
 def test_a_row_names_its_job_and_the_run_that_it_is_of() -> None:
     """The newest of each device, the submission's name and the begin of the job's digest; two jobs are told apart, and
     so are two versions of torch."""
