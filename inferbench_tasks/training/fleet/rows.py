@@ -203,7 +203,7 @@ def _word(fleet: Fleet, device: str, named: bool, alone: Mapping[str, bool]) -> 
 
 
 def _kind(result: TrainingResult) -> str:
-    """The device's name, its cores, and its cluster: another one's devices are no baseline, whatever they are called."""
+    """Its name, its cores, and its cluster: another one's devices are no baseline, whatever they are called."""
     device = result.device
     if device is None or not device.cores:
         return str(device and device.name)
