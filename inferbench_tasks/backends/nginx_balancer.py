@@ -22,7 +22,7 @@ from inferbench_tasks.errors import CancelledError, InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import Launch, Launcher
 from inferbench_tasks.sandbox import Reach
-from inferbench_tasks.submission.schema import BalancerSpec
+from inferbench_tasks.submission.balancer import BalancerSpec
 
 #: How long it may take until an answer comes through it, and how often it is asked.
 READY_S, POLL_S = 20.0, 0.01

@@ -20,10 +20,14 @@ def unable(ability: str, devices: Iterable[Device]) -> frozenset[str]:
 
 
 def matched(job: QueuedJob, devices: Iterable[Device]) -> QueuedJob:
-    """The job, which names devices by their ids alone, with those avoided whose hosts can't do what it needs now."""
+    """The job, which names devices by their ids alone, with those avoided whose hosts can't do what it needs now.
+
+    That is asked of its own host: on others that it holds a device of nothing of the kind is needed.
+    """
     otherwise = job.avoid - job.unable
     those = unable(job.ability, devices) - otherwise
-    return replace(job, avoid=otherwise | those, unable=those)
+    elsewhere = (job.not_its_own - job.unable) | those if job.elsewhere else job.not_its_own
+    return replace(job, avoid=otherwise | those, unable=those, not_its_own=elsewhere)
 
 
 def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) -> str | None:
@@ -40,8 +44,9 @@ def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) 
     for device in without:
         ids_by_reason.setdefault(device.lacks(ability), []).append(device.device_id)
     told = "; ".join(f"{', '.join(sorted(ids))}: {reason}" for reason, ids in sorted(ids_by_reason.items()))
+    devices = "a device" if n_devices == 1 else f"{n_devices} devices"
     return (
-        f"it needs {n_devices} devices of type {types} on one host with what it asks for ({ability}); {told}. Then "
+        f"it needs {devices} of type {types} on one host with what it asks for ({ability}); {told}. Then "
         "start the workers there again"
     )
 

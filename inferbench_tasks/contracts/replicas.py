@@ -9,7 +9,9 @@ from inferbench_tasks.contracts.handles import Endpoint, Handle, ServerHandle
 
 
 class Replica(Handle):
-    """One of the servers. ``number``: from 1; ``cores``: those that it may run on, which are its device's."""
+    """One of the servers. ``number``: from 1; ``cores``: those that it may run on, which are its device's; ``host``:
+    where each has one of its own, its name, else "".
+    """
 
     number: int
     of: int
@@ -17,6 +19,7 @@ class Replica(Handle):
     cores: tuple[int, ...]
     server: ServerHandle
     endpoint: Endpoint
+    host: str = ""
 
     @property
     def name(self) -> str:
@@ -57,12 +60,13 @@ def balancing(protocol: str) -> str:
     return f"nginx over {protocol}"
 
 
-def several(cores: Sequence[int], name: str | None, between: int = 0) -> str | None:
+def several(cores: Sequence[int], name: str | None, between: int = 0, hosts: int = 1) -> str | None:
     """What devices with so many cores each are called together, ``2 x Intel Xeon``; None where they tell no name.
 
     By it configurations are told apart, so it says what their number and their cores together do not: ``of 4 and 2
     cores`` of unlike ones, which are no two of three, and ``with 1 core for nginx`` of a balancer that can use so many
-    cores (``between``) that are none of the devices'; one that shares theirs takes from the replicas.
+    cores (``between``) that are none of the devices'; one that shares theirs takes from the replicas. ``on 2 hosts``,
+    where they are of so many (``hosts``).
     """
     if name is None:
         return None
@@ -71,4 +75,6 @@ def several(cores: Sequence[int], name: str | None, between: int = 0) -> str | N
         together += f" of {' and '.join(map(str, sorted(cores, reverse=True)))} cores"
     if between:
         together += f" with {between} core{'' if between == 1 else 's'} for nginx"
+    if hosts > 1:
+        together += f" on {hosts} hosts"
     return together

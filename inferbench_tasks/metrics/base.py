@@ -38,6 +38,19 @@ class ClientHost:
 
 
 @dataclass(frozen=True)
+class ServerHost:
+    """One host of several with a replica each: its number and name, what was recorded there, on the load's clock.
+    ``unwatched``: why nothing was; "" where it was.
+    """
+
+    number: int
+    name: str
+    recording: Recording
+    hardware: dict[str, Any]
+    unwatched: str = ""
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a run measured, for metrics: the records of the window, the monitors, the machine.
 
@@ -61,6 +74,9 @@ class Measured:
     device_cores: tuple[int, ...] = ()
     #: How many that are none of the devices' a balancer can use.
     balancer_own_cores: int = 0
+    #: Of replicas on hosts of their own: all of these, the first with the balancer and the load. ``recording`` has sums
+    #: over all servers then, and nothing that is a host's; ``hardware`` and cores are the first one's.
+    hosts: tuple[ServerHost, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -69,11 +85,14 @@ class Measured:
 
     @property
     def granted_cores(self) -> float | None:
-        """The cores that the job had. Of replicas those of their devices, in place of those that the job might use:
-        without a lease these are all of the machine, and what is left over is the balancer's.
+        """The cores that the job had, on all hosts. Of replicas those of their devices, in place of those that the job
+        might use: without a lease these are all of the machine, and what is left over is the balancer's.
         """
         from inferbench_tasks.monitors.environment import granted_cores
 
+        if self.hosts:
+            each = [granted_cores(host.hardware) for host in self.hosts]
+            return None if None in each else sum(cores for cores in each if cores is not None)
         own = {"cores_allowed": list(self.device_cores)} if self.device_cores else {}
         return granted_cores(self.hardware | own)
 

@@ -42,6 +42,10 @@ class Cost(Block):
             return {"usd_per_1k": None, "reason": "configs/prices.yaml is missing"}
         if not name:
             return {"usd_per_1k": None, "reason": "the device tells no name, so no price fits it"}
+        names = {device_name(kind, host.hardware) for host in measured.hosts} | {name}
+        if len(names) > 1:
+            listed = " and ".join(sorted(map(str, names)))
+            return {"usd_per_1k": None, "reason": f"the replicas' hosts have unlike devices: {listed}"}
         matching = prices_for(kind, str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}

@@ -42,12 +42,20 @@ class CpuTime(Block):
         the used time at most in which the other hardware thread of the same core was used as well.
         """
         interval, blocks, reason = _interval(measured)
+        if measured.hosts:
+            unknown = {
+                "known": False,
+                "text": f"the CPU time is of {len(measured.hosts)} hosts, each with its own",
+            }
+            clock, siblings = {"mhz": None, **unknown}, {"busy_ratio": None, **unknown}
+        else:
+            clock, siblings = _clock(measured), _siblings(measured)
         return {
             "ci95": None if interval is None else {"ms_per_sample": interval},
             "blocks": blocks,
             "reason": reason,
-            "clock": _clock(measured),
-            "siblings": _siblings(measured),
+            "clock": clock,
+            "siblings": siblings,
         }
 
 

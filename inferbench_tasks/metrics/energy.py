@@ -69,6 +69,9 @@ class Energy(Block):
         ``machine``: of a method that counts a whole one {cores, of_cores, others_ratio}, None of others; ``left_out``:
         {method: {joule_per_request, reason}} of what such a method counted of which it isn't known what was the run's.
         """
+        if measured.hosts:
+            reason = f"the replicas are on {len(measured.hosts)} hosts, and what each of them drew is not added up yet"
+            return {"joule_per_request": None, "method": None, "left_out": {}, "reason": reason}
         machine = whole_machine(measured)
         drawn_j: dict[str, float] = {}
         left_out: dict[str, dict[str, Any]] = {}

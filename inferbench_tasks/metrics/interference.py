@@ -59,6 +59,8 @@ class Interference(Block):
         """
         if measured.client is not None:
             return self._of_two_hosts(measured, measured.client)
+        if measured.hosts:
+            return self._of_replicas(measured)
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
         unseen: list[str] = []
@@ -110,6 +112,38 @@ class Interference(Block):
             "mode": os.environ.get(MODE) or None,
             "waits_ms": None,
             "sender": _of_all([ledgers[role]["sender"] for role in client.by_role]),
+            "hosts": ledgers,
+        }
+
+    def _of_replicas(self, measured: Measured) -> dict[str, Any]:
+        """The same of hosts with a replica each; the first has the load, too.
+
+        What a request waited is judged on each host as if all had gone there: which did is not known of each.
+        """
+        ledgers: dict[str, dict[str, Any]] = {}
+        findings: list[dict[str, Any]] = []
+        for host in measured.hosts:
+            alone = replace(measured, hosts=(), recording=host.recording, hardware=host.hardware)
+            if ledgers:  # the balancer is on the first host alone
+                alone = replace(alone, balancer_cores=(), device_cores=(), balancer_own_cores=0)
+            ledger = self.compute(alone)
+            if host.unwatched:
+                ledger |= {"watched": False, "not_watched": [host.unwatched]}
+            role = f"replica {host.number}"
+            ledgers[role] = ledger
+            findings += [
+                {**finding, "host": role, "text": f"on the host of {role} ({host.name}): {finding['text']}"}
+                for finding in ledger["findings"]
+            ]
+        return {
+            "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
+            "not_watched": [
+                f"{what} (the host of {role})" for role, led in ledgers.items() for what in led["not_watched"]
+            ],
+            "watched": all(ledger["watched"] for ledger in ledgers.values()),
+            "mode": os.environ.get(MODE) or None,
+            "waits_ms": None,
+            "sender": next(iter(ledgers.values()))["sender"],
             "hosts": ledgers,
         }
 

@@ -41,6 +41,9 @@ class Quiet(Block):
         if measured.client is not None:
             text = "the load came from another host: when either was disturbed is known on two clocks, and not cut"
             return block | {"reason": text}
+        if measured.hosts:
+            text = "the replicas were on several hosts: when each was disturbed is known on its own clock, and not cut"
+            return block | {"reason": text}
         cores = measured.hardware.get("cores_logical") or 1
         allowed = len(measured.hardware.get("cores_allowed") or ())
         disturbed = disturbances(

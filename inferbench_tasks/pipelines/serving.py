@@ -37,6 +37,8 @@ USUAL_SAMPLES, ALONE_S = 1_000, 0.005
 _BLOCKS = {"evaluate": "whether the answers are right", "trace": "where the time of a request goes"}
 #: What a server's start takes with two short loads, seconds.
 SERVER_S = 3.0
+#: What a replica on a host of its own takes: a stage there, and the network to it measured twice.
+HOST_S = 10.0
 
 
 class ServingPipeline(Pipeline[JobSpec]):
@@ -48,6 +50,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         "inferbench_tasks.stages.generate",
         "inferbench_tasks.stages.convert",
         "inferbench_tasks.stages.serve",
+        "inferbench_tasks.stages.spread.replica",
+        "inferbench_tasks.stages.spread.balance",
         "inferbench_tasks.stages.senders.standby",
         "inferbench_tasks.stages.load",
         "inferbench_tasks.stages.evaluate",
@@ -118,7 +122,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice, and
         once more for each change of ``vary``.
         """
-        servers_s = (spec.serve.devices - 1) * SERVER_S
+        servers_s = (spec.serve.devices - 1) * (HOST_S if spec.serve.apart else SERVER_S)
         return AROUND_LOAD_S + servers_s + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
 
     def result(self) -> type[ResultDocument]:
@@ -197,10 +201,10 @@ class ServingPipeline(Pipeline[JobSpec]):
     def for_nights(self, submission: Submission, what: str) -> Submission:
         """A load that is the same each time, from the server's own host: no search for the highest rate."""
         specs = [job.spec for job in expand(submission)]
+        if any(spec.serve.devices > 1 for spec in specs):
+            raise InputError(f"{what} runs on one device; use devices: 1", field="serve.devices")
         if any(spec.stages_elsewhere() for spec in specs):
             raise InputError(f"{what} runs on one host; use from: server_host", field="load.from")
-        if any(spec.needed_devices() > 1 for spec in specs):
-            raise InputError(f"{what} runs on one device; use devices: 1", field="serve.devices")
         return at_given_rates(submission, what)
 
     def tags(self, submission: Submission) -> tuple[str, ...]:

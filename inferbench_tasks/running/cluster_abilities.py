@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from inferbench_tasks.abilities import InstalledAbilities
-from inferbench_tasks.cluster.abilities import no_host
+from inferbench_tasks.cluster.abilities import no_host, unable
 from inferbench_tasks.cluster.apart import too_few_hosts
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import Host
@@ -76,13 +76,8 @@ class ClusterAbilities(StoredAbilities):
             own, other = (
                 _types(device, devices) for device in (spec.needed_device(), spec.needed_elsewhere())
             )
-            # Which devices were chosen binds the server's alone.
-            chosen = spec.only_on()
-            others = frozenset(d.device_id for d in devices if chosen and d.device_id not in chosen)
-            if message := too_few_hosts(
-                own, other, devices, others, spec.named_elsewhere(), spec.n_elsewhere()
-            ):
-                findings.append(Finding((spec.elsewhere_field,), message))
+            if message := _too_few_apart(spec, devices, own, other):
+                findings.append(Finding((spec.elsewhere_by(),), message))
         return findings
 
     def _cores(self, spec: JobBase) -> Iterator[Finding]:
@@ -115,8 +110,27 @@ class MachineAbilities(StoredAbilities):
                 f"{', '.join(stages)} on another host needs a system with workers of two hosts: `inferbench up "
                 "--listen` here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
             )
-            findings.append(Finding((spec.elsewhere_field,), message))
+            findings.append(Finding((spec.elsewhere_by(),), message))
         return findings
+
+
+def _too_few_apart(
+    spec: JobBase, devices: Sequence[Device], own: frozenset[str], other: frozenset[str]
+) -> str | None:
+    """That there are not so many hosts, or that none of them can do what the job asks of its own."""
+    chosen, ability = spec.only_on(), spec.needed_ability()
+    among = [device for device in devices if not chosen or device.device_id in chosen]
+    # Else which devices were chosen binds its own alone.
+    everywhere = among if spec.chosen_elsewhere() else devices
+    if message := no_host(ability, [d for d in among if d.device_type in own], 1, " or ".join(sorted(own))):
+        return message
+    others = {d.device_id for d in everywhere if d not in among} | unable(ability, everywhere)
+    message = too_few_hosts(
+        own, other, everywhere, frozenset(others), spec.named_elsewhere(), spec.n_elsewhere()
+    )
+    if message and chosen and spec.chosen_elsewhere():
+        return f"of on_devices ({', '.join(chosen)}) {message}"
+    return message
 
 
 def _types(device: DeviceSpec, devices: Iterable[Device]) -> frozenset[str]:
@@ -148,7 +162,7 @@ def shortages_here(spec: JobBase) -> Iterator[Finding]:
 
 def _no_balancer(spec: JobBase) -> Iterator[Finding]:
     """What stands before a server on several devices, where it is not installed here."""
-    if isinstance(spec, JobSpec) and spec.serve.devices > 1:
+    if isinstance(spec, JobSpec) and spec.serve.devices > 1 and not spec.serve.apart:
         from inferbench_tasks.backends.nginx_balancer import unavailable
 
         if reason := unavailable(spec.traffic.protocol):

@@ -23,7 +23,7 @@ class Holding:
     """What a job holds: the lease's token, and its devices on this host, that of this worker first.
 
     ``members``: the ids of all, also of those on other hosts. ``elsewhere``: which of these this is, from 1; 0: the
-    job's own host. ``spare_cores``: where it holds several of a host, the cores there that are no device's.
+    job's own host. ``spare_cores``: where it holds several, the cores of this host that are no device's.
     """
 
     token: int
@@ -97,7 +97,7 @@ class Fence:
             tuple(_held(member) for member in here),
             device.held_with,
             elsewhere=place_of(lease, self.device_id),
-            spare_cores=_spare(cluster, device.host) if len(here) > 1 else (),
+            spare_cores=_spare(cluster, device.host) if len(device.held_with) > 1 else (),
         )
 
     def check(self, db: PerfDB, holding: Holding) -> None:

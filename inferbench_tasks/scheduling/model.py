@@ -27,7 +27,8 @@ class QueuedJob:
     for jobs that do the same work. ``avoid`` holds node ids or names of single devices (``device_name``).
     ``elsewhere``: the types of a further device, of another host, that it holds beside its own; empty: none.
     ``n_elsewhere``: of so many other hosts it holds one each. The policy places its own alone. ``not_its_own``: those
-    that it avoids, by id, only because its own device was chosen; the one elsewhere may be one of them.
+    that it avoids, by id, only as its own device: another was chosen, or their host is ``unable``; the one elsewhere
+    may be one of them.
     ``elsewhere_on``: the name of the host or cluster that the one elsewhere is to be of; "": any. ``ability``: what the
     host of its own has to be able to do; "": nothing. ``unable``: those that it avoids, by id, only as theirs can't.
     """

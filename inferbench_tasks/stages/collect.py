@@ -21,19 +21,21 @@ from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.load import Output as Loaded
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device
 from inferbench_tasks.stages.senders.all_hosts import of_all_hosts
+from inferbench_tasks.stages.spread import recordings
+from inferbench_tasks.stages.spread.balance import Output as Balanced
 from inferbench_tasks.stages.trace import SPANS_FILE
 from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
 
 if TYPE_CHECKING:
-    from inferbench_tasks.metrics.base import ClientHost
+    from inferbench_tasks.metrics.base import ClientHost, ServerHost
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
     from inferbench_tasks.perfdb.store import PerfDB
 
 STAGE = Stage(
-    needs=("generate", "convert", "serve", "load", "evaluate", "trace"),
+    needs=("generate", "convert", "serve", "balance", "load", "evaluate", "trace"),
     leased=True,
     unread=("generate.model",),
 )
@@ -56,6 +58,7 @@ class Input(StageInput):
     generate: generate.Output
     convert: convert.Output
     serve: serve.Output
+    balance: Balanced | None = None
     load: Loaded | None = None
     evaluate: Evaluated | None = None
     trace: Traced | None = None
@@ -75,6 +78,8 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.monitors.records import EMPTY, read_recording
     from inferbench_tasks.perfdb.store import PerfDB
 
+    if inp.balance is not None:
+        inp = inp.model_copy(update={"serve": inp.balance.serve})
     ctx.progress(0, 3, "describing the environment")
     hosts = of_all_hosts(inp, inp.load, ctx) if inp.load and inp.load.away else None
     monitored = inp.load.monitors_path if inp.load else None
@@ -88,12 +93,23 @@ def run(inp: Input, ctx: Context) -> Output:
         "hardware": hardware,
         "system": {**environment.system(), "server_sandbox": inp.serve.server.sandbox},
     }
+    apart: tuple[ServerHost, ...] = ()
+    if inp.load and inp.serve.far_replicas:
+        apart = recordings.hosts_of(inp.serve, inp.load.followed, recording, surroundings["hardware"])
+        recording = recordings.together(apart)
     ctx.progress(1, 3, "working out the figures")
     if inp.load is None:
         summary = unloaded.figures(inp.serve, inp.evaluate, inp.job.slo)
         verdict = unloaded.verdict(inp.evaluate, inp.trace)
     else:
-        summary = figures(inp, inp.load, recording, surroundings["hardware"], hosts.client if hosts else None)
+        summary = figures(
+            inp,
+            inp.load,
+            recording,
+            surroundings["hardware"],
+            hosts.client if hosts else None,
+            apart,
+        )
         ledger = summary.model_dump()["interference"]
         answers = inp.evaluate.reasons if inp.evaluate else ()
         verdict = judge(inp.load.certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
@@ -148,6 +164,10 @@ def run(inp: Input, ctx: Context) -> Output:
     if inp.load:
         extensions |= of_load(inp, inp.load, ctx, db)
         extensions |= of_replicas(inp.serve.replicas, inp.serve.balancer, inp.load.replica_samples)
+        if apart:
+            kept = recordings.stored(db, inp, inp.serve, inp.load, apart, recording, ctx.run_dir(inp.run_id))
+            extensions["monitors"] = kept.pop("monitors")
+            extensions["replicas"] |= kept
     if hosts is not None:
         extensions |= hosts.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
@@ -179,7 +199,7 @@ def of_load(inp: Input, loaded: Loaded, ctx: Context, db: PerfDB) -> dict[str, A
         extensions["accuracy"] = loaded.accuracy.model_dump(include={"samples_digest", "right"})
     if loaded.tokens:
         extensions["streams"] = {name: put(loaded.tokens[path]) for path, name in STREAM_FILES.items()}
-    if loaded.monitors_path:
+    if loaded.monitors_path and not loaded.followed:
         extensions["monitors"] = put(loaded.monitors_path, MONITORS_FILE)
     if loaded.mlperf:
         extensions["mlperf"] = {**loaded.mlperf, "logs": [put(log) for log in loaded.mlperf["logs"]]}
@@ -195,6 +215,7 @@ def figures(
     recording: Recording,
     hardware: dict[str, Any],
     client: ClientHost | None = None,
+    hosts: tuple[ServerHost, ...] = (),
 ) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
     from inferbench_tasks.backends.base import BACKENDS
@@ -224,6 +245,7 @@ def figures(
             for role, used in of.items()
             for suffix, source in (("", "client"), ("_host", "host"))
         }
+    summary["resources"] |= recordings.of_each_host(hosts, start_ns, end_ns)
     summary["accuracy_ratio"] = loaded.accuracy_ratio
     if loaded.accuracy:
         summary["accuracy"] = loaded.accuracy.summary()
@@ -255,7 +277,8 @@ def figures(
         client,
         balancer_cores=balancer.cores if balancer else (),
         balancer_own_cores=balancer.own_cores if balancer else 0,
-        device_cores=tuple(core for replica in inp.serve.replicas for core in replica.cores),
+        device_cores=tuple(core for replica in inp.serve.replicas_here for core in replica.cores),
+        hosts=hosts,
     )
     figures = derive(measured)
     if inp.serve.replicas:
@@ -304,8 +327,20 @@ def describe(
         ),
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
-        device=device_of(job.serve.device, surroundings["hardware"], inp.serve.replicas, inp.serve.balancer),
-        load=LoadInfo(**load_document(job, inp.load.away.hosts if inp.load and inp.load.away else None)),
+        device=device_of(
+            job.serve.device,
+            surroundings["hardware"],
+            inp.serve.replicas,
+            inp.serve.balancer,
+            recordings.hardware_of(inp.serve.far_replicas),
+        ),
+        load=LoadInfo(
+            **load_document(
+                job,
+                inp.load.away.hosts if inp.load and inp.load.away else None,
+                recordings.host_names(inp.serve.replicas),
+            )
+        ),
         summary=summary,
         certificate=inp.load.certificate if inp.load else {},
         verdict=verdict,
@@ -320,10 +355,13 @@ def describe(
     )
 
 
-def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any]:
+def load_document(
+    job: JobSpec, client_host: str | None = None, replica_hosts: str | None = None
+) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``.
 
-    ``client_host``: the other host that it came from, or the several, where it did; None before it is known.
+    ``client_host``: the other host that it came from, or the several, where it did; None before it is known;
+    ``replica_hosts``: likewise those between which it was handed on to replicas.
     """
     from inferbench_tasks.submission.prompt_words import prompt_words, size_words
 
@@ -332,6 +370,8 @@ def load_document(job: JobSpec, client_host: str | None = None) -> dict[str, Any
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
         document["network"] = f"{BETWEEN_HOSTS} from {client_host}" if client_host else BETWEEN_HOSTS
+    if job.serve.apart:
+        document["network"] = f"{BETWEEN_HOSTS} {replica_hosts}" if replica_hosts else BETWEEN_HOSTS
     # Two contents under one name are two loads; the reader of the submission wrote down which it was.
     if digest := job.files.get(getattr(job.load.arrivals, "path", "")):
         document["arrivals"] |= {"digest": digest}
@@ -363,8 +403,12 @@ def device_of(
     hardware: dict[str, Any],
     replicas: Sequence[Replica],
     balancer: Balancer | None = None,
+    others: Sequence[dict[str, Any]] = (),
 ) -> DeviceInfo:
-    """Of several the name says how many, and what else tells them from others (``several``); ``product`` is theirs."""
+    """Of several the name says how many, and what else tells them from others (``several``); ``product`` is theirs.
+
+    ``others``: the machines of the replicas beside the first, where each has one of its own; ``hardware``: the first's.
+    """
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import DeviceInfo
 
@@ -372,11 +416,18 @@ def device_of(
     cores = environment.granted_cores(hardware)
     if not replicas:
         return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})
-    devices = [{"device_id": replica.device_id, "cores": list(replica.cores)} for replica in replicas]
+    if others:
+        names = {environment.device_name(device.kind, machine) for machine in (hardware, *others)}
+        name = None if None in names else " and ".join(sorted(one for one in names if one is not None))
+    devices = [
+        {"device_id": replica.device_id, "cores": list(replica.cores)}
+        | ({"host": replica.host} if replica.host else {})
+        for replica in replicas
+    ]
     cores_of_each = [len(replica.cores) for replica in replicas]
     return DeviceInfo(
         kind=device.kind,
-        name=several(cores_of_each, name, balancer.own_cores if balancer else 0),
+        name=several(cores_of_each, name, balancer.own_cores if balancer else 0, 1 + len(others)),
         cores=float(sum(cores_of_each)),
         **{"asked": str(device), "count": len(replicas), "product": name, "devices": devices},
     )

@@ -12,11 +12,15 @@ from inferbench_tasks.stages.senders import away_load
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
 
-STAGE = Stage(needs=("generate", "serve", "standby"), leased=True, block="load", unread=("generate.model",))
+STAGE = Stage(
+    needs=("generate", "serve", "balance", "standby"), leased=True, block="load", unread=("generate.model",)
+)
 
 
 def run(inp: Input, ctx: Context) -> Output:
     """Apply the load with the monitors running; every record made is kept, whatever happens."""
+    if inp.balance is not None:
+        inp = inp.model_copy(update={"serve": inp.balance.serve})
     folder = ctx.run_dir(inp.run_id)
     load = inp.job.traffic
     with (

@@ -18,6 +18,7 @@ from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages import generate, prompted, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.senders.handles import Standby
+from inferbench_tasks.stages.spread.balance import Output as Balanced
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.schema import SHARED_MEMORY
 
@@ -35,6 +36,8 @@ class ToSend(StageInput):
 class Input(ToSend):
     """The same, with who sends it too."""
 
+    #: What stands before replicas on hosts of their own; ``serve`` is the first of them then.
+    balance: Balanced | None = None
     #: What sends a part of the load from a further host each; none where one host sends all of it.
     standby: Standby | None = None
     standby_2: Standby | None = None

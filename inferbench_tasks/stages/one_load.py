@@ -19,6 +19,8 @@ from inferbench_tasks.stages.prompted import options_of
 from inferbench_tasks.stages.replica_watch import Counts, living, remarks, with_counts
 from inferbench_tasks.stages.senders.handles import Away
 from inferbench_tasks.stages.served_accuracy import ServedAccuracy
+from inferbench_tasks.stages.spread.following import Following
+from inferbench_tasks.stages.spread.handles import Followed
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.ceiling import Ceiling
@@ -65,6 +67,8 @@ class Output(Handle):
     away: Away | None = None
     #: Of several servers that answer together: the samples that each counted, over the whole load.
     replica_samples: tuple[int, ...] = ()
+    #: Of those on hosts of their own: the way there, and what was recorded there.
+    followed: tuple[Followed, ...] = ()
 
     @classmethod
     def of(
@@ -101,12 +105,14 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     monitors_path = folder / MONITORS_FILE
 
     def cancelled() -> bool:
-        return ctx.cancelled() or verdict.reason is not None or life.reason is not None
+        return ctx.cancelled() or verdict.reason is not None or life.reason is not None or far.over
 
     patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.drawn)
     counts = Counts.begun(inp.serve.replicas)
+    here = inp.serve.replicas_here
     with (
+        Following(inp.serve.far_replicas, folder, ctx) as far,
         beside(inp, ctx) as neighbours,
         MonitorSession(
             inp.serve.server,
@@ -114,14 +120,14 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
             device=inp.job.serve.device,
             metrics_url=metrics_url,
             beside=[neighbour.server for neighbour in neighbours],
-            replicas=[replica.server for replica in inp.serve.replicas[1:]],
+            replicas=[replica.server for replica in here[1:]],
             balancer=inp.serve.balancer.server if inp.serve.balancer else None,
         ),
-        living(inp.serve.replicas, inp.serve.balancer) as life,
+        living(here, inp.serve.balancer) as life,
         watched(watches(inp, [neighbour.server for neighbour in neighbours])) as verdict,
     ):
         outcome = apply_load(plan, folder / SAMPLES_FILE, progress=by_phase(plan, ctx), cancelled=cancelled)
-    require_sent(outcome, verdict.reason or life.reason or "")
+    require_sent(outcome, verdict.reason or life.reason or far.failure)
     judged = outcome.certificate(plan)
     if plan.stream is not None and not inp.job.traffic.allow_unsafe_load:
         judged = judged.and_check(chunk_ceiling_check(outcome, ceiling))
@@ -138,11 +144,16 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     certificate["figures"]["ceiling"] = ceiling.model_dump()
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
+    followed = far.found(start_ns, end_ns)
+    if followed:
+        certificate["figures"]["replica_hosts"] = far.figures(followed)
+        certificate["warnings"] += far.warnings(followed)
     return Output.of(
         outcome,
         certificate,
         patience,
         monitors_path=str(monitors_path),
+        followed=followed,
         neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
         tokens=tokens,
@@ -196,7 +207,7 @@ def require_sent(outcome: Outcome, reason: str = "") -> None:
 def watches(inp: Input, beside: Iterable[ServerHandle]) -> list[tuple[str, Watch]]:
     """The servers that a load could make too large, each with its name; a container's engine holds it to limits."""
     servers = [
-        *((replica.name, replica.server) for replica in inp.serve.replicas),
+        *((replica.name, replica.server) for replica in inp.serve.replicas_here),
         *([] if inp.serve.replicas else [("The server", inp.serve.server)]),
         *([("The balancer", inp.serve.balancer.server)] if inp.serve.balancer else []),
         *(("The server of another model", server) for server in beside),

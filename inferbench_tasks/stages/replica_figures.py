@@ -58,6 +58,7 @@ def of_replicas(
                     "number": replica.number,
                     "device_id": replica.device_id,
                     "cores": list(replica.cores),
+                    **({"host": replica.host} if replica.host else {}),
                     "samples": counted[replica.number - 1] if counted else None,
                 }
                 for replica in replicas

@@ -21,7 +21,7 @@ from inferbench_tasks.cores import granted
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers.base import Launcher
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.submission.schema import BalancerSpec
+from inferbench_tasks.submission.balancer import BalancerSpec
 
 _FIELD = "serve.devices"
 
@@ -44,7 +44,9 @@ class Group:
 
 
 @dataclass(frozen=True)
-class _One:
+class One:
+    """A replica that has answered right; the probe of ``started`` is closed."""
+
     replica: Replica
     started: startup.Started
     cold_start: ColdStart
@@ -68,13 +70,13 @@ def replicated(
     """
     spec = deployment.spec
     devices, left = places(held, spare_cores, spec.devices)
-    each: list[_One] = []
+    each: list[One] = []
     for number, device in enumerate(devices, 1):
         ctx.progress(0, 3, f"starting {spec.backend} {number} of {len(devices)} on {device.device_id}")
         own = replace(deployment, folder=deployment.folder / f"replica-{number}", cores=device.cores)
         own.folder.mkdir(exist_ok=True)
         each.append(
-            _start(type(backend)(), own, device, number, len(devices), launcher, servers_dir, ctx, check)
+            start_one(type(backend)(), own, device, number, len(devices), launcher, servers_dir, ctx, check)
         )
     ctx.progress(0, 3, "starting nginx before them")
     own_cores = usable(left)
@@ -108,7 +110,7 @@ def replicated(
     )
 
 
-def _start(
+def start_one(
     backend: Backend,
     deployment: Deployment,
     device: HeldDevice,
@@ -118,7 +120,8 @@ def _start(
     servers_dir: Path,
     ctx: Context,
     check: Callable[[Probe], None],
-) -> _One:
+) -> One:
+    """Start a replica on its device and have it asked once; ServerError with its name where that is not right."""
     name = f"Replica {number} of {of} ({device.device_id})"
     try:
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
@@ -148,7 +151,7 @@ def _start(
         first_answer_ms=first_ms,
         total_ms=started.process_ms + started.model_load_ms + first_ms,
     )
-    return _One(replica, started, cold)
+    return One(replica, started, cold)
 
 
 def places(

@@ -34,6 +34,7 @@ from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.stages.replicated import replicated
 from inferbench_tasks.stages.senders import far_watch
+from inferbench_tasks.stages.spread.handles import FarReplica
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
@@ -45,8 +46,8 @@ LIGHT_RPS = 50.0
 
 
 class Input(StageInput):
-    """The requests and the model to serve. ``devices``: those that the job holds; ``spare_cores``: where these are
-    several, the cores of their host that are no device's.
+    """The requests and the model to serve. ``devices``: those of this host that the job holds; ``spare_cores``: where
+    it holds several, the cores of this host that are no device's.
     """
 
     generate: generate.Output
@@ -77,6 +78,14 @@ class Output(Handle):
     balancer: Balancer | None = None
     #: What tells each client host beside the first of its own link, where several share the load.
     far_further: tuple[far_watch.FarWatch, ...] = ()
+    #: Of ``replicas`` those that stand on hosts of their own; the first one never does.
+    far_replicas: tuple[FarReplica, ...] = ()
+
+    @property
+    def replicas_here(self) -> tuple[Replica, ...]:
+        """Those on this host, where the balancer and the load are."""
+        far = {one.replica.number for one in self.far_replicas}
+        return tuple(replica for replica in self.replicas if replica.number not in far)
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -96,23 +105,14 @@ def run(inp: Input, ctx: Context) -> Output:
         first_answer.check_requests(samples, interface)
         if shared:
             check_shareable(samples)
-    folder = ctx.run_dir(inp.run_id) / "server"
-    folder.mkdir(exist_ok=True)
-    deployment = Deployment(
-        run_id=inp.run_id,
-        model=inp.convert.model,
-        spec=spec,
-        folder=folder,
-        cache_dir=ctx.cache_dir("envs"),
-        protocol=inp.job.traffic.protocol,
-        client_batch_size=inp.job.traffic.samples_per_request,
-        # The moments that a server writes down are of its own clock, which is not that of a load from another host.
-        trace=is_light(inp.job) and not inp.job.traffic.away,
-        processing=requests.processing if requests.sent_path != requests.path else None,
-        shared_memory=shared,
+    guarded = inp.job.traffic.away or spec.apart
+    deployment = deployment_of(
+        inp,
+        ctx,
         listens=reached_address() if inp.job.traffic.away else "",
-        secret=secrets.token_urlsafe(32) if inp.job.traffic.away else "",
+        secret=secrets.token_urlsafe(32) if guarded else "",
     )
+    folder = deployment.folder
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
 
@@ -129,7 +129,7 @@ def run(inp: Input, ctx: Context) -> Output:
                 replicated(
                     inp.devices, inp.spare_cores, backend, deployment, launcher, servers_dir, ctx, asked_first
                 )
-                if spec.devices > 1
+                if spec.devices > 1 and not spec.apart
                 else None
             )
             started = (
@@ -199,6 +199,28 @@ def run(inp: Input, ctx: Context) -> Output:
         far_further=further,
         replicas=group.replicas if group else (),
         balancer=group.balancer if group else None,
+    )
+
+
+def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Deployment:
+    """What is to be served on this host, and how; its folder is made. ``listens``, ``secret``: as in ``Deployment``."""
+    folder = ctx.run_dir(inp.run_id) / "server"
+    folder.mkdir(exist_ok=True)
+    requests = inp.generate.requests
+    return Deployment(
+        run_id=inp.run_id,
+        model=inp.convert.model,
+        spec=inp.job.serve,
+        folder=folder,
+        cache_dir=ctx.cache_dir("envs"),
+        protocol=inp.job.traffic.protocol,
+        client_batch_size=inp.job.traffic.samples_per_request,
+        # The moments that a server writes down are of its own clock, which is not that of a load from another host.
+        trace=is_light(inp.job) and not inp.job.traffic.away,
+        processing=requests.processing if requests.sent_path != requests.path else None,
+        shared_memory=inp.job.traffic.transport == SHARED_MEMORY,
+        listens=listens,
+        secret=secret,
     )
 
 

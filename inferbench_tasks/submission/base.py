@@ -87,8 +87,8 @@ class JobBase(Spec):
         return 1
 
     def needed_ability(self) -> str:
-        """What the host of its devices has to be able to do, beside having them, by the name under which workers tell
-        that theirs is not (``Device.lacks``); "": nothing.
+        """What the host of its own devices has to be able to do, beside having them, by the name under which workers
+        tell that theirs is not (``Device.lacks``); "": nothing.
         """
         return ""
 
@@ -103,6 +103,14 @@ class JobBase(Spec):
     def n_elsewhere(self) -> int:
         """Of how many other hosts it holds a device each."""
         return max(self.hosts_elsewhere().values(), default=1) if self.stages_elsewhere() else 0
+
+    def elsewhere_by(self) -> str:
+        """The field that has stages of this one run on another host, where there are several."""
+        return self.elsewhere_field
+
+    def chosen_elsewhere(self) -> bool:
+        """Whether the devices that it names (``only_on``) are those of other hosts, too, and not its own alone."""
+        return False
 
     def needed_elsewhere(self) -> DeviceSpec:
         """That device."""

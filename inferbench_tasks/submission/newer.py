@@ -23,6 +23,7 @@ NEWER: dict[str, Any] = {
     "stack": None,
     "serve.devices": 1,
     "serve.balancer": None,
+    "serve.spread": "one_host",
     "serve.slots": None,
     "serve.context_tokens": None,
     "serve.prefix_cache": None,

@@ -24,6 +24,7 @@ from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
 from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswers
+from inferbench_tasks.submission.balancer import BalancerSpec
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
@@ -31,18 +32,15 @@ from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of
 from inferbench_tasks.submission.model import ModelSpec, Training
 from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
+from inferbench_tasks.submission.prompt_parts import SharedPrefixSpec, TraceColumnsSpec
 from inferbench_tasks.submission.schema import (
-    BalancerSpec,
     BatchingSpec,
     ConvertSpec,
     LoadSpec,
     NightlySpec,
     RequestsSpec,
     ServeSpec,
-    SharedPrefixSpec,
     Submission,
-    TraceColumnsSpec,
-    TraceSpec,
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.slo import EachSpec, SloSpec
@@ -50,6 +48,7 @@ from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
+from inferbench_tasks.submission.traced import TraceSpec
 from inferbench_tasks.submission.vary import VarySpec
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"

@@ -10,6 +10,8 @@ from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 
 _FIELD = "serve.devices"
 _REMEDY = "or devices: 1"
+_SPREAD = "serve.spread"
+_TOGETHER = "or spread: one_host"
 
 
 def replica_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
@@ -21,7 +23,13 @@ def replica_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Findi
                 ("serve.balancer", _FIELD),
                 "one server has no balancer before it; use devices: 2 or more, or leave it out",
             )
+        if serve.spread != "one_host":
+            yield Finding(
+                (_SPREAD, _FIELD), "one server stands on one host; use devices: 2 or more, or leave it out"
+            )
         return
+    if serve.apart:
+        yield from _apart_findings(spec, backend)
     if spec.streamed:
         yield _finding(
             "load.protocol", f"streams of tokens are asked of one server so far; use one device, {_REMEDY}"
@@ -58,6 +66,36 @@ def replica_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Findi
     for block in ("evaluate", "trace", "share"):
         if getattr(spec, block) is not None:
             yield _finding(block, f"{block} asks one server so far; leave it out, {_REMEDY}")
+
+
+def _apart_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
+    """Of replicas on hosts of their own: servers that strangers could ask, and what asks them without their secret."""
+    load = spec.traffic
+    if backend.replicas and not backend.guarded:
+        yield _spread(
+            "serve.backend",
+            f"the backend {spec.serve.backend} would answer whoever reaches its port; our own servers (onnxruntime, "
+            f"openvino, torchscript, ...) take a secret with each request; use one of these, {_TOGETHER}",
+        )
+    if load.client != "fast":
+        yield _spread("load.client", f"only our own client sends the servers' secret; use fast, {_TOGETHER}")
+    if load.engine != "inferbench":
+        yield _spread(
+            "load.engine", f"MLPerf's LoadGen sends without the servers' secret; use inferbench, {_TOGETHER}"
+        )
+    if load.network != "lan":
+        yield _spread(
+            "load.network",
+            f"the network to the other hosts is a real one, and is measured; use lan, {_TOGETHER}",
+        )
+    if load.arrivals.kind == "max_rate":
+        yield _spread(
+            "load.arrivals", f"max_rate does not search over several hosts yet; give a rate, {_TOGETHER}"
+        )
+
+
+def _spread(other: str, message: str) -> Finding:
+    return Finding((_SPREAD, other), message)
 
 
 def _finding(other: str, message: str) -> Finding:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import USUAL_TRACED, JobSpec
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.traced import USUAL_TRACED
 
 _FIELD = "trace.one_in"
 

@@ -23,16 +23,19 @@ from inferbench_tasks.contracts.spec import (
 )
 from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.submission.balancer import BalancerSpec, Spread
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
 from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.newer import NEWER
 from inferbench_tasks.submission.processors import ProcessorsSpec
+from inferbench_tasks.submission.prompt_parts import SharedPrefixSpec, TraceColumnsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
+from inferbench_tasks.submission.traced import TraceSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
@@ -45,29 +48,6 @@ PROMPTED: dict[str, tuple[str, ...]] = {
 }
 PROMPT_FIELDS = tuple(dict.fromkeys(name for names in PROMPTED.values() for name in names))
 _OF_FILES = ("files", "conversations", "trace")
-
-
-class SharedPrefixSpec(Spec):
-    """Each prompt begins with the prefix of one of the groups, by chance."""
-
-    groups: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Different prefixes."""
-    tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 128
-    """How long each is; the prompt's own length (``input_tokens``) comes behind it."""
-
-
-ColumnName = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class TraceColumnsSpec(Spec):
-    """What the columns of a trace are called; null: as usual."""
-
-    input_tokens: ColumnName | None = None
-    """Tokens of the prompt."""
-    output_tokens: ColumnName | None = None
-    """Tokens of the answer, asked for as ``max_tokens``."""
-    hash_ids: ColumnName | None = None
-    """A list of each request: of its prompt's blocks, equal where the text up to there is equal."""
 
 
 class RequestsSpec(Spec):
@@ -152,15 +132,6 @@ class BatchingSpec(Spec):
     """Batches of these sizes leave at once; without, a batch leaves when it is full or its time is up."""
 
 
-class BalancerSpec(Spec):
-    """What stands before the replicas and hands each request to one of them."""
-
-    kind: Literal["nginx"] = "nginx"
-    """The program, which has to be installed on the device's host."""
-    policy: Literal["least_conn", "round_robin"] = "least_conn"
-    """To which replica a request goes: that with the fewest under way, or each in its turn."""
-
-
 #: Of most backends; see ``Backend.ready_timeout_s``.
 READY_TIMEOUT_S = 120.0
 
@@ -177,9 +148,12 @@ class ServeSpec(Spec):
     device: DeviceSpec = CPU
     """``cpu``, ``gpu`` (any), or ``gpu:<type>``."""
     devices: Annotated[int, Field(ge=1, le=8)] = 1
-    """Devices of one host that the job holds at once: on each stands a replica of the server, with all of these
-    settings, behind a balancer that the load goes to. CPUs and our own servers only. `inferbench run` leases none: it
-    divides the machine's cores."""
+    """Devices that the job holds at once: on each stands a replica of the server, with all of these settings, behind a
+    balancer that the load goes to. CPUs and our own servers only. `inferbench run` leases none: it divides the
+    machine's cores."""
+    spread: Spread = "one_host"
+    """Of several devices: all of one host, or each of another one (``own_hosts``): balancer and load are then on the
+    first one's, and the network to the others is measured before and after the load."""
     balancer: BalancerSpec | None = None
     """Before several replicas (``devices``), in a sweep before those alone; nginx by ``least_conn`` unless given."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -199,6 +173,11 @@ class ServeSpec(Spec):
     says means nothing; every result says so, its model's name too."""
     ready_timeout_s: Seconds | None = None
     """How long the server may take until its model answers; 120 unless given, 600 with ``vllm``."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether replicas stand on hosts of their own."""
+        return self.devices > 1 and self.spread == "own_hosts"
 
     @field_validator("device")
     @classmethod
@@ -310,26 +289,6 @@ def one_at_a_time() -> LoadSpec:
     )
 
 
-#: Requests that are traced one by one unless told otherwise.
-USUAL_TRACED = 30
-
-
-class TraceSpec(Spec):
-    """The first samples of the requests are asked one by one, with the instruments of each level on in turns; or, with
-    ``one_in``, a share of the requests of the load is traced."""
-
-    requests: Annotated[int, Field(ge=1, le=1000)] = USUAL_TRACED
-    """How many."""
-    one_in: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """The job's own load is sent to a server that tells of requests, and one in so many is traced, chosen by chance
-    before it leaves, at the levels ``application`` and ``model``; without, requests are asked one by one."""
-    rounds: Annotated[int, Field(ge=1, le=50)] = 3
-    """How often each level has its turn, each time with a fresh server; what instruments cost is known by rounds."""
-    deepest: Literal["model", "framework", "layer", "library"] | None = None
-    """The deepest level: parts of a request in the server, runs of the runtime, its layers, the primitives that these
-    run; down to layers if null."""
-
-
 class NightlySpec(Spec):
     """What follows a night of this submission; no part of what is measured."""
 
@@ -402,22 +361,46 @@ class JobSpec(JobBase):
         return self.serve.device
 
     def needed_devices(self) -> int:
-        """One for each replica of the server."""
-        return self.serve.devices
+        """One for each replica of the server, of those on its own host."""
+        return 1 if self.serve.apart else self.serve.devices
 
     def needed_ability(self) -> str:
         """A balancer, before several replicas."""
         return balancing(self.traffic.protocol) if self.serve.devices > 1 else ""
 
     def stages_elsewhere(self) -> tuple[str, ...]:
-        """The load, where it comes from another host, and what sends beside it."""
-        return (*self._standbys, "load") if self.traffic.away else ()
+        """The load, where it comes from another host, and what sends beside it; the replicas of other hosts."""
+        return (*self._far_replicas, *((*self._standbys, "load") if self.traffic.away else ()))
 
     def hosts_elsewhere(self) -> dict[str, int]:
-        """The leading client host is the first."""
+        """The leading client host is the first; each replica has one."""
+        if self.serve.apart:
+            return {name: number for number, name in enumerate(self._far_replicas, 1)}
         if not self.traffic.away or not self.further_hosts:
             return {}
         return {"load": 1, **{name: number for number, name in enumerate(self._standbys, 2)}}
+
+    def elsewhere_by(self) -> str:
+        """Where its replicas are, else where its load comes from."""
+        return "serve.spread" if self.serve.apart else self.elsewhere_field
+
+    def chosen_elsewhere(self) -> bool:
+        """All of its replicas stand on those that it names."""
+        return self.serve.apart
+
+    @property
+    def _far_replicas(self) -> tuple[str, ...]:
+        return tuple(numbered("replica", number) for number in range(1, 1 + self.far_replicas))
+
+    @property
+    def far_replicas(self) -> int:
+        """How many replicas stand on other hosts than the first one's."""
+        return self.serve.devices - 1 if self.serve.apart else 0
+
+    @property
+    def spread_replicas(self) -> int | None:
+        """The same; None where all are on one host."""
+        return self.far_replicas or None
 
     @property
     def _standbys(self) -> tuple[str, ...]:
@@ -463,11 +446,14 @@ class JobSpec(JobBase):
 
     @classmethod
     def at_point(cls, data: dict[str, Any], swept: Collection[str]) -> dict[str, Any]:
-        """Where ``serve.devices`` is swept, its point of one device has no balancer, whatever the others have."""
+        """Where ``serve.devices`` is swept, its point of one device has no balancer, and no other host, whatever the
+        others have.
+        """
         serve = data.get("serve")
         if cls.devices_field not in swept or not isinstance(serve, dict) or serve.get("devices") != 1:
             return data
-        return {**data, "serve": {name: value for name, value in serve.items() if name != "balancer"}}
+        of_several = ("balancer", "spread")
+        return {**data, "serve": {name: value for name, value in serve.items() if name not in of_several}}
 
     @classmethod
     def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from inferbench_tasks.cluster.device import LACKS
 from inferbench_tasks.cluster.dispatcher import STANDALONE, Dispatcher
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import InputError, LeaseLostError
@@ -364,3 +365,46 @@ def test_random_jobs_of_one_host_and_of_two_all_end(
     assert dict(site.over) == dict.fromkeys(site.jobs, 1), (site.scheduler.held, site.scheduler.aside)
     site.scheduler.tick()
     assert set(holders(cluster).values()) == {None}
+
+
+def test_only_its_own_host_has_to_be_able_to_do_what_it_asks_for(cluster: Cluster, make: type) -> None:
+    """A balancer stands on one of its hosts: whichever has it becomes its own, the other need not. Where none has, it
+    waits with the devices and the remedy, until a worker that was started again tells that its host can."""
+    lacks = {"capabilities": {LACKS: {"nginx over http": "install nginx"}}}
+    register(cluster, "x1", "y1", **lacks)
+    scheduler: Dispatcher = make()
+    scheduler.submit(apart(ability="nginx over http"), "run")
+    scheduler.tick()
+    assert "x1, y1: install nginx" in why(scheduler) and set(holders(cluster).values()) == {None}
+    register(cluster, "y1")
+    scheduler.tick()
+    scheduler.tick()
+    assert holders(cluster) == {"x1": APART, "y1": APART}
+    members = next(d.lease.members for d in cluster.devices() if d.lease)
+    assert members == ("y1", "x1")
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", APART)]
+    scheduler.started(APART)
+    scheduler.ended(APART, ok=True)
+    assert set(holders(cluster).values()) == {None}
+
+
+def test_two_jobs_of_all_hosts_follow_each_other(cluster: Cluster, make: type) -> None:
+    """Neither holds a device while it waits, so that none waits for the other for ever."""
+    register(cluster, "x1", "y1", "z1")
+    scheduler: Dispatcher = make()
+    names = ("one", "two")
+    for name in names:
+        scheduler.submit(apart(name, n_elsewhere=2), "run")
+    done = []
+    for _ in names:
+        scheduler.tick()
+        scheduler.tick()
+        (held,) = set(holders(cluster).values())
+        assert held is not None
+        confirm(cluster)
+        assert kinds(scheduler.tick()) == [("start", held)]
+        scheduler.started(held)
+        scheduler.ended(held, ok=True)
+        done.append(held)
+    assert sorted(done) == ["dag|one|000", "dag|two|000"] and set(holders(cluster).values()) == {None}

@@ -12,6 +12,7 @@ import pytest
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.training.result import TrainingResult
+from tests import nginx
 from tests.joined_hosts import Joined, JoinedHost, joined_hosts
 from tests.warm import warm
 
@@ -32,6 +33,12 @@ name: away
 model: {kind: zoo, name: digits}
 load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 4, warmup_s: 0.5, wait_for_quiet_s: 0, from: other_host}
 """
+SPREAD = """
+name: %s
+model: {kind: zoo, name: digits}
+serve: {devices: 2, spread: own_hosts}
+load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: %s, warmup_s: 0.5, wait_for_quiet_s: 0}
+"""
 BOTH = """
 kind: training
 name: %s
@@ -40,10 +47,14 @@ train: {batch_size: 16, warmup_steps: 4, rounds: %d}
 devices: {count: 2, hosts: 2, strategy: ddp}
 """
 NAMES = ("host-a", "host-b")
+NO_NGINX = nginx.missing(lua=False)
 
 
 def write(folder: Path) -> None:
-    texts = {"sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 14)}
+    texts = {
+        "sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 14),
+        "spread": SPREAD % ("spread", 4), "long-spread": SPREAD % ("long-spread", 30),
+    }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
 
@@ -85,6 +96,50 @@ def test_a_load_comes_from_the_other_host(joined: Joined) -> None:
     for when in ("before", "after"):
         assert {link[when][end]["home"] for end in ("near", "far")} == homes
     assert away.summary.model_dump()["error_ratio"] == 0.0
+
+
+@pytest.mark.skipif(bool(NO_NGINX), reason=str(NO_NGINX))
+def test_a_replica_stands_on_each_host(joined: Joined) -> None:
+    """Behind nginx on one of them, by what the leader's gateway lets through; both answered."""
+    finished(joined, "spread")
+    (spread,) = joined.driver.results("spread")
+    servers = spread.extensions["replicas"]["servers"]
+    assert {server["host"] for server in servers} == set(NAMES)
+    assert min(server["samples"] for server in servers) > 0
+    (other,) = spread.extensions["replicas"]["hosts"]
+    homes = {settings.home_id(host.home) for host in joined.hosts}
+    for when in ("before", "after"):
+        assert {other["link"][when][end]["home"] for end in ("near", "far")} == homes
+    summary = spread.summary.model_dump()
+    assert summary["error_ratio"] == 0.0 and summary["resources"]["server"]["cpu_s_total"] > 0
+    # The hosts' workers end what stood there.
+
+    def left() -> list[Path]:
+        return [path for host in joined.hosts for path in (host.home / "servers").glob("*.json")]
+
+    joined.driver.until(lambda: not left(), lambda: str(left()), 20)
+
+
+@pytest.mark.long  # a host that dies is below
+@pytest.mark.skipif(bool(NO_NGINX), reason=str(NO_NGINX))
+def test_replicas_whose_other_host_dies_run_again_once_it_is_back(joined: Joined) -> None:
+    """The load on the first host ends, for what the one that is left answers is another service; then it is measured
+    once, from its beginning."""
+    driver = joined.driver
+    run = driver.trigger("long-spread")
+
+    def loaded() -> list[JoinedHost]:
+        return [host for host in joined.hosts if list(host.home.glob("runs/long-spread-*/load/*.spool"))]
+
+    driver.until(lambda: bool(loaded()), lambda: str(driver.tasks(run)), 300)
+    (first,) = loaded()
+    (other,) = [host for host in joined.hosts if host is not first]
+    other.kill()
+    driver.until(lambda: driver.tasks(run)["serve"]["try_number"] == 2, lambda: str(driver.tasks(run)), 120)
+    other.start()
+    driver.succeeded(run, timeout_s=400)
+    (result,) = driver.results("long-spread")
+    assert {server["host"] for server in result.extensions["replicas"]["servers"]} == set(NAMES)
 
 
 @pytest.mark.long  # the one after it runs on both too, in the end

@@ -273,7 +273,8 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     told = device.model_extra or {}
     # What is called ``2 x NAME`` has its product's name beside it, but for results of before that was stored.
     product = told.get("product") or (device.name or "").removeprefix(f"{told.get('count')} x ")
-    return product, value_at(system, "host"), *clients
+    others = [one["host"] for one in told.get("devices") or () if one.get("host")]
+    return product, value_at(system, "host"), *clients, *others
 
 
 def _got(row: Figure, view: RunView) -> tuple[str, str | None]:

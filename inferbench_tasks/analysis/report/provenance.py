@@ -71,6 +71,7 @@ def _facts(view: RunView) -> dict[str, Any]:
         "device": result["device"],
         "environment": result["environment"],
         "load's host": _of_client(result["extensions"].get("client_host")),
+        "replicas' hosts": _of_replicas(result["extensions"].get("replicas")),
         "versions": result["provenance"].get("versions"),
         "inferbench commit": result["provenance"].get("git_sha"),
         "uncommitted changes": result["provenance"].get("git_dirty"),
@@ -91,6 +92,16 @@ def _of_client(host: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     of = {name: host.get(name) for name in ("host", "hardware", "system")}
     return of | {name: _of_client(host[name]) for name in ORDINALS if host.get(name)}
+
+
+def _of_replicas(replicas: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the hosts of further replicas are, by their numbers; None of one host."""
+    hosts = (replicas or {}).get("hosts") or ()
+    of = {
+        str(host["number"]): {name: host.get(name) for name in ("host", "hardware", "system")}
+        for host in hosts
+    }
+    return of or None
 
 
 def _cells(path: str, value: Any) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from inferbench_tasks.contracts.link import RoundTrips
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.near_side import NearSide
@@ -74,3 +75,9 @@ def followed(near: NearSide, every_s: float, ask_every: int = 1, ask: Ask = its_
         yield follow
     finally:
         follow.end()
+
+
+def trips_within(exchanges: Sequence[Exchange], start_ns: int, end_ns: int) -> RoundTrips | None:
+    """The round trips of a window of the clock that asked; None where nobody asked in it."""
+    trips = [e.round_trip_ns for e in exchanges if start_ns <= e.sent_ns and e.received_ns <= end_ns]
+    return RoundTrips.of(trips) if trips else None

@@ -74,6 +74,8 @@ class Planned(BaseModel):
     points_stages: list[list[str]]
     device: str
     devices_of_a_job: int
+    #: Of so many other hosts a job holds a device each, at once with its own.
+    hosts_elsewhere: int = 0
     expected_s: float
     known_jobs: int
     #: With all the devices that there are; None where there is none, and where jobs hold devices of other hosts, too:
@@ -141,6 +143,7 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         points_stages=[of_job[job.index] for job in jobs[:MOST_POINTS]],
         device=" or ".join(needed),
         devices_of_a_job=at_once,
+        hosts_elsewhere=max((job.spec.n_elsewhere() for job in jobs), default=0),
         expected_s=round(expected_s, 1),
         known_jobs=sum(estimator.knows(job.job_id) for job in jobs),
         on_these_devices_s=round(together_s(job_s, able), 1) if known else None,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.cluster.abilities import unable
 from inferbench_tasks.cluster.apart import too_few_hosts
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.view import ClusterView
@@ -88,7 +89,7 @@ def queued_job(
         attempt=attempt,
         avoid=avoid | others,
         elsewhere=elsewhere,
-        not_its_own=others if elsewhere else frozenset(),
+        not_its_own=others if elsewhere and not spec.chosen_elsewhere() else frozenset(),
         elsewhere_on=spec.named_elsewhere() if elsewhere else "",
         n_elsewhere=max(1, spec.n_elsewhere()),
         ability=spec.needed_ability(),
@@ -105,7 +106,10 @@ def _hosts_but_for(
     """Whether hosts enough for such a job are there without the devices that it was lost on."""
     left = [d for d in cluster.devices() if d.present(TTL_S) and d.device_id not in lost]
     wanted = spec.only_on()
+    if wanted and spec.chosen_elsewhere():
+        left = [d for d in left if d.device_id in wanted]
     not_its_own = frozenset(d.device_id for d in left if wanted and d.device_id not in wanted)
+    not_its_own |= unable(spec.needed_ability(), left)
     named, others = spec.named_elsewhere(), max(1, spec.n_elsewhere())
     return too_few_hosts(own, elsewhere, left, not_its_own, named, others) is None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.link import RoundTrips
 from inferbench_tasks.contracts.sending_hosts import ORDINALS
+from inferbench_tasks.networks.links.following import trips_within
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.senders.handles import NEAR_FILE, Away, FurtherHost, monitors_file
 from inferbench_tasks.timing.two_clocks import Exchange
@@ -119,7 +120,7 @@ def of_all_hosts(inp: Any, loaded: Any, ctx: Context) -> AllHosts:
         server,
         client,
         place,
-        _within(exchanges, start_ns, end_ns),
+        trips_within(exchanges, start_ns, end_ns),
         away,
         ctx.run_dir(inp.run_id),
         loaded.quiet,
@@ -141,12 +142,7 @@ def _recorded(host: FurtherHost) -> ClientHost:
 def _meanwhile(host: FurtherHost, start_ns: int, end_ns: int) -> RoundTrips | None:
     """Its round trips within a window of the first one's clock."""
     exchanges = [Exchange(*four) for four in host.exchanges]
-    return _within(exchanges, start_ns + host.ahead_ns, end_ns + host.ahead_ns)
-
-
-def _within(exchanges: list[Exchange], start_ns: int, end_ns: int) -> RoundTrips | None:
-    trips = [e.round_trip_ns for e in exchanges if start_ns <= e.sent_ns and e.received_ns <= end_ns]
-    return RoundTrips.of(trips) if trips else None
+    return trips_within(exchanges, start_ns + host.ahead_ns, end_ns + host.ahead_ns)
 
 
 def named(path: Path, folder: Path, name: str = NEAR_FILE) -> Path:

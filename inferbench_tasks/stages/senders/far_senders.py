@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.stages.lease_token import token_of
 from inferbench_tasks.stages.senders import listener
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.stages.senders.led_part import LedPart, Order
@@ -36,17 +37,6 @@ def start(run_id: str, folder: Path, servers_dir: Path, order: Order) -> FarWatc
         __name__, "far-senders", run_id, folder, servers_dir, order.model_dump_json(), Path(order.told_path)
     )
     return FarWatch.of(invitation, "")
-
-
-def token_of(device_id: str, data_dir: Path) -> int | None:
-    """The token of the lease that is on a device; None where there is none, or nobody leases devices."""
-    from inferbench_tasks.cluster.store import Cluster
-    from inferbench_tasks.perfdb.store import PerfDB
-
-    if not device_id:
-        return None
-    device = Cluster(PerfDB.connect(settings.perfdb_uri(), data_dir)).get(device_id)
-    return device.lease.token if device and device.lease else None
 
 
 def serve(order: Order, far: FarSide) -> None:

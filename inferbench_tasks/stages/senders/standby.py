@@ -18,6 +18,7 @@ from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.stages.base import Context, Stage
+from inferbench_tasks.stages.lease_token import token_of
 from inferbench_tasks.stages.load_order import Input as LoadInput
 from inferbench_tasks.stages.load_order import ToSend
 from inferbench_tasks.stages.one_load import quiet_machine
@@ -69,7 +70,7 @@ def run(inp: Input, ctx: Context) -> Output:
         base_dir=str(ctx.base_dir),
         told_path=str(folder / "far-senders.invitation"),
         device_id=device_id,
-        token=far_senders.token_of(device_id, ctx.data_dir),
+        token=token_of(device_id, ctx.data_dir),
         # Those after this one wait for a quiet machine one after the other, then the first one does.
         patience_s=PATIENCE_S + inp.job.further_hosts * inp.job.traffic.wait_for_quiet_s,
     )

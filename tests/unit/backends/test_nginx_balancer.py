@@ -11,7 +11,7 @@ from inferbench_tasks.backends import nginx_balancer
 from inferbench_tasks.backends.nginx_balancer import Nginx, config, find, unavailable
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.submission.schema import BalancerSpec
+from inferbench_tasks.submission.balancer import BalancerSpec
 from tests import nginx
 
 MISSING = nginx.missing(lua=False)

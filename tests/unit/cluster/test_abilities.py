@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferbench_tasks.cluster.abilities import lacking, matched, unable
+from inferbench_tasks.cluster.apart import together
 from inferbench_tasks.cluster.device import LACKS, Device
 from inferbench_tasks.cluster.waiting import why
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -72,3 +73,30 @@ def test_devices_that_a_job_can_not_have_are_none_that_it_waits_for() -> None:
     assert "2 of 2 device(s) busy" in why(spec, 0, {one.device_id: one for one in held}, 10.0)
     gone = [*devices[:2], *(one.model_copy(update={"stopped": True}) for one in devices[2:])]
     assert "is running (b1, b2)" in why(spec, 0, {one.device_id: one for one in gone}, 10.0)
+
+
+def test_of_other_hosts_it_is_not_asked() -> None:
+    """Of a job with devices of several hosts its own has to be able; a device of one that is not may be a further one.
+
+    Once it is able it may be the job's own again; one that was chosen against for another reason stays so.
+    """
+    spread = job("spread", elsewhere=frozenset({"cpu"}), ability=NGINX, not_its_own=frozenset({"z1"}))
+    devices = [without("a1"), with_it("b1")]
+    first = matched(spread, devices)
+    assert first.avoid == first.unable == {"a1"} and first.not_its_own == {"a1", "z1"}
+    assert together(first, devices) == ("b1", "a1")
+    again = matched(first, [with_it("a1"), without("b1")])
+    assert again.not_its_own == {"b1", "z1"} and together(again, [with_it("a1"), without("b1")]) == (
+        "a1",
+        "b1",
+    )
+    assert together(matched(spread, [without("a1"), without("b1")]), [without("a1"), without("b1")]) is None
+
+
+def test_where_no_host_can_a_job_of_several_hosts_says_so() -> None:
+    """It has one device of its own, and each that could be it is named with the remedy."""
+    spread = job("spread", elsewhere=frozenset({"cpu"}), ability=NGINX)
+    told = lacking(matched(spread, [without("a1"), without("b1")]), [without("a1"), without("b1")])
+    assert told is not None and "it needs a device of type cpu on one host with what it asks for" in told
+    assert "a1, b1: nginx is not here: install it" in told
+    assert lacking(matched(spread, [without("a1"), with_it("b1")]), [without("a1"), with_it("b1")]) is None

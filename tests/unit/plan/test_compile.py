@@ -56,6 +56,27 @@ def test_the_outputs_that_a_stage_s_input_names_are_at_hand() -> None:
     assert needs["collect"] >= {"generate", "convert", "serve", "load"}
 
 
+def test_replicas_on_hosts_of_their_own_are_stages_there_before_the_balancer() -> None:
+    """One for each further host, told its number; what stands before all waits for them, and the load for that."""
+    serve = {"devices": 3, "spread": "own_hosts"}
+    nodes = compile_plan(submission(serve=serve)).of_job(0)
+    assert [(node.stage, node.elsewhere) for node in nodes] == [
+        ("generate", 0), ("convert", 0), ("serve", 0), ("replica", 1), ("replica_2", 2), ("balance", 0), ("load", 0),
+        ("collect", 0), ("release", 0),
+    ]  # fmt: skip
+    of = {node.stage: node for node in nodes}
+    assert set(of["balance"].needs) >= {"generate", "convert", "serve", "replica", "replica_2"}
+    assert {"serve", "balance"} <= set(of["load"].needs) & set(of["collect"].needs)
+    assert [of[name].input["number"] for name in ("replica", "replica_2")] == [1, 2]
+    assert all(node.apart for node in nodes) and {node.devices for node in nodes} == {1}
+    for entry in SERVING.entries:
+        if entry.name in ("replica", "balance", "load", "collect"):
+            fields = set(importlib.import_module(entry.module).Input.model_fields)
+            assert set(of[entry.name].needs) >= fields & set(of) - {entry.name}
+    here = compile_plan(submission(serve={"devices": 3})).of_job(0)
+    assert not any(node.apart or node.stage in ("replica", "balance") for node in here)
+
+
 def test_answers_are_judged_where_that_is_asked_for() -> None:
     """With its block ``evaluate`` stands on the device between load and collect, which gets its output."""
     nodes = {node.stage: node for node in compile_plan(submission(evaluate={})).of_job(0)}

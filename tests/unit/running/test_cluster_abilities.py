@@ -187,3 +187,36 @@ def test_a_load_from_a_named_host_needs_that_one() -> None:
     ]
     (alone,) = said(text % "x", ClusterAbilities(lambda: there[:1]))
     assert "one of type cpu of 'x', which is to be another host" in alone
+
+
+SPREAD = (
+    "name: x\nmodel: {kind: zoo, name: digits}\nserve:\n  devices: 2\n  spread: own_hosts\n"
+    "load: {arrivals: {kind: poisson, rate_rps: 10}}\n"
+)
+
+
+def test_replicas_on_hosts_of_their_own_need_these() -> None:
+    """With the hosts that there are; nginx on one of them is enough, and on none each is named with the remedy."""
+    lacks = {"capabilities": {LACKS: {balancing("http"): "install nginx"}}}
+    (problem,) = said(SPREAD, ClusterAbilities(lambda: [device("x.0"), device("x.1")]))
+    assert problem.startswith("x.yaml:5: serve.spread: it needs a device of type cpu")
+    assert "one of type cpu of another host; hosts with a worker: x" in problem
+    assert said(SPREAD, ClusterAbilities(lambda: [device("x.0", **lacks), device("y.0")])) == []
+    (bare,) = said(SPREAD, ClusterAbilities(lambda: [device("x.0", **lacks), device("y.0", **lacks)]))
+    assert "x.0, y.0: install nginx. Then start the workers there again" in bare
+    assert said(SPREAD, ClusterAbilities(lambda: [])) == []
+
+
+def test_chosen_devices_are_those_of_all_replicas() -> None:
+    """Unlike those of a load from another host: no replica stands where its user did not want one."""
+    three = [device("x.0"), device("x.1"), device("y.0")]
+    assert said(SPREAD + "on_devices: [x.0, y.0]\n", ClusterAbilities(lambda: three)) == []
+    (problem,) = said(SPREAD + "on_devices: [x.0, x.1]\n", ClusterAbilities(lambda: three))
+    assert "of on_devices (x.0, x.1) it needs a device" in problem
+
+
+def test_a_machine_is_no_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a submission that is run at once; that nginx is missing here is none of its matter."""
+    monkeypatch.setattr(nginx_balancer, "unavailable", lambda protocol: "install nginx")
+    (problem,) = said(SPREAD, MachineAbilities())
+    assert problem.startswith("x.yaml:5: serve.spread: replica on another host needs a system")

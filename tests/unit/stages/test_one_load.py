@@ -51,7 +51,7 @@ def test_a_server_that_eats_the_memory_ends_the_load_with_the_limit_in_its_verdi
             ), serve=SimpleNamespace(device="cpu")),
             generate=SimpleNamespace(requests=requests),
             serve=SimpleNamespace(server=server, endpoint=where, backend=SimpleNamespace(settings={}, drawn={}),
-                                  replicas=(), balancer=None),
+                                  replicas=(), replicas_here=(), far_replicas=(), balancer=None),
         )  # fmt: skip
         with pytest.raises(LoadError, match=r"^The server had .* MiB of memory; allowed are 1 ") as raised:
             one_load.apply(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, where))

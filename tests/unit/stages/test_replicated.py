@@ -19,10 +19,12 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors.records import convert_spool
 from inferbench_tasks.perfdb.held import configuration_of
 from inferbench_tasks.stages import replicated
-from inferbench_tasks.stages.collect import device_of
+from inferbench_tasks.stages.collect import device_of, load_document
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device
 from inferbench_tasks.stages.replica_watch import Life, answered_in, checks_of, remarks
 from inferbench_tasks.stages.replicated import places, usable
+from inferbench_tasks.stages.spread.recordings import host_names
+from inferbench_tasks.submission.schema import JobSpec
 from tests.samples import samples_table
 
 HANDLE = ServerHandle(launcher="process", pid=2**22 - 1, started_ns=0, log_path="/nowhere", config_path="c")
@@ -244,3 +246,38 @@ def test_what_nobody_saw_of_it_is_said(tmp_path: Path) -> None:
     """A recording that ends amid the window."""
     (unseen,) = remarks(balancer(), recorded(tmp_path, 0.3), 0, 100 * SECOND)
     assert "not recorded over the whole of the window" in unseen
+
+
+def on_hosts(*names: str) -> tuple[Replica, ...]:
+    return tuple(
+        replica(number).model_copy(update={"host": name, "of": len(names)})
+        for number, name in enumerate(names, 1)
+    )
+
+
+def test_hosts_are_told_in_the_device_s_name() -> None:
+    """So that no list takes replicas on two hosts for those on one, or two processors for one."""
+    hardware = {"cpu": "A CPU", "cores_allowed": [1], "cores_logical": 8}
+    alike = device_of(DeviceSpec("cpu"), hardware, on_hosts("b", "a"), None, [hardware]).model_dump()
+    assert (alike["name"], alike["product"], alike["cores"]) == ("2 x A CPU on 2 hosts", "A CPU", 2.0)
+    assert [each["host"] for each in alike["devices"]] == ["b", "a"]
+    unlike = device_of(DeviceSpec("cpu"), hardware, on_hosts("b", "a"), None, [{"cpu": "Z"}]).model_dump()
+    assert unlike["name"] == "2 x A CPU and Z on 2 hosts"
+    untold = device_of(DeviceSpec("cpu"), hardware, on_hosts("b", "a"), None, [{}]).model_dump()
+    assert untold["name"] is None
+    told = of_replicas(on_hosts("b", "a"), None, (1, 2))["replicas"]["servers"]
+    assert [server["host"] for server in told] == ["b", "a"]
+
+
+def test_their_network_is_another_one_by_the_hosts_whichever_is_the_first() -> None:
+    """As that of a load from another host; replicas on one host have the network that was asked for."""
+    asked = {
+        "name": "x", "model": {"kind": "zoo", "name": "digits"},
+        "load": {"arrivals": {"kind": "poisson", "rate_rps": 1}},
+    }  # fmt: skip
+    apart = JobSpec.model_validate({**asked, "serve": {"devices": 2, "spread": "own_hosts"}})
+    here = JobSpec.model_validate({**asked, "serve": {"devices": 2}})
+    one, other = (load_document(apart, None, host_names(on_hosts(*names))) for names in ("ab", "ba"))
+    assert one["network"] == other["network"] == "between hosts a and b"
+    assert load_document(apart)["network"] == "between hosts"
+    assert load_document(here, None, host_names(on_hosts("", "")))["network"] == "lan"

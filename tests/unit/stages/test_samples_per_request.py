@@ -105,7 +105,7 @@ def test_the_result_has_the_samples_of_a_request_as_its_batch() -> None:
     inp: Any = SimpleNamespace(
         run_id="i.000", attempt=1, job_id="j", job=job(),
         convert=SimpleNamespace(model=MODEL), generate=SimpleNamespace(model=MODEL),
-        serve=SimpleNamespace(backend=backend, replicas=(), balancer=None),
+        serve=SimpleNamespace(backend=backend, replicas=(), replicas_here=(), far_replicas=(), balancer=None),
         load=SimpleNamespace(certificate={}, away=None),
     )  # fmt: skip
     result = collect.describe(inp, Summary(), {"hardware": {"cpu": "Example CPU", "gpus": []}}, VALID, {})

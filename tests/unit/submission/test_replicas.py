@@ -145,3 +145,80 @@ def test_nights_run_on_one_device() -> None:
     with pytest.raises(InputError, match="a night runs on one device; use devices: 1") as raised:
         SERVING.for_nights(submission, "a night")  # type: ignore[arg-type]
     assert raised.value.field == "serve.devices"
+
+
+OWN = {"devices": 2, "spread": "own_hosts"}
+#: What only replicas on hosts of their own can't go with.
+NOT_APART: list[tuple[dict[str, Any], str, str]] = [
+    ({"client": "reference"}, "load.client", "sends the servers' secret"),
+    ({"engine": "mlperf_loadgen"}, "load.engine", "without the servers' secret"),
+    ({"network": "wifi"}, "load.network", "is a real one"),
+    ({"arrivals": {"kind": "max_rate"}}, "load.arrivals", "does not search over several hosts"),
+]
+
+
+def test_on_hosts_of_their_own_each_replica_is_a_stage_of_another_host() -> None:
+    """The job's own device is one; it holds one of each other host, and of those that it names alone."""
+    job = spec(serve={"devices": 3, "spread": "own_hosts"}, on_devices=["a.0", "b.0", "c.0"])
+    assert not INSTALLED.findings(job)
+    assert (job.needed_devices(), job.n_elsewhere(), job.stages_elsewhere()) == (
+        1,
+        2,
+        ("replica", "replica_2"),
+    )
+    assert job.hosts_elsewhere() == {"replica": 1, "replica_2": 2}
+    assert (job.elsewhere_by(), job.chosen_elsewhere()) == ("serve.spread", True)
+    assert job.needed_ability() == "nginx over http"
+    together = spec(serve={"devices": 3})
+    assert together.stages_elsewhere() == () and not together.chosen_elsewhere()
+    away = spec({"from": "other_host"})
+    assert (away.elsewhere_by(), away.chosen_elsewhere()) == ("load.from", False)
+
+
+@pytest.mark.parametrize(("load", "field", "words"), NOT_APART)
+def test_what_hosts_of_their_own_cannot_go_with_is_refused(
+    load: dict[str, Any], field: str, words: str
+) -> None:
+    """With the other field and the remedy; on one host the same is not refused for this."""
+    found = [f for f in INSTALLED.findings(spec(load, serve=OWN)) if f.fields[0] == "serve.spread"]
+    assert [(f.fields[1], words in f.message, "or spread: one_host" in f.message) for f in found] == [
+        (field, True, True)
+    ]
+    assert all(f.fields[0] != "serve.spread" for f in INSTALLED.findings(spec(load, serve=TWO)))
+
+
+@pytest.mark.parametrize(("load", "more", "field", "words"), REFUSED)
+def test_what_replicas_cannot_go_with_they_cannot_on_any_hosts(
+    load: dict[str, Any], more: dict[str, Any], field: str, words: str
+) -> None:
+    """A load from a third host, containers, GPUs, language models and so on are refused as on one host."""
+    found = [f for f in INSTALLED.findings(asked(load, more, OWN)) if f.fields == ("serve.devices", field)]
+    assert len(found) == 1 and words in found[0].message
+
+
+def test_one_server_has_no_hosts_of_its_own() -> None:
+    """Said with both fields; where devices are swept, their point of one is the job that it is without."""
+    (finding,) = INSTALLED.findings(spec(serve={"spread": "own_hosts"}))
+    assert finding.fields == ("serve.spread", "serve.devices") and "devices: 2" in finding.message
+    text = TEXT.replace("devices: 2", "spread: own_hosts") + "sweep:\n  serve.devices: [1, 2]\n"
+    one, two = jobs(text)
+    (plain,) = jobs(TEXT.replace("devices: 2", "devices: 1"))
+    assert one.digest == plain.digest and two.spec.serve.apart
+
+
+def test_where_they_stand_is_part_of_what_is_measured() -> None:
+    """Swept, they are two jobs; one host is no part of a digest, so that jobs of before keep theirs."""
+    here, apart = jobs(TEXT + "sweep:\n  serve.spread: [one_host, own_hosts]\n")
+    assert here.digest == job_digest(spec(serve=TWO)) == job_digest(spec(serve={**TWO, "spread": "one_host"}))
+    assert apart.digest == job_digest(spec(serve=OWN)) != here.digest
+
+
+def test_nights_run_on_one_device_of_any_host() -> None:
+    """Said by the devices, not by a load that comes from nowhere else."""
+    submission = read_submission_text(TEXT + "  # of\nuser: x\n", "x.yaml", INSTALLED)
+    apart = read_submission_text(
+        TEXT.replace("devices: 2", "devices: 2\n  spread: own_hosts"), "x.yaml", INSTALLED
+    )
+    for each in (submission, apart):
+        with pytest.raises(InputError, match="a night runs on one device; use devices: 1"):
+            SERVING.for_nights(each, "a night")  # type: ignore[arg-type]

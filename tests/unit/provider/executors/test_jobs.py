@@ -157,6 +157,19 @@ def test_a_load_of_another_host_may_come_from_devices_that_were_not_chosen() -> 
     assert own.avoid == {"a.cpu", "c.cpu"} and own.not_its_own == frozenset()
 
 
+def test_replicas_stand_on_devices_that_were_chosen_on_whichever_host() -> None:
+    """Those that are named bind all of them; the job asks for one of its own and one of each other host."""
+    night = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    there = [SimpleNamespace(device_id=f"{name}.cpu", device_type="cpu", name=name) for name in "abcd"]
+    serve = {**night["serve"], "devices": 3, "spread": "own_hosts"}
+    request = LeaseRequest({**night, "serve": serve, "on_devices": ["a.cpu", "b.cpu", "c.cpu"]})
+    key = JobKey("digits", "manual", 0)
+    spec = queued_job(key, request, {}, 0.0, Estimator(), FakeCluster(there))  # type: ignore[arg-type]
+    assert (spec.n_devices, spec.n_elsewhere, spec.n_in_all) == (1, 2, 3) and spec.elsewhere == {"cpu"}
+    assert spec.avoid == {"d.cpu"} and spec.not_its_own == frozenset()
+    assert spec.ability == "nginx over http"
+
+
 def test_a_job_on_two_hosts_avoids_the_one_that_it_lost_where_two_others_are_there() -> None:
     """Of two it needs both: avoided, the one that comes back would have it wait for ever."""
     night = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
