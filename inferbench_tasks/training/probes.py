@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ LARGEST_BATCH = 64
 #: A larger batch is tried where a batch and half of it have so much of its time in common. It needs memory that the
 #: job did not ask for: little in networks whose time hardly depends on their samples.
 _LIKELY_SHARE = 0.4
+#: Of fewer samples twice as many are timed beside, and not half: one sample is no batch to normalise by.
+_FEWEST_HALVED = 4
 #: Batches that are fetched from a loader process.
 BATCHES = 12
 #: A batch that has not come for so long is lost.
@@ -36,7 +39,7 @@ def probe(rank: Rank) -> dict[str, float | None]:
     process that makes batches beside them (None of a run that has such processes, or no loader);
     ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
     ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples). All
-    None of smooth inference and of a compiled network.
+    None of smooth inference and of a compiled network, and each for which a GPU has no room beside the training.
 
     ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
@@ -65,11 +68,20 @@ def cores_of_a_rank(job: TrainingJob) -> int:
 
 
 def _steps(rank: Rank) -> dict[str, float | None]:
+    import torch
+
     names = ("alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch")
     found: dict[str, float | None] = dict.fromkeys(names)
+    if rank.job.smooth or rank.job.train.compile:
+        return found  # another network than the compiled one would be timed
+    with suppress(torch.OutOfMemoryError):  # of a GPU: no probe takes a training with it that was measured
+        _time(rank, found)
+    return found
+
+
+def _time(rank: Rank, found: dict[str, float | None]) -> None:
+    """Put into ``found`` what is timed."""
     job = rank.job
-    if job.smooth or job.train.compile:
-        return found  # and another network than the compiled one would be timed
     own, size = OwnStep(rank), job.train.batch_size
     alone_ms = found["alone_ms"] = own.ms(size)
     if job.loads and not job.loader.workers:
@@ -80,12 +92,11 @@ def _steps(rank: Rank) -> dict[str, float | None]:
     if job.devices.threads > fewer:
         found |= {"fewer_threads": fewer, "fewer_threads_ms": _with_threads(own, size, fewer)}
     if size <= LARGEST_BATCH:
-        half = size // 2 or 2
-        few, many = sorted(((half, own.ms(half)), (size, alone_ms)))
+        other = size // 2 if size >= _FEWEST_HALVED else 2 * size
+        few, many = sorted(((other, own.ms(other)), (size, alone_ms)))
         if fixed_of(*few, *many) >= _LIKELY_SHARE * alone_ms:
             larger = max(LARGEST_BATCH, 2 * size)
-            found |= {"larger_batch": larger, "larger_ms": own.ms(larger)}
-    return found
+            found |= {"larger_ms": own.ms(larger), "larger_batch": larger}
 
 
 def _with_threads(own: OwnStep, size: int, threads: int) -> float:

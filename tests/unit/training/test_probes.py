@@ -102,6 +102,39 @@ def test_a_larger_batch_is_tried_where_little_grows_with_the_samples(
     assert found["larger_batch"] is None and found["larger_ms"] is None
 
 
+@pytest.mark.parametrize(("size", "timed"), [(1, [1, 2, 64]), (2, [2, 4, 64]), (3, [3, 6, 64]), (4, [4, 2, 64])])
+def test_no_single_sample_is_timed_that_the_training_does_not_take(
+    probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, size: int, timed: list[int]
+) -> None:
+    """A network that normalises by its batch refuses one: of fewer than four twice as many are timed beside."""
+    asked: list[int] = []
+
+    def ms(self: OwnStep, samples: int, before: Any = None) -> float:
+        asked.append(samples)
+        return 4.0 + samples / 4
+
+    monkeypatch.setattr(OwnStep, "ms", ms)
+    found, _ = probed(train={"batch_size": size}, data={"where": "memory"}, loader={"workers": 1})
+    assert asked == timed and found["larger_batch"] == 64
+
+
+def test_a_batch_that_a_gpu_has_no_room_for_takes_no_training_with_it(
+    probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was timed before stays, the larger batch is not told of; all that is no step is told."""
+    torch = pytest.importorskip("torch")
+
+    def ms(self: OwnStep, samples: int, before: Any = None) -> float:
+        if samples == 64:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return 4.0 + samples / 4
+
+    monkeypatch.setattr(OwnStep, "ms", ms)
+    found, _ = probed()
+    assert found["alone_ms"] == 5.0 and found["larger_ms"] is None and found["larger_batch"] is None
+    assert found["forward_flop"] > 1e5
+
+
 @pytest.mark.parametrize(
     "blocks", [{"train": {"benchmark": "smooth_inference"}}, {"train": {"compile": True}}]
 )
