@@ -63,7 +63,11 @@ def predicted(
         ranks=pipeline.ranks if ranks is None else ranks,
     )
     if cached is not None:
-        changed = changed.of(**cached_reads(result, others, cached))
+        reads = cached_reads(result, others, cached)
+        changed = changed.of(**reads)
+        if changed.own_making_ms is not None:  # the rank reads from the same place as its processes
+            more_ms = reads["making_ms"] - pipeline.making_ms
+            changed = changed.of(own_making_ms=max(0.0, changed.own_making_ms + more_ms))
     step_ms = changed.step_ms
     samples = run.job.samples_per_step * changed.ranks
     return {

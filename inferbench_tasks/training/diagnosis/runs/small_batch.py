@@ -62,9 +62,13 @@ def find(run: Observation) -> Iterator[Cause]:
 
 
 def _step_ms(run: Observation, samples: int, sample_ms: float) -> float:
-    """The step with so many: each takes as long to be computed, and to be made, as one of the others."""
+    """The step with so many: each takes as long to be computed, to be made, and to be copied to a device, as one of the
+    others.
+    """
     size = run.job.train.batch_size
-    computed_ms = sample_ms * (samples - size)
+    copying = run.phases.get("to_device") if run.on_gpu else None
+    copied_ms = copying.wall_ms / size if copying else 0.0
+    computed_ms = (sample_ms + copied_ms) * (samples - size)
     pipeline = run.pipeline
     if pipeline is None:
         return run.step_ms + computed_ms

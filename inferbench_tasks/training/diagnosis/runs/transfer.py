@@ -25,6 +25,8 @@ def find(run: Observation) -> Iterator[Cause]:
     alone_ms = pipeline.of(workers=0).step_ms
     room = run.processes * run.threads <= run.cores  # then nobody is left to wait for
     gain_ms = (run.step_ms if room else pipeline.step_ms) - alone_ms
+    if gain_ms <= 0:
+        return
     yield Cause(
         rule="transfer",
         kind="cause",

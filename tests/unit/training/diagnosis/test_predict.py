@@ -8,6 +8,7 @@ import pytest
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import Provenance
 from inferbench_tasks.training.diagnosis.predict import predicted, table
 from inferbench_tasks.training.result import TrainingResult
 from tests.unit.training.diagnosis.test_measured import JOB, result
@@ -52,6 +53,25 @@ def test_a_cache_is_between_warm_and_cold_reads() -> None:
     assert steps[1] - steps[0] == pytest.approx(4.0) and steps[2] - steps[1] == pytest.approx(4.0)
     with pytest.raises(InputError, match="there is none with cold files"):
         predicted(warm, [warm], cached=0.5)
+
+
+def test_a_rank_that_makes_its_batches_reads_from_the_same_cache() -> None:
+    """By itself it makes a batch in 3 ms with warm reads of 1; cold ones take 8 ms more there, too."""
+    warm, cold = (
+        of.model_copy(
+            update={
+                "summary": of.summary and of.summary.model_copy(update={"probes": {"own_making_ms": 3.0}}),
+                "provenance": Provenance.model_validate(
+                    {"job": {**of.provenance.model_dump()["job"], "loader": {"workers": 1}}}
+                ),
+            }
+        )
+        for of in (placed("warm", 1.0), placed("cold", 9.0))
+    )
+    alone = [
+        predicted(warm, [warm, cold], workers=0, cached=share)["predicted_step_ms"] for share in (1.0, 0.0)
+    ]
+    assert alone == pytest.approx([3.0 + 5.0, 3.0 + 8.0 + 5.0])
 
 
 def test_a_cache_of_a_run_from_memory_has_what_files_take_beside_reading() -> None:

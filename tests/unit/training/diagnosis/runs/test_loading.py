@@ -97,6 +97,14 @@ def test_a_rank_makes_a_batch_without_what_handing_it_over_costs_its_process() -
     assert cause.gain_s == pytest.approx(0.0022)
 
 
+def test_a_remedy_that_makes_a_step_longer_is_none() -> None:
+    """On one core the work of a step is 19 ms by its parts, and 14 without the process: the step took 13."""
+    run = observe(Batch(0.5, 6.0), loading_ms=3, workers=1, cores=1, probes={"own_making_ms": 4.0})
+    assert run.pipeline is not None and run.pipeline.step_ms == pytest.approx(19)
+    assert run.pipeline.of(workers=0).step_ms == pytest.approx(14) and run.step_ms == 13
+    assert list(transfer.find(run)) == []
+
+
 def test_waits_for_a_core_that_loader_processes_cause_end_with_them() -> None:
     """2 of 15 ms are such waits: 0.5 + 10 are left where the rank has a core for itself."""
     (cause,) = transfer.find(observe(Batch(0.5, 0.5), loading_ms=3, workers=1, cores=2, waits_ms=2))

@@ -233,6 +233,14 @@ def test_the_larger_batch_has_to_be_made_too() -> None:
     assert cause.gain_s == pytest.approx((11 - 32 / 8) / 1e3)
 
 
+def test_the_larger_batch_has_to_be_copied_to_a_gpu_too() -> None:
+    """4 samples are copied in 0.5 ms: 32 take 28 x 0.125 ms longer for that and 28 x 0.25 to be computed, 20 in all."""
+    run = fixed(8.0, 23.0, devices={"kind": "gpu"})
+    run = replace(run, step_ms=9.5, phases={**run.phases, "to_device": PhaseTimes(0.5, 0.5)})
+    (cause,) = small_batch.find(run)
+    assert cause.changes == {"train.batch_size": 32} and cause.gain_s == pytest.approx((9.5 - 20 / 8) / 1e3)
+
+
 def test_steps_that_grow_with_their_samples_are_not_too_small() -> None:
     """4 samples in 8 ms and 64 in 104: 1.6 are fixed, and 1 of the optimiser."""
     assert causes_of(fixed(8.0, 104.0)) == []
