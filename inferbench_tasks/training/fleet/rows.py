@@ -205,7 +205,7 @@ def _word(fleet: Fleet, device: str, named: bool, alone: Mapping[str, bool]) -> 
 def _kind(result: TrainingResult) -> str:
     """Its name, its cores, and its cluster: another one's devices are no baseline, whatever they are called."""
     device = result.device
-    if device is None or not device.cores:
-        return str(device and device.name)
     of_cluster = f" of {result.cluster}" if result.cluster else ""
+    if device is None or not device.cores:
+        return f"{device and device.name}{of_cluster}"
     return f"{device.name or device.kind}, {device.cores:g} core(s){of_cluster}"

@@ -67,6 +67,8 @@ def test_another_cluster_s_devices_are_no_baseline() -> None:
     found = fleets(results)
     assert [fleet.kind for fleet in found] == ["EPYC, 2 core(s) of new", "EPYC, 2 core(s) of old"]
     assert all(fleet.judged and not fleet.slow for fleet in found)
+    gpus = [one.model_copy(update={"device": DeviceInfo(kind="gpu", name="A100")}) for one in results]
+    assert [fleet.kind for fleet in fleets(gpus)] == ["A100 of new", "A100 of old"]
 
 
 def test_a_row_names_its_job_and_the_run_that_it_is_of() -> None:
