@@ -33,14 +33,15 @@ def device_time(
     found: Cutting, shards: Mapping[int, Mapping[str, Any]], made: Mapping[int, Sequence[PredictedModel]]
 ) -> dict[str, Any] | None:
     """``made``: what is predicted of each model. Of a submission that measured everything itself, at one batch size and
-    granularity, and undisturbed; else None: what was known before, or is cut twice, has no time of this one's sessions.
+    granularity, and undisturbed; else None: what was known before, was timed by an attempt that was killed, or is cut
+    twice, has no time of this one's sessions.
     """
     cuts: list[CutModel] = sorted(found.cuts, key=lambda cut: cut.at)
     if found.reused or not cuts or len({cut.at for cut in cuts}) < len(cuts):
         return None
     if {one.shard for one in found.todo} - shards.keys():
         return None
-    if any(out["disturbed"] or out["failed"] for out in shards.values()):
+    if any(out["disturbed"] or out["failed"] or out.get("went_on") for out in shards.values()):
         return None
     wholes_s = {name: ns for out in shards.values() for name, ns in out.get("wholes_s", {}).items()}
     if not all(cut.whole in wholes_s for cut in cuts):

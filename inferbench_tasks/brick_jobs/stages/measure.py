@@ -41,7 +41,7 @@ class Output(Handle):
 
     ``disturbed``: why these times are bounds, which nobody else uses. ``session``: under which they are stored.
     ``seconds``: what the session took; ``wholes_s``: what of it went into each whole model, loading and first runs
-    included.
+    included. ``went_on``: from an attempt that was killed, whose time is not in ``seconds``.
     """
 
     session: str
@@ -53,6 +53,7 @@ class Output(Handle):
     levels: tuple[float, ...]
     seconds: float
     wholes_s: dict[str, float] = {}
+    went_on: bool = False
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -86,8 +87,10 @@ def run(inp: Input, ctx: Context) -> Output:
         results = PerfDBResults(db, here)
         name = session_name(inp.run_id, inp.attempt)
         todo, stored = _left(found.of_shard(part.at), results, inp.run_id)
+        went_on = bool(stored)
         while todo:
             with journal.session_file(_journals(ctx), [one.item.name for one in todo], here, method) as path:
+                went_on = went_on or (path is not None and path.exists())
                 try:
                     session = _session(todo, cores, results.base_ns(), path, inp, ctx)
                 except BrickFailed as error:
@@ -106,7 +109,7 @@ def run(inp: Input, ctx: Context) -> Output:
     return Output(
         session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
-        seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session),
+        seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session), went_on=went_on,
     )  # fmt: skip
 
 

@@ -72,11 +72,12 @@ def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"disturbed": "busy"}, {"failed": {"n1": "why"}}, {"wholes_s": {f"{WHOLE}2": 10.0}}]
+    "changes",
+    [{"disturbed": "busy"}, {"failed": {"n1": "why"}}, {"wholes_s": {f"{WHOLE}2": 10.0}}, {"went_on": True}],
 )
 def test_what_is_not_all_there_is_no_figure(changes: dict[str, Any]) -> None:
-    """A disturbed shard, a network that failed, a model without its time; what was known before; two batch sizes; a
-    shard that did not end."""
+    """A disturbed shard, a network that failed, a model without its time, a shard that an attempt that was killed had
+    begun; what was known before; two batch sizes; a shard that did not end."""
     assert device_time(cutting(*CUTS), shards(**changes), made()) is None
     assert device_time(cutting(*CUTS, reused=1), shards(), made()) is None
     assert device_time(cutting(*CUTS, cut(4)), shards(), made()) is None
