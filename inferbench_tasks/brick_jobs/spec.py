@@ -118,8 +118,9 @@ class ValidateSpec(Spec):
     models: Literal["all", "none"] = "all"
     """``none``: predictions stand alone, calibrated by whole models that were measured before, if by any."""
     calibrate_on: Annotated[int, Field(ge=0, le=MOST_MODELS)] = 3
-    """So many of the other models calibrate each prediction, the first of the list; 0: none. Never the model itself,
-    and fewer than three say nothing. How wide intervals are tell all of the others."""
+    """So many of the other models calibrate each prediction, the first of the list, of about its size where there are
+    three such; 0: none. Never the model itself, and fewer than three say nothing. How wide intervals are tell all of
+    the others of that size."""
 
 
 class DeviceOnly(Spec):

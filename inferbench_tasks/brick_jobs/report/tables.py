@@ -71,9 +71,9 @@ def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     note = (
         "Predicted: the sum of the bricks' times, warm or with cold weights (streamed), whichever was nearer for other "
         "models of about its size (warm where these are fewer than three), times the factor of the other models where "
-        "three or more calibrate it. Its interval is of the rounds, and of how far all other models that were measured "
-        "as a whole are off; where these are fewer than three it is of the rounds alone, and leaves out what cutting "
-        "changes. Parallel: the critical path of the bricks."
+        "three or more calibrate it. Its interval is of the rounds, and of how far all other models of about its size "
+        "(of any where these are fewer than three) that were measured as a whole are off; where there are not three it "
+        "is of the rounds alone, and leaves out what cutting changes. Parallel: the critical path of the bricks."
     )
     return [_table("", head, rows, note)] if rows else []
 
