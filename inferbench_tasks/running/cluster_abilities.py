@@ -106,8 +106,10 @@ class MachineAbilities(StoredAbilities):
         """Also that there are fewer devices, or cores, than it can't do without."""
         findings = [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
         if stages := spec.stages_elsewhere():
+            others = spec.n_elsewhere()
+            where, hosts = ("another host", "two") if others == 1 else ("other hosts", str(1 + others))
             message = (
-                f"{', '.join(stages)} on another host needs a system with workers of two hosts: `inferbench up "
+                f"{', '.join(stages)} on {where} needs a system with workers of {hosts} hosts: `inferbench up "
                 "--listen` here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
             )
             findings.append(Finding((spec.elsewhere_by(),), message))

@@ -109,7 +109,6 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
 
     patience = quiet_machine(inp.job.traffic.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.drawn)
-    counts = Counts.begun(inp.serve.replicas)
     here = inp.serve.replicas_here
     with (
         Following(inp.serve.far_replicas, folder, ctx) as far,
@@ -126,6 +125,8 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         living(here, inp.serve.balancer) as life,
         watched(watches(inp, [neighbour.server for neighbour in neighbours])) as verdict,
     ):
+        # Not before: of a host that is gone ``far`` says so, and waits whether the job is run again.
+        counts = Counts.begun(inp.serve.replicas)
         outcome = apply_load(plan, folder / SAMPLES_FILE, progress=by_phase(plan, ctx), cancelled=cancelled)
     require_sent(outcome, verdict.reason or life.reason or far.failure)
     judged = outcome.certificate(plan)

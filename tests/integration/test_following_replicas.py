@@ -17,7 +17,7 @@ import pytest
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import ColdStart, Endpoint, ServerHandle
 from inferbench_tasks.contracts.replicas import Replica
-from inferbench_tasks.errors import StageError
+from inferbench_tasks.errors import CancelledError, StageError
 from inferbench_tasks.launchers import processes
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.networks.links import measure as measuring
@@ -185,6 +185,18 @@ def test_a_watch_that_is_gone_is_a_lost_link(tmp_path: Path, monkeypatch: pytest
         finally:
             process.kill()
             process.wait()
+
+
+def test_a_run_that_is_cancelled_as_its_load_ends_was_cancelled(tmp_path: Path) -> None:
+    """Nobody waits for links and recordings then; it is no failure of the load, whatever is asked of it later."""
+    cancelled: list[bool] = []
+    ctx = Context(data_dir=tmp_path / "data", base_dir=tmp_path, cancelled=lambda: bool(cancelled))
+    with server(tmp_path) as (_, handle), watched(tmp_path, 2, handle) as one:
+        with Following((one,), tmp_path, ctx) as far:
+            cancelled.append(True)
+        assert far.failure == ""
+        with pytest.raises(CancelledError, match="cancelled before the recordings"):
+            far.found(0, 1)
 
 
 def test_two_replicas_of_one_host_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.lacking import withheld_of
@@ -96,7 +96,8 @@ def _resources(view: RunView) -> list[str]:
     resources = view.figure("resources") or {}
     reasons: dict[str, Any] = (resources.get("monitor") or {}).get("unavailable") or {}
     device = view.result.device if view.result else None
-    sources = {"server": "CPU and memory of the server", "host": "CPU of the machine"}
+    machines = _of_each_host(resources) or {"host": "CPU of the machine"}
+    sources = {"server": "CPU and memory of the server", **machines}
     if device is not None and device.kind == "gpu":
         sources["gpu"] = "utilisation, memory, power and clocks of the GPU"
     return [
@@ -104,6 +105,16 @@ def _resources(view: RunView) -> list[str]:
         for source, what in sources.items()
         if not resources.get(source)
     ]
+
+
+def _of_each_host(resources: Mapping[str, Any]) -> dict[str, str]:
+    """Of replicas on hosts of their own each of these in place of the machine; {} of one host."""
+    parts = {name: name.removesuffix("_host").removeprefix("replica") for name in resources}
+    return {
+        name: f"CPU of replica {number}'s machine"
+        for name, number in parts.items()
+        if name == f"replica{number}_host"
+    }
 
 
 def _derived(view: RunView) -> list[str]:

@@ -14,7 +14,7 @@ from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.replicas import Balancer, Replica
 from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.cores import granted
-from inferbench_tasks.errors import LeaseLostError, ServerError
+from inferbench_tasks.errors import CancelledError, LeaseLostError, ServerError
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.base import Context, Stage
@@ -28,8 +28,9 @@ STAGE = Stage(
     block="spread_replicas",
     unread=("generate.model",),
 )
-#: How long a replica of another host may take to answer from here: it did there.
-_REACHED_S, _POLL_S = 10.0, 0.2
+#: How long a replica of another host may take to answer from here: it did there. Longer than the lease of a host that
+#: is gone lasts (15 s): then the job is run again, which a failure that explained itself would keep it from.
+_REACHED_S, _POLL_S = 20.0, 0.2
 
 
 class Input(serve.Input):
@@ -81,7 +82,7 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     for one in far:
         ctx.progress(0, 2, f"asking {one.name} from here")
-        _require_reached(one, device.host)
+        _require_reached(one, device.host, ctx)
     ctx.progress(1, 2, "starting nginx before all replicas")
     spare = usable([core for core in inp.spare_cores if core not in own])
     cores = spare or own
@@ -135,13 +136,15 @@ def _require_alike(first: serve.Output, far: tuple[FarReplica, ...]) -> None:
         )
 
 
-def _require_reached(far: FarReplica, host: str) -> None:
+def _require_reached(far: FarReplica, host: str, ctx: Context) -> None:
     """ServerError where it does not answer this host, though it answered its own."""
     endpoint = far.replica.endpoint
     deadline_s = time.monotonic() + _REACHED_S
     probe = open_probe(endpoint, timeout_s=5.0)
     try:
         while not probe.ready():
+            if ctx.cancelled():
+                raise CancelledError("The run was cancelled while its replicas were asked.")
             if time.monotonic() > deadline_s:
                 raise ServerError(
                     f"{far.name} does not answer {host} at {endpoint.url} within {_REACHED_S:g} s: does a firewall "

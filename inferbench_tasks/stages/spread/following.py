@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.link import LinkAround, LinkEnd
-from inferbench_tasks.errors import InferBenchError, LoadError, StageError
+from inferbench_tasks.errors import CancelledError, InferBenchError, LoadError, StageError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.around import AroundLoad, warnings
 from inferbench_tasks.networks.links.following import Follow, trips_within
@@ -165,12 +165,13 @@ class Following:
             time.sleep(_LOOK_S)
 
     def found(self, start_ns: int, end_ns: int) -> tuple[Followed, ...]:
-        """What was found of each, by the measured window of this host's clock."""
+        """What was found of each, by the measured window of this host's clock. CancelledError where nobody waited."""
         from inferbench_tasks.monitors import two_hosts
 
         found = []
         for one in self._each:
-            assert one.link is not None
+            if one.link is None:
+                raise CancelledError("The run was cancelled before the recordings of the other hosts were here")
             place = two_hosts.placed(one.exchanges, start_ns, end_ns)
             if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
                 place = None

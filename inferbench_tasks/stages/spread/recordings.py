@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.replicas import Replica
 from inferbench_tasks.stages import one_load, serve
@@ -30,6 +31,8 @@ _EACH = ("cpu_s_total", "waited_s_total", "rss_bytes")
 _OF_THE_FIRST = ("client", "balancer")
 #: The recording that figures are made of, in the run's folder and with the result.
 _ALL_FILE, MONITORS_FILE = "all-monitors.parquet", "monitors.parquet"
+#: A gap between samples (``monitors.records.Series.covers``).
+_GAP_NS = 1_000_000_000
 _UNTOLD = (
     "how its clock lies to the load's in the window is not known: nothing recorded there can be put beside it"
 )
@@ -71,18 +74,48 @@ def together(hosts: Sequence[ServerHost]) -> Recording:
     missing = [host for host in hosts if host.recording.get("server", "cpu_s_total") is None]
     if not missing:
         for name in _SUMS:
-            if (total := _sum([host.recording.get("server", name) for host in hosts])) is not None:
+            each = [host.recording.get("server", name) for host in hosts]
+            if (total := _sum(each, counted=name.endswith("_total"))) is not None:
                 series["server", name] = total
-    about = dict(first.about)
+    return replace(first, series=series, about=_about(hosts, missing))
+
+
+def _about(hosts: Sequence[ServerHost], missing: Sequence[ServerHost]) -> dict[str, Any]:
+    """What watching cost on all hosts, and what went wrong with it on any, by its name; why each one's own figures
+    (``of_each_host``) and the sums are not there.
+    """
+    first = hosts[0].recording.about
+    costs = [host.recording.about.get("cpu_cores") for host in hosts]
+    problems = [
+        f"{host.name}: {problem}" for host in hosts if (problem := host.recording.about.get("problem"))
+    ]
+    unavailable = dict(first.get("unavailable") or {})
+    for host in hosts:
+        own = (host.recording.about.get("unavailable") or {}).get("host")
+        if reason := host.unwatched or own:
+            unavailable[_host_of(host)] = reason
     if missing:
         names = " and ".join(f"replica {host.number} ({host.name})" for host in missing)
         reason = f"what the server of {names} used is not known, and the others' is not the whole"
-        about["unavailable"] = {**(about.get("unavailable") or {}), "server": reason}
-    return replace(first, series=series, about=about)
+        unavailable["server"] = reason
+    return {
+        **first,
+        "cpu_cores": None if None in costs else sum(costs),
+        "problem": "; ".join(problems) or None,
+        "unavailable": unavailable,
+    }
 
 
-def _sum(each: Sequence[Series | None]) -> Series | None:
-    """The sum where all are known, at the moments of the first, read between samples by interpolation; else None."""
+def _host_of(host: ServerHost) -> str:
+    """Where ``resources`` has what that host used in all."""
+    return f"replica{host.number}_host"
+
+
+def _sum(each: Sequence[Series | None], *, counted: bool) -> Series | None:
+    """The sum where all are known, at the moments of the first, read between samples by interpolation; else None.
+
+    ``counted``: of counters; what a gauge was in a gap of any nobody knows, so that its sum has the gap too.
+    """
     from inferbench_tasks.monitors.records import Series
 
     known = [one for one in each if one is not None and len(one.t_ns)]
@@ -90,18 +123,30 @@ def _sum(each: Sequence[Series | None]) -> Series | None:
         return None
     start_ns, end_ns = max(one.t_ns[0] for one in known), min(one.t_ns[-1] for one in known)
     t_ns = known[0].t_ns
-    t_ns = t_ns[(t_ns >= start_ns) & (t_ns <= end_ns)]
+    inside = (t_ns >= start_ns) & (t_ns <= end_ns)
+    if not counted:
+        for one in known[1:]:
+            inside &= ~_in_gap(t_ns, one.t_ns)
+    t_ns = t_ns[inside]
     if not len(t_ns):
         return None
     return Series(t_ns, np.sum([np.interp(t_ns, one.t_ns, one.values) for one in known], axis=0))
+
+
+def _in_gap(t_ns: NDArray[np.int64], seen_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which moments lie between two of ``seen_ns`` that are further apart than the moments are there, and than 1 s."""
+    after = np.searchsorted(seen_ns, t_ns)
+    apart_ns = seen_ns[np.minimum(after, len(seen_ns) - 1)] - seen_ns[np.maximum(after - 1, 0)]
+    # Both samplers are slower the longer they run; one of them may be so a little earlier, by half.
+    usual_ns = np.diff(t_ns, prepend=t_ns[0])
+    return apart_ns > np.maximum(_GAP_NS, 2.5 * usual_ns)
 
 
 def of_each_host(hosts: Sequence[ServerHost], start_ns: int, end_ns: int) -> dict[str, Any]:
     """Of ``resources`` what is each host's own."""
     from inferbench_tasks.monitors.usage import usage
 
-    used = {host.number: usage(host.recording, start_ns, end_ns) for host in hosts}
-    return {f"replica{number}_host": of.get("host") for number, of in used.items()}
+    return {_host_of(host): usage(host.recording, start_ns, end_ns).get("host") for host in hosts}
 
 
 def stored(

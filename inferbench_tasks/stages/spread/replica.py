@@ -86,7 +86,7 @@ def run(inp: Input, ctx: Context) -> Output:
             device=spec.device,
             recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
             told_path=str(deployment.folder / "replica-watch.invitation"),
-            patience_s=far_watch.PATIENCE_S + inp.job.traffic.wait_for_quiet_s,
+            patience_s=patience_s(number, of, inp.job.traffic.wait_for_quiet_s),
         )
         watch = beside.start(inp.run_id, deployment.folder, servers_dir, order)
     except BaseException:
@@ -106,3 +106,11 @@ def run(inp: Input, ctx: Context) -> Output:
         if patience is None or patience.last.quiet
         else f"the machine was not quiet when its replica was to start: {patience.last.text}",
     )
+
+
+def patience_s(number: int, of: int, quiet_s: float) -> float:
+    """How long what watches beside a replica waits for the load: those after it start one after the other before that.
+
+    ``quiet_s``: what the load may wait for a quiet machine.
+    """
+    return far_watch.PATIENCE_S * (1 + of - number) + quiet_s

@@ -57,3 +57,38 @@ def test_a_server_that_eats_the_memory_ends_the_load_with_the_limit_in_its_verdi
             one_load.apply(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, where))
         assert eater.wait(20) < 0
     assert limits.MEMORY in str(raised.value) and "records are kept in" in str(raised.value)
+
+
+def test_a_far_host_that_is_gone_is_found_before_it_is_asked_for_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who connects to it waits whether the job is run again; a question that fails at once would end the job."""
+
+    class Gone:
+        def __init__(self, *order: Any) -> None:
+            pass
+
+        def __enter__(self) -> None:
+            raise LoadError("the link was lost")
+
+        def __exit__(self, *order: Any) -> None:
+            raise AssertionError("it was never entered")
+
+    asked: list[Any] = []
+    monkeypatch.setattr(one_load, "Following", Gone)
+    monkeypatch.setattr(one_load.Counts, "begun", asked.append)
+    for name in ("plan_of", "client_ceiling", "quiet_machine"):
+        monkeypatch.setattr(one_load, name, lambda *order: None)
+    inp: Any = SimpleNamespace(
+        job=SimpleNamespace(traffic=SimpleNamespace(wait_for_quiet_s=0.0)),
+        serve=SimpleNamespace(
+            endpoint=None,
+            backend=SimpleNamespace(drawn={}),
+            replicas=("far",),
+            replicas_here=(),
+            far_replicas=("far",),
+        ),
+    )
+    with pytest.raises(LoadError, match="the link was lost"):
+        one_load.apply(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, None))
+    assert asked == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.analysis.devices.alike import thing_of
+from inferbench_tasks.analysis.report.missing import missing
 from inferbench_tasks.analysis.report.replicas import tables, words
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import sections
@@ -74,3 +75,21 @@ def test_devices_side_by_side_are_single_ones() -> None:
         assert result is not None
         found[devices] = thing_of(result.model_dump(mode="json"))
     assert found[1] is not None and found[2] is None
+
+
+def test_what_each_host_used_is_missing_only_where_it_is() -> None:
+    """Of hosts with a replica each there is no machine whose CPU could be told: no note says that it was not measured;
+    of a host that nobody watched there is one, with the reason."""
+    server = {"cpu_cores": {"mean": 1.5, "max": 2.0}}
+    used = {"cpu_busy_s_total": 3.0}
+    reasons = {"unavailable": {"replica2_host": "its clock is not known"}}
+    both = view(records(5.0), resources={"server": server, "replica1_host": used, "replica2_host": used})
+    assert not [text for text in missing(both) if "machine" in text]
+    lost = view(
+        records(5.0),
+        resources={"server": server, "replica1_host": used, "replica2_host": None, "monitor": reasons},
+    )
+    assert [text for text in missing(lost) if "machine" in text] == [
+        "CPU of replica 2's machine: not measured (its clock is not known)."
+    ]
+    assert "CPU of the machine: not measured" in " ".join(missing(view(records(5.0))))

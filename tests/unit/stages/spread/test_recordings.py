@@ -105,3 +105,31 @@ def test_a_further_host_s_recording_is_put_on_the_load_s_clock(tmp_path: Path) -
         assert (second.recording == EMPTY) == unwatched
         total = usage(together((first, second)), START, END)["server"].get("cpu_s_total")
         assert total == (None if unwatched else pytest.approx(12.0))
+
+
+def test_what_watching_cost_and_what_went_wrong_is_of_all_hosts() -> None:
+    """The first one's cost is not the whole, and a sampler that ended on another host is told with its name."""
+    both = two(recording(0.5, 20.0))
+    both[0].recording.about.update(cpu_cores=0.02, problem=None)
+    both[1].recording.about.update(cpu_cores=0.03, problem="the sampler ended", unavailable={"host": "none"})
+    about = together(both).about
+    assert about["cpu_cores"] == pytest.approx(0.05) and about["problem"] == "b: the sampler ended"
+    assert about["unavailable"] == {"gpu": "none", "replica2_host": "none"}
+    lost = together(two(EMPTY, "its clock is not known")).about
+    assert lost["cpu_cores"] is None and lost["unavailable"]["replica2_host"] == "its clock is not known"
+
+
+def test_a_gauge_that_nobody_saw_on_one_host_has_no_sum_over_it() -> None:
+    """As on one host (``Series.covers``): what memory was in a gap is not what lies between its ends. A counter grew
+    over it all the same."""
+    gap = recording(0.5, 20.0)
+    for name, one in list(gap.series.items()):
+        seen = (one.t_ns <= 4 * S) | (one.t_ns >= 8 * S)
+        gap.series[name] = Series(one.t_ns[seen], one.values[seen])
+    used = usage(together(two(gap)), START, END)["server"]
+    assert used["rss_bytes"]["max"] is None and used["cpu_s_total"] == pytest.approx(8 * 1.5)
+    late = recording(0.5, 20.0)  # samples of others never fall on the same moments
+    for name, one in list(late.series.items()):
+        late.series[name] = Series(one.t_ns[::7] + 30_000_000, one.values[::7])
+    used = usage(together(two(late)), START, END)["server"]
+    assert used["rss_bytes"]["max"] == pytest.approx(120.0)
