@@ -48,8 +48,9 @@ class ReplicaWatch(Watching):
 
     def state(self) -> str:
         """ "": all is well; else what became of the server, with the end of its log."""
-        if self._launcher.alive(self._server):
-            return super().state()
+        # One that took too much was ended for that: so it is asked for first.
+        if (excess := super().state()) or self._launcher.alive(self._server):
+            return excess
         said = (
             f"its server {self._launcher.exit_text(self._server)} while the load lasted. The end of "
             f"{self._server.log_path}:\n{self._launcher.log_end(self._server)}"
