@@ -182,6 +182,9 @@ def test_no_word_of_a_plan_covers_another(page: Page, site: Site) -> None:
     }
     page.evaluate("of => showPlan(of)", {**plan, **more})
     page.locator("#plan .note", has_text=said).wait_for()
+    page.evaluate("of => showPlan(of)", {**plan, **more, "devices_of_a_job": 2, "hosts_elsewhere": 1})
+    held = "2 devices of one host at once, or with one of another host at once"
+    page.locator("#plan", has_text=held).wait_for()
 
 
 def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:

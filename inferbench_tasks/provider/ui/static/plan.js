@@ -32,8 +32,9 @@ function showPlan(of) {
   const all = of.on_these_devices_s === null ? "" : `, about ${duration(of.on_these_devices_s)} on the devices that are here`;
   // A job that holds several devices takes as much of each of them.
   const held = of.devices_of_a_job === 1 ? " of device time" : of.jobs === 1 ? " on them" : ", one job after the other";
+  // No job holds both: where both are told they are of different jobs of a sweep.
   const parts = [
-    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}${of.hosts_elsewhere ? `, with one of ${of.hosts_elsewhere > 1 ? `each of ${of.hosts_elsewhere} other hosts` : "another host"} at once` : ""}: expected to take ${duration(of.expected_s)}${held}${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}.`),
+    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}${of.hosts_elsewhere ? `, ${of.devices_of_a_job > 1 ? "or " : ""}with one of ${of.hosts_elsewhere > 1 ? `each of ${of.hosts_elsewhere} other hosts` : "another host"} at once` : ""}: expected to take ${duration(of.expected_s)}${held}${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}.`),
     graph,
     ...(of.places.length ? of.places.map(placeText) : ["No worker has registered a device: jobs take turns on this machine."]).map((text) => make("p", text)),
   ];
