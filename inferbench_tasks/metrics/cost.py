@@ -56,8 +56,9 @@ class Cost(Block):
             if used is None:
                 return {"usd_per_1k": None, "reason": "what the balancer used of its cores was not recorded"}
             beside = float(used)
+        hosts, paid = max(1, len(measured.hosts)), cores if kind == "cpu" else None
         instances = sorted(
-            (_priced(row, measured.summary, cores if kind == "cpu" else None, beside) for row in matching),
+            (_priced(row, measured.summary, paid, beside, hosts) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
         )
         return {
@@ -77,15 +78,16 @@ def _is_beside(measured: Measured) -> bool:
 
 
 def _priced(
-    row: Price, summary: Mapping[str, Any], cores: float | None, beside: float = 0.0
+    row: Price, summary: Mapping[str, Any], cores: float | None, beside: float = 0.0, hosts: int = 1
 ) -> dict[str, Any]:
     """``beside``: further cores, as much of them as was used, which is another number in each run: by the rate without
-    them two runs of one configuration are priced alike.
+    them two runs of one configuration are priced alike. ``hosts``: so many instances are paid, where not by cores.
     """
     goodput = summary.get("goodput_rps")
-    rate = hourly_rate(row, cores + beside if cores and beside else cores)
+    instances = 1 if cores and row.vcpus else hosts
+    rate = instances * hourly_rate(row, cores + beside if cores and beside else cores)
     return {
-        **({"usd_per_hour_of_devices": hourly_rate(row, cores)} if beside else {}),
+        **({"usd_per_hour_of_devices": instances * hourly_rate(row, cores)} if beside else {}),
         "provider": row.provider,
         "instance": row.instance,
         "region": row.region,

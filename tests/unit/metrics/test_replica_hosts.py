@@ -10,6 +10,7 @@ import pytest
 from inferbench_tasks.contracts.device import CPU
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics import cost
 from inferbench_tasks.metrics.base import Measured, ServerHost
 from inferbench_tasks.metrics.derive import derive
 from inferbench_tasks.metrics.interference import reasons
@@ -63,6 +64,18 @@ def test_cpu_per_sample_and_cost_are_of_all_hosts() -> None:
     alone = summarise(table, measure_start_ns=START_NS, measure_end_ns=END_NS)
     single = derive(Measured(Window.of(table, START_NS, END_NS), host(0.6), alone, PINNED, CPU))
     assert one == pytest.approx(2 * single["cost"]["instances"][0]["usd_per_hour"])
+
+
+def test_whole_instances_are_paid_as_often_as_there_are_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a rate that says no number of cores: what all hosts answered is not had for the price of one."""
+    (row, *_) = cost.prices_for("cpu", str(EPYC["cpu"]))
+    monkeypatch.setattr(cost, "prices_for", lambda kind, name: [row.model_copy(update={"vcpus": None})])
+    (entry,) = figures(hosts())["cost"]["instances"]
+    assert entry["usd_per_hour"] == pytest.approx(2 * row.usd_per_hour)
+    table = records(5.0, noise=0)
+    summary = summarise(table, measure_start_ns=START_NS, measure_end_ns=END_NS)
+    alone = derive(Measured(Window.of(table, START_NS, END_NS), host(0.6), summary, PINNED, CPU))
+    assert alone["cost"]["instances"][0]["usd_per_hour"] == pytest.approx(row.usd_per_hour)
 
 
 def test_unlike_processors_have_no_price() -> None:
