@@ -11,6 +11,7 @@ from inferbench_tasks.stages.one_load import Output as Output
 from inferbench_tasks.stages.senders import away_load
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
+from inferbench_tasks.stages.spread.following import lease_awaited
 
 STAGE = Stage(
     needs=("generate", "serve", "balance", "standby"), leased=True, block="load", unread=("generate.model",)
@@ -34,7 +35,8 @@ def run(inp: Input, ctx: Context) -> Output:
         else:
             output = one_load.apply(inp, ctx, folder, endpoint)
     task = inp.generate.model.task
-    accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, task, ctx)
+    with lease_awaited(inp.serve.far_replicas, ctx):
+        accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, task, ctx)
     return output.model_copy(
         update={"accuracy_ratio": accuracy.ratio if accuracy else None, "accuracy": accuracy}
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import combinations
 from pathlib import Path
 from types import TracebackType
@@ -112,7 +112,7 @@ class Following:
         try:
             self._begin()
         except LoadError:
-            self._await_lease()
+            _await_lease(self._each, self._ctx)
             raise
         return self
 
@@ -153,16 +153,8 @@ class Following:
             except LoadError as error:
                 reasons, lost = [str(error)], True
         if lost:
-            self._await_lease()
+            _await_lease(self._each, self._ctx)
         self.failure = "\n".join(reasons)
-
-    def _await_lease(self) -> None:
-        """Until the job is known to have lost a device, if it has."""
-        deadline_s = time.monotonic() + _LEASE_S
-        while time.monotonic() < deadline_s and not self._ctx.cancelled():
-            if any(one.lease_lost() for one in self._each):
-                return
-            time.sleep(_LOOK_S)
 
     def found(self, start_ns: int, end_ns: int) -> tuple[Followed, ...]:
         """What was found of each, by the measured window of this host's clock. CancelledError where nobody waited."""
@@ -171,7 +163,7 @@ class Following:
         found = []
         for one in self._each:
             if one.link is None:
-                raise CancelledError("The run was cancelled before the recordings of the other hosts were here")
+                raise CancelledError("The run was cancelled before the recordings of other hosts were here")
             place = two_hosts.placed(one.exchanges, start_ns, end_ns)
             if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
                 place = None
@@ -208,6 +200,28 @@ class Following:
             quiet = [one.far.not_quiet] if one.far.not_quiet else []
             told += [f"{one.far.replica.host}: {words}" for words in (*warnings(of.link), *quiet)]
         return told
+
+
+@contextmanager
+def lease_awaited(far: Sequence[FarReplica], ctx: Context) -> Iterator[None]:
+    """For what asks replicas while nobody follows them: where that fails it leaves once the job is known to have lost a
+    device of theirs, if it has.
+    """
+    each = [_One(one, ctx) for one in far]
+    try:
+        yield
+    except StageError:
+        _await_lease(each, ctx)
+        raise
+
+
+def _await_lease(each: Sequence[_One], ctx: Context) -> None:
+    """Until the job is known to have lost a device, if it has."""
+    deadline_s = time.monotonic() + _LEASE_S
+    while each and time.monotonic() < deadline_s and not ctx.cancelled():
+        if any(one.lease_lost() for one in each):
+            return
+        time.sleep(_LOOK_S)
 
 
 def monitors_file(far: FarReplica) -> str:

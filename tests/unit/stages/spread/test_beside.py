@@ -15,8 +15,9 @@ from inferbench_tasks.stages.spread.beside import ReplicaWatch
 def watch(folder: Path, started_ns: int) -> ReplicaWatch:
     """Of a server that is this process, if it began when this one did."""
     (folder / "server.log").write_text("Killed")
+    log = str(folder / "server.log")
     handle = ServerHandle(
-        launcher="process", pid=os.getpid(), started_ns=started_ns, log_path=str(folder / "server.log"), config_path=""
+        launcher="process", pid=os.getpid(), started_ns=started_ns, log_path=log, config_path=""
     )
     return ReplicaWatch(
         Order(

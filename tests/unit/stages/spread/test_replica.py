@@ -10,10 +10,8 @@ from inferbench_tasks.stages.spread.replica import patience_s
 
 def test_the_first_of_many_waits_until_the_last_could_start() -> None:
     """Each of those after it may take as long as one load may; the load's own wait for quiet comes once."""
-    assert patience_s(8, 8, 60.0) == PATIENCE_S + 60.0
-    assert [patience_s(number, 8, 60.0) - patience_s(number + 1, 8, 60.0) for number in range(2, 8)] == [
-        PATIENCE_S
-    ] * 6
+    waits_s = [patience_s(number, 8, 60.0) for number in range(2, 9)]
+    assert waits_s == [PATIENCE_S * left + 60.0 for left in range(7, 0, -1)]
 
 
 def test_a_host_that_is_gone_has_lost_its_lease_before_nobody_asks_it_any_more() -> None:
