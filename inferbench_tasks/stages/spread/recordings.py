@@ -85,7 +85,7 @@ def _about(hosts: Sequence[ServerHost], missing: Sequence[ServerHost]) -> dict[s
     (``of_each_host``) and the sums are not there.
     """
     first = hosts[0].recording.about
-    costs = [host.recording.about.get("cpu_cores") for host in hosts]
+    costs = [cost for host in hosts if (cost := host.recording.about.get("cpu_cores")) is not None]
     problems = [
         f"{host.name}: {problem}" for host in hosts if (problem := host.recording.about.get("problem"))
     ]
@@ -100,7 +100,7 @@ def _about(hosts: Sequence[ServerHost], missing: Sequence[ServerHost]) -> dict[s
         unavailable["server"] = reason
     return {
         **first,
-        "cpu_cores": None if None in costs else sum(costs),
+        "cpu_cores": sum(costs) if len(costs) == len(hosts) else None,
         "problem": "; ".join(problems) or None,
         "unavailable": unavailable,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.catalogue import prices_for
 from inferbench_tasks.contracts.device import CPU
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
@@ -68,7 +69,7 @@ def test_cpu_per_sample_and_cost_are_of_all_hosts() -> None:
 
 def test_whole_instances_are_paid_as_often_as_there_are_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a rate that says no number of cores: what all hosts answered is not had for the price of one."""
-    (row, *_) = cost.prices_for("cpu", str(EPYC["cpu"]))
+    (row, *_) = prices_for("cpu", str(EPYC["cpu"]))
     monkeypatch.setattr(cost, "prices_for", lambda kind, name: [row.model_copy(update={"vcpus": None})])
     (entry,) = figures(hosts())["cost"]["instances"]
     assert entry["usd_per_hour"] == pytest.approx(2 * row.usd_per_hour)

@@ -19,6 +19,7 @@ from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.sandbox import limits, watch
 from inferbench_tasks.stages import one_load
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.replica_watch import Counts
 from tests.load_servers import load_plan
 
 
@@ -76,7 +77,7 @@ def test_a_far_host_that_is_gone_is_found_before_it_is_asked_for_counts(
 
     asked: list[Any] = []
     monkeypatch.setattr(one_load, "Following", Gone)
-    monkeypatch.setattr(one_load.Counts, "begun", asked.append)
+    monkeypatch.setattr(Counts, "begun", asked.append)
     for name in ("plan_of", "client_ceiling", "quiet_machine"):
         monkeypatch.setattr(one_load, name, lambda *order: None)
     inp: Any = SimpleNamespace(
