@@ -216,7 +216,7 @@ def test_chosen_devices_are_those_of_all_replicas() -> None:
 
 
 def test_a_machine_is_no_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a submission that is run at once, which says how many it takes; that nginx is missing is none of its matter."""
+    """Of a submission that is run at once, which says how many it takes; a missing nginx is none of its matter."""
     monkeypatch.setattr(nginx_balancer, "unavailable", lambda protocol: "install nginx")
     (problem,) = said(SPREAD, MachineAbilities())
     assert problem.startswith("x.yaml:5: serve.spread: replica on another host needs a system")

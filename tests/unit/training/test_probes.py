@@ -102,7 +102,9 @@ def test_a_larger_batch_is_tried_where_little_grows_with_the_samples(
     assert found["larger_batch"] is None and found["larger_ms"] is None
 
 
-@pytest.mark.parametrize(("size", "timed"), [(1, [1, 2, 64]), (2, [2, 4, 64]), (3, [3, 6, 64]), (4, [4, 2, 64])])
+@pytest.mark.parametrize(
+    ("size", "timed"), [(1, [1, 2, 64]), (2, [2, 4, 64]), (3, [3, 6, 64]), (4, [4, 2, 64])]
+)
 def test_no_single_sample_is_timed_that_the_training_does_not_take(
     probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, size: int, timed: list[int]
 ) -> None:
