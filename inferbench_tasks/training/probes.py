@@ -5,9 +5,10 @@ No figure of the epochs has them in it, and no rank waits for another meanwhile.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from inferbench_tasks.training.job import TrainingJob
     from inferbench_tasks.training.rank import Rank
 
+log = logging.getLogger(__name__)
+
 #: A step of so many samples is not worth a larger one: what does not depend on their number is hidden.
 LARGEST_BATCH = 64
 #: A larger batch is tried where a batch and half of it have so much of its time in common. It needs memory that the
@@ -28,6 +31,7 @@ LARGEST_BATCH = 64
 _LIKELY_SHARE = 0.4
 #: Of fewer samples twice as many are timed beside, and not half: one sample is no batch to normalise by.
 _FEWEST_HALVED = 4
+_OF_STEPS = ("alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch")
 #: Batches that are fetched from a loader process.
 BATCHES = 12
 #: A batch that has not come for so long is lost.
@@ -39,21 +43,33 @@ def probe(rank: Rank) -> dict[str, float | None]:
     process that makes batches beside them (None of a run that has such processes, or no loader);
     ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
     ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples). All
-    None of smooth inference and of a compiled network, and each for which a GPU has no room beside the training.
+    None of smooth inference and of a compiled network.
 
     ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
     such processes, or no loader. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
     the user's. ``pinned_copy_ms``: copying a batch to a GPU from page-locked memory; None of a CPU, and of a run whose
-    batches are there already.
+    batches are there already. Whatever can't be probed is None, with the reason in the log.
     """
-    return {
-        **_steps(rank),
-        "own_making_ms": _own_making_ms(rank),
-        "hand_over_ms": _hand_over_ms(rank),
-        "forward_flop": _forward_flop(rank),
-        "pinned_copy_ms": _pinned_copy_ms(rank),
-    }
+    found: dict[str, float | None] = dict.fromkeys(_OF_STEPS)
+    with _left_out("steps by themselves"):
+        _time(rank, found)
+    for name, work in _OTHERS.items():
+        found[name] = None
+        with _left_out(name):
+            found[name] = work(rank)
+    return found
+
+
+@contextmanager
+def _left_out(what: str) -> Iterator[None]:
+    """No probe takes a training with it that was measured: what is raised in it is written to the log."""
+    try:
+        yield
+    except (
+        Exception
+    ) as error:  # a GPU without room for it, a module of the user's that takes its own batches alone
+        log.warning("not probed: %s: %s", what, error)
 
 
 def fixed_of(few: int, few_ms: float, many: int, many_ms: float) -> float:
@@ -67,21 +83,11 @@ def cores_of_a_rank(job: TrainingJob) -> int:
     return job.devices.cores or max(1, usable_cores() // job.devices.ranks_of_host)
 
 
-def _steps(rank: Rank) -> dict[str, float | None]:
-    import torch
-
-    names = ("alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch")
-    found: dict[str, float | None] = dict.fromkeys(names)
-    if rank.job.smooth or rank.job.train.compile:
-        return found  # another network than the compiled one would be timed
-    with suppress(torch.OutOfMemoryError):  # of a GPU: no probe takes a training with it that was measured
-        _time(rank, found)
-    return found
-
-
 def _time(rank: Rank, found: dict[str, float | None]) -> None:
     """Put into ``found`` what is timed."""
     job = rank.job
+    if job.smooth or job.train.compile:
+        return  # another network than the compiled one would be timed
     own, size = OwnStep(rank), job.train.batch_size
     alone_ms = found["alone_ms"] = own.ms(size)
     if job.loads and not job.loader.workers:
@@ -177,3 +183,11 @@ def _hand_over_ms(rank: Rank) -> float | None:
     del batches  # its process ends
     # The first few lie ready once the process has started, or wait for its start.
     return float(np.median(times_ns[4:])) / 1e6
+
+
+_OTHERS: dict[str, Callable[[Rank], float | None]] = {
+    "own_making_ms": _own_making_ms,
+    "hand_over_ms": _hand_over_ms,
+    "forward_flop": _forward_flop,
+    "pinned_copy_ms": _pinned_copy_ms,
+}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.training import probes
 from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
@@ -147,3 +148,29 @@ def test_no_other_network_than_the_training_s_is_timed(
     monkeypatch.setattr(Computing, "compiled", lambda self, network: network)  # torch needs a minute for it
     found, _ = probed(**blocks)
     assert {name for name in STEPS if found[name] is not None} == set()
+
+
+def test_no_probe_takes_a_measured_training_with_it(
+    probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A module that takes its own batches alone, and a loader process that dies, leave their probes out, and say so."""
+
+    def ms(self: OwnStep, samples: int, before: Any = None) -> float:
+        if samples != 4:
+            raise ValueError("expected 4 samples")
+        return 5.0
+
+    def lost(rank: Any) -> float:
+        raise RuntimeError("DataLoader worker exited")
+
+    monkeypatch.setattr(OwnStep, "ms", ms)
+    monkeypatch.setitem(probes._OTHERS, "hand_over_ms", lost)
+    found, _ = probed()
+    assert (found["alone_ms"], found["beside_ms"], found["larger_ms"], found["hand_over_ms"]) == (
+        5.0,
+        5.0,
+        None,
+        None,
+    )
+    assert found["forward_flop"] > 1e5
+    assert "expected 4 samples" in caplog.text and "hand_over_ms: DataLoader worker exited" in caplog.text
