@@ -66,9 +66,7 @@ def _left_out(what: str) -> Iterator[None]:
     """No probe takes a training with it that was measured: what is raised in it is written to the log."""
     try:
         yield
-    except (
-        Exception
-    ) as error:  # a GPU without room for it, a module of the user's that takes its own batches alone
+    except Exception as error:  # noqa: BLE001 - no room on a GPU, a module that takes its own batches alone
         log.warning("not probed: %s: %s", what, error)
 
 
