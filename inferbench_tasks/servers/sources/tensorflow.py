@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, ClassVar
@@ -12,8 +13,11 @@ from inferbench_tasks.protocols.xplane_proto import message
 from inferbench_tasks.servers.sources.base import missing_package
 from inferbench_tasks.timing.epoch import epoch_offset
 
-#: What our own event in a profile is called: it begins at a moment that is read in Unix time, too.
-MARK = "inferbench_run"
+#: What our own events in a profile are called: each begins between two readings of Unix time. Of several the one with
+#: the nearest readings tells the clock: a thread that is kept from its core between them is milliseconds off.
+MARK, MARKS = "inferbench_run_{}", 5
+#: Unix time, ns, before and after the beginning of each mark.
+Brackets = Sequence[tuple[int, int]]
 _HOST = "/host:CPU"
 #: An operator's kernel, as TensorFlow's executor calls it: ``model/conv/Conv2D:Conv2D``.
 _KERNEL = re.compile(r"(?P<name>[^:\s]+):(?P<type>[A-Za-z_][A-Za-z0-9_]*)")
@@ -24,7 +28,7 @@ _CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 class TensorFlowProfiler:
     """A profile of its own for each run, of those kernels that TensorFlow does not call inexpensive.
 
-    A profile counts from its beginning; how far that is from Unix time its ``MARK`` tells.
+    A profile counts from its beginning; how far that is from Unix time its marks tell.
     """
 
     title: ClassVar[str] = "TensorFlow's profiler"
@@ -38,8 +42,7 @@ class TensorFlowProfiler:
         self._folder = Path(f"{path}.tensorflow")
         self.lost = 0
         self._layers: list[dict[str, Any]] = []
-        self._mark: Any = None
-        self._began_ns = 0
+        self._brackets: list[tuple[int, int]] = []
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -54,19 +57,21 @@ class TensorFlowProfiler:
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
         profiler.experimental.start(str(self._folder), levels)
-        before_ns = time.time_ns()
-        self._mark = profiler.experimental.Trace(MARK)  # its clock starts here
-        self._began_ns = (before_ns + time.time_ns()) // 2
+        self._brackets = []
+        for number in range(MARKS):
+            before_ns = time.time_ns()
+            mark = profiler.experimental.Trace(MARK.format(number))  # its clock starts here
+            self._brackets.append((before_ns, time.time_ns()))
+            mark.__exit__(None, None, None)
 
     def stop(self, start_ns: int, end_ns: int) -> None:
         """End it, and keep what it tells; a run of which it tells nothing is lost."""
         from tensorflow import profiler
 
-        self._mark.__exit__(None, None, None)
         profiler.experimental.stop()
         layers: list[dict[str, Any]] = []
         for path in self._folder.rglob("*.xplane.pb"):
-            layers += layers_of(message("XSpace").FromString(path.read_bytes()), self._began_ns)
+            layers += layers_of(message("XSpace").FromString(path.read_bytes()), self._brackets)
         rmtree(self._folder)
         self.lost += not layers
         self._layers += layers
@@ -77,9 +82,9 @@ class TensorFlowProfiler:
         return [layer for layer in self._layers if layer["start_ns"] >= since_ns]
 
 
-def layers_of(space: Any, began_ns: int) -> list[dict[str, Any]]:
-    """The kernels of a profile (``XSpace``), of all of the host's threads, by their beginnings; ``began_ns``: when its
-    ``MARK`` did, Unix time. None where that is not in it: nothing would say when they ran.
+def layers_of(space: Any, brackets: Brackets) -> list[dict[str, Any]]:
+    """The kernels of a profile (``XSpace``), of all of the host's threads, by their beginnings; ``brackets``: between
+    which moments each mark began. None where no mark is in it: nothing would say when they ran.
 
     What only calls a function whose kernels are told too is none.
     """
@@ -91,10 +96,15 @@ def layers_of(space: Any, began_ns: int) -> list[dict[str, Any]]:
         for line in plane.lines
         for event in line.events
     ]
-    marks = [start_ps for name, start_ps, _ in events if name == MARK]
-    if not marks:
+    began_ps = {name: start_ps for name, start_ps, _ in events}
+    offsets = [
+        (after_ns - before_ns, (before_ns + after_ns) * 500 - began_ps[name])
+        for number, (before_ns, after_ns) in enumerate(brackets)
+        if (name := MARK.format(number)) in began_ps
+    ]
+    if not offsets:
         return []
-    offset_ps = began_ns * 1000 - marks[0]
+    _, offset_ps = min(offsets)
     found = [
         (match, start_ps + offset_ps, duration_ps)
         for name, start_ps, duration_ps in events

@@ -12,6 +12,8 @@ from inferbench_tasks.protocols.xplane_proto import message
 from inferbench_tasks.servers.sources.tensorflow import MARK, layers_of
 
 BEGAN_NS = 1_700_000_000_000_000_000
+#: The one mark began within 2 us around it.
+BRACKETS = [(BEGAN_NS - 1000, BEGAN_NS + 1000)]
 #: Name -> thread, and when it began and how long it took, us since the profile began.
 Events = dict[str, tuple[int, float, float]]
 
@@ -41,7 +43,7 @@ def test_kernels_are_layers_whatever_thread_ran_them() -> None:
     layers = layers_of(
         space(
             {
-                MARK: (1, 10, 500),
+                MARK.format(0): (1, 10, 0.5),
                 "EagerLocalExecute: __inference_signature_wrapper_7": (1, 11, 480),
                 "ExecutorState::Process": (2, 12, 470),
                 "StatefulPartitionedCall:StatefulPartitionedCall": (2, 13, 460),
@@ -49,7 +51,7 @@ def test_kernels_are_layers_whatever_thread_ran_them() -> None:
                 "model/conv/Conv2D:Conv2D": (3, 20, 15),
             }
         ),
-        BEGAN_NS,
+        BRACKETS,
     )
     assert layers == [
         {"name": "model/conv/Conv2D", "type": "Conv2D", "attributes": {},
@@ -61,8 +63,18 @@ def test_kernels_are_layers_whatever_thread_ran_them() -> None:
 
 def test_a_call_that_tells_of_nothing_inside_is_the_layer() -> None:
     """Else nothing would be known of the run."""
-    (layer,) = layers_of(space({MARK: (1, 10, 90), "call:PartitionedCall": (1, 20, 30)}), BEGAN_NS)
+    (layer,) = layers_of(space({MARK.format(0): (1, 10, 90), "call:PartitionedCall": (1, 20, 30)}), BRACKETS)
     assert (layer["name"], layer["end_ns"] - layer["start_ns"]) == ("call", 30_000)
+
+
+def test_the_mark_with_the_nearest_readings_tells_the_clock() -> None:
+    """The first was read 8 ms late, for its thread had no core; the second began within 2 us, 5 us after the first."""
+    late = (BEGAN_NS, BEGAN_NS + 8_000_000)
+    events: Events = {MARK.format(0): (1, 10, 1), MARK.format(1): (1, 15, 1), "a:Conv2D": (1, 20, 30)}
+    (layer,) = layers_of(space(events), [late, *BRACKETS])
+    assert layer["start_ns"] == BEGAN_NS + 5_000
+    (layer,) = layers_of(space(events), [late])
+    assert layer["start_ns"] == BEGAN_NS + 4_010_000, "nothing better is known"
 
 
 @pytest.mark.parametrize("plane", ["/host:CPU", "/device:GPU:0"])
@@ -70,8 +82,8 @@ def test_without_the_mark_or_of_another_plane_nothing_is_told(plane: str) -> Non
     """Times without a clock to set them against would be anybody's; a device's are none of the host's."""
     events: Events = {"a:Conv2D": (1, 20, 30)}
     if plane != "/host:CPU":
-        events[MARK] = (1, 10, 90)
-    assert layers_of(space(events, plane), BEGAN_NS) == []
+        events[MARK.format(0)] = (1, 10, 90)
+    assert layers_of(space(events, plane), BRACKETS) == []
 
 
 def test_the_messages_are_tsl_s_own() -> None:
