@@ -103,17 +103,8 @@ class Interference(Block):
             for host, ledger in ledgers.items()
             for finding in ledger["findings"]
         ]
-        return {
-            "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
-            "not_watched": [
-                f"{what} ({host}'s host)" for host, led in ledgers.items() for what in led["not_watched"]
-            ],
-            "watched": all(ledger["watched"] for ledger in ledgers.values()),
-            "mode": os.environ.get(MODE) or None,
-            "waits_ms": None,
-            "sender": _of_all([ledgers[role]["sender"] for role in client.by_role]),
-            "hosts": ledgers,
-        }
+        sender = _of_all([ledgers[role]["sender"] for role in client.by_role])
+        return _together(ledgers, {role: f"{role}'s host" for role in ledgers}, findings, sender)
 
     def _of_replicas(self, measured: Measured) -> dict[str, Any]:
         """The same of hosts with a replica each; the first has the load, too.
@@ -135,17 +126,27 @@ class Interference(Block):
                 {**finding, "host": role, "text": f"on the host of {role} ({host.name}): {finding['text']}"}
                 for finding in ledger["findings"]
             ]
-        return {
-            "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
-            "not_watched": [
-                f"{what} (the host of {role})" for role, led in ledgers.items() for what in led["not_watched"]
-            ],
-            "watched": all(ledger["watched"] for ledger in ledgers.values()),
-            "mode": os.environ.get(MODE) or None,
-            "waits_ms": None,
-            "sender": next(iter(ledgers.values()))["sender"],
-            "hosts": ledgers,
-        }
+        sender = next(iter(ledgers.values()))["sender"]
+        return _together(ledgers, {role: f"the host of {role}" for role in ledgers}, findings, sender)
+
+
+def _together(
+    ledgers: Mapping[str, Any], hosts: Mapping[str, str], findings: list[dict[str, Any]], sender: Any
+) -> dict[str, Any]:
+    """One ledger of those of several hosts, by role; ``hosts``: what each is called. What a request waited on all of
+    them together is not told.
+    """
+    return {
+        "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
+        "not_watched": [
+            f"{what} ({hosts[role]})" for role, ledger in ledgers.items() for what in ledger["not_watched"]
+        ],
+        "watched": all(ledger["watched"] for ledger in ledgers.values()),
+        "mode": os.environ.get(MODE) or None,
+        "waits_ms": None,
+        "sender": sender,
+        "hosts": ledgers,
+    }
 
 
 def _of_all(waited: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
