@@ -32,6 +32,19 @@ def sections(page: Path) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+def unknown(page: Path) -> list[str]:
+    """The page's commands that there are not, or not with these options, each with what is said to it; none is run."""
+    shown = [text for blocks in sections(page).values() for kind, text in blocks if kind == "sh"]
+    said = []
+    for line in "".join(shown).splitlines():
+        program, *words = shlex.split(line)
+        # The help of a command is shown once its words have been read, and before any of them is looked at.
+        done = CliRunner().invoke(app, [*words, "--help"])
+        if program != ".venv/bin/inferbench" or done.exit_code:
+            said.append(f"{line}\n{done.output}")
+    return said
+
+
 class Page:
     """``folder``: where a user would stand, with the checkout's ``configs`` and the submissions that the page shows.
 

@@ -21,7 +21,7 @@ from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.training.result import TrainingResult
 from tests.local_system import ROOT, Driver, local_system, once_each, shared_memory, write_job, write_training
-from tests.page_of_commands import sections
+from tests.page_of_commands import sections, unknown
 from tests.probe_pipeline import install, submission
 from tests.stranger import ask
 from tests.ten_objectives import LONG, PAGE, SHOWN, Checklist, place
@@ -130,6 +130,11 @@ def test_the_page_of_objectives_has_ten() -> None:
     assert list(sections(PAGE)) == list(SHOWN) and len(SHOWN) == 10
 
 
+def test_each_command_of_the_page_is_one_there_is() -> None:
+    """By its name and its options, also of the objectives that `make test` leaves out."""
+    assert unknown(PAGE) == []
+
+
 @pytest.mark.parametrize(
     "objective", [pytest.param(of, marks=pytest.mark.long) if of in LONG else of for of in SHOWN]
 )
@@ -235,8 +240,11 @@ def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) ->
     assert [len(g.devices) for g in grants_of(driver, "gang")] == [2] * (len(leased) + 1)
 
 
+# A job of two devices whose rank dies with its worker: tests/integration/test_three_hosts.py; what becomes of both devices:
+# test_gang_dispatch.py; a worker that is killed here: below.
+@pytest.mark.long
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
-@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("which", [0, 1])
 def test_a_worker_of_two_devices_is_killed(driver: Driver, which: int) -> None:
     """kill -9 of the worker that runs the training, and of the other: it ends once, with a reason and no figures (there
     are no two other devices), both devices are free again, no rank is left, and the next job runs."""

@@ -87,6 +87,8 @@ def test_a_sweep_runs_on_both_hosts(joined: Joined) -> None:
     assert where == {settings.home_id(host.home) for host in joined.hosts}
 
 
+# Of a load: tests/integration/test_load_from_other_host.py; of a joined host's way to the other, and their link: below.
+@pytest.mark.long
 def test_a_load_comes_from_the_other_host(joined: Joined) -> None:
     """Over the wire between the two, which is measured before and after."""
     finished(joined, "away")
