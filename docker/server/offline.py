@@ -4,7 +4,8 @@
     python docker/server/offline.py triton [--environments FOLDER]
 
 The image holds this interpreter, its standard library, the packages that the server imports and the shared
-libraries that they need, all at their own paths, and nothing else: no shell, no package manager. Triton's has the
+libraries that they need, all at their own paths, and nothing else: no shell, no package manager. What bytecode there is
+here of a source comes with it: a container can write none, and each would compile all that it imports. Triton's has the
 environment that the process launcher uses (made in FOLDER if it is not there), at /opt/triton, and bash, by which
 Triton starts its python backend.
 """
@@ -44,6 +45,8 @@ PACKAGES = {
     "torchscript": ["torch"],
     "tfs_protocol": ["tensorflow", "tensorflow-serving-api"],
 }
+#: Bytecode that another process is about to write: it may be gone, under its own name, before it is copied.
+WRITTEN = "*.pyc.*"
 #: InferBench's control plane, which the server does not import.
 LEFT_OUT = {
     "apache-airflow",
@@ -79,7 +82,7 @@ def copy(path: Path, root: Path) -> None:
     target = root / path.relative_to("/")
     if path.is_dir():
         ignore = shutil.ignore_patterns(
-            "__pycache__", "test", "tests", "idlelib", "site-packages", "*.a", "*.pyi"
+            "test", "tests", "idlelib", "site-packages", "*.a", "*.pyi", "*.opt-?.pyc", WRITTEN
         )
         shutil.copytree(path, target, symlinks=False, dirs_exist_ok=True, ignore=ignore)
     elif path.is_file():
@@ -114,7 +117,7 @@ def server(kind: str, root: Path) -> str:
     assert package is not None
     assert package.submodule_search_locations is not None
     into = root / site.relative_to("/") / "inferbench_tasks"
-    shutil.copytree(package.submodule_search_locations[0], into, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package.submodule_search_locations[0], into, ignore=shutil.ignore_patterns(WRITTEN))
     info = into.parent / f"inferbench-{importlib.metadata.version('inferbench')}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
@@ -131,7 +134,7 @@ def triton(root: Path, environments: Path) -> str:
 
     environments.mkdir(parents=True, exist_ok=True)
     made = environment().ensure(environments)
-    ignore = shutil.ignore_patterns("__pycache__", "python_backend_stubs")
+    ignore = shutil.ignore_patterns("python_backend_stubs", WRITTEN)
     shutil.copytree(made, root / IMAGE_HOME.relative_to("/"), symlinks=True, ignore=ignore)
     bash = shutil.which("bash")
     assert bash is not None, "Triton starts the stub of its python backend by bash"
@@ -173,15 +176,24 @@ def imported(root: Path, tag: str, changes: list[str]) -> None:
 
 
 def collect(distribution: str, site: Path) -> None:
-    """The files of one installed distribution."""
+    """The files of one installed distribution, each source with its bytecode."""
     found = importlib.metadata.distribution(distribution)
     for file in found.files or []:
         source = Path(str(found.locate_file(file)))
         if ".." in file.parts or "__pycache__" in file.parts or not source.is_file():
             continue
-        target = site / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
+        for path in (source, *bytecode(source)):
+            target = (site / file).parent / path.relative_to(source.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+
+def bytecode(source: Path) -> list[Path]:
+    """That of a source, if it was imported here before: it is of the source's moment and size, which copies keep."""
+    if source.suffix != ".py":
+        return []
+    cached = Path(importlib.util.cache_from_source(str(source)))
+    return [cached] if cached.is_file() else []
 
 
 if __name__ == "__main__":
