@@ -17,7 +17,7 @@ help: ## this list
 run: setup ## set up and run the quick start (FILE=x.yaml for another submission)
 	@$(BIN)/inferbench run $(FILE)
 
-test: dev lint ## set up everything; lint, types and the whole test suite
+test: dev ## set up everything; lint, types and the whole test suite
 	@sh scripts/test.sh $(BIN)
 
 test-long: dev ## what `make test` leaves out: before a release, and after a change of what it tests

@@ -17,7 +17,7 @@ trap 'exit 130' INT TERM
 pure="tests/security/corpus/test_answers_without_end.py tests/security/corpus/test_servers.py
     tests/unit/regression/test_promises.py tests/unit/running/test_child.py tests/test_architecture.py"
 # Loads whose timing matters, and what sends signals to its own process: one by one.
-alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
+alone="tests/integration/test_load_amid.py tests/integration/test_load_mlperf.py
     tests/integration/test_stage_breakdown.py tests/integration/test_stage_border.py tests/e2e/test_recommend.py tests/e2e/test_run.py"
 # Real servers, databases and whole systems, each test's own: they mostly wait, for a start or for one another. A file's
 # tests share what they started.
@@ -49,10 +49,11 @@ if [ "$which" = long ]; then
     "$bin/pytest" $alone -m long --durations 30 --reruns-delay 3 $options
     exit
 fi
-# The types are checked beside the first part: on one core alone they would keep the other waiting for minutes.
+# The types are checked beside lint and the first part: on one core alone they would keep the other waiting for minutes.
 types=$INFERBENCH_TEST_SHARED/types.txt
 "$bin/mypy" >"$types" 2>&1 &
 checker=$!
+make --no-print-directory lint
 # Once over all that the first part imports: each of its processes would compile it for itself. What is wrong it will say.
 "$bin/pytest" $pure --collect-only -qq >/dev/null 2>&1 || true
 "$bin/pytest" $pure -m "not long" $several --durations 10 --reruns-delay 1 $options
