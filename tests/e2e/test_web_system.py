@@ -222,14 +222,15 @@ def links_around(page: Page, site: Site, run: str, run_id: str, ended: dict[str,
     page.get_by_role("link", name="Report").first.wait_for()
     page.screenshot(path=site.shots / "07-outcome.png")
     invocation, tasks = ended["invocation"], f"/dags/{ended['dag']}/runs/{run}/tasks"
-    for where, name, leads_to in (
-        (f"/dags/submit/runs/{run}/tasks/outcome", "Report", ended["report"]),
-        (f"{tasks}/analyze", "Report", ended["report"]),
-        (f"{tasks}/analyze", "Leaderboard", f"/inferbench/leaderboard?mark={invocation}"),
-        (f"{tasks}/job-000.load", "Run", f"/inferbench/run/{run_id}"),
+    report, board = ("Report", ended["report"]), ("Leaderboard", f"/inferbench/leaderboard?mark={invocation}")
+    for where, links in (
+        (f"/dags/submit/runs/{run}/tasks/outcome", [report]),
+        (f"{tasks}/analyze", [report, board]),
+        (f"{tasks}/job-000.load", [("Run", f"/inferbench/run/{run_id}")]),
     ):
         page.goto(f"{site.url}{where}/details")
-        page.locator(f"a[href='{leads_to}']", has_text=name).last.wait_for()
+        for name, leads_to in links:
+            page.locator(f"a[href='{leads_to}']", has_text=name).last.wait_for()
     page.goto(site.url + ended["report"])
     page.locator("body[data-ready=yes]").wait_for()
     page.screenshot(path=site.shots / "07-report.png")
