@@ -249,10 +249,10 @@ class Checklist:
         return digest
 
 
-#: What `make test` leaves out, for each is shown in parts: answers of two runtimes by the contract of backends, pairs of
-#: evaluations and parts of one by ``test_evaluations_stored`` and ``tests/unit/analysis/evaluations``, each sample once
-#: under every scenario by ``test_evaluated_answers``, analyses and spans by ``test_traces_stored`` and
-#: ``test_traced_requests``. Here they are five more jobs and a server.
+#: What `make test` leaves out: each is shown in parts, answers of two runtimes by the contract of backends; pairs of
+#: evaluations, and parts of one, by ``test_evaluations_stored`` and ``tests/unit/analysis/evaluations``; each sample
+#: once, under every scenario, by ``test_evaluated_answers``; analyses and spans by ``test_traces_stored`` and
+#: ``test_traced_requests``. Here they are four more jobs and a server.
 LONG = (
     "Agnostic of frameworks and hardware",
     "Scalable",

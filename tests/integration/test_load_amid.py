@@ -153,9 +153,7 @@ def test_100_000_requests_at_one_instant_are_all_recorded(tmp_path: Path) -> Non
     assert outcome.requests == 100_000
     assert len(set(column(outcome.table(), "request_id").tolist())) == 100_000
     assert errors(outcome) == {}
-    assert all(
-        "the client was the bottleneck" in reason.text for reason in outcome.certificate(plan).reasons
-    )
+    assert all("the client was the bottleneck" in reason.text for reason in outcome.certificate(plan).reasons)
 
 
 def test_realtime_without_the_right_is_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def options(scenario: str, **more: Any) -> dict[str, Any]:
 
 
 def each_scenario() -> list[Any]:
-    """With its protocol; that it is another one is shown by one scenario in `make test`: bytes are the clients' affair."""
+    """With its protocol. What differs by that is the client, which one scenario shows over gRPC in `make test`."""
     return [
         pytest.param(name, protocol, marks=[pytest.mark.long] * (protocol == "grpc" and name != "server"))
         for name in SCENARIOS

@@ -240,8 +240,8 @@ def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) ->
     assert [len(g.devices) for g in grants_of(driver, "gang")] == [2] * (len(leased) + 1)
 
 
-# A job of two devices whose rank dies with its worker: tests/integration/test_three_hosts.py; what becomes of both devices:
-# test_gang_dispatch.py; a worker that is killed here: below.
+# Ranks that die with their worker: test_three_hosts.py; both devices: test_gang_dispatch.py; what a gang left there:
+# test_worker_agent.py; a worker that is killed here: below.
 @pytest.mark.long
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
 @pytest.mark.parametrize("which", [0, 1])
