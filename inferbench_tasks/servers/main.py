@@ -132,7 +132,8 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
             server.should_exit = True
             return
         if sources := bytecode.lacking():
-            Path(config.address_path).with_name(LACKING).write_text(json.dumps(sources))
+            # Who started this server may look as soon as the model answers, which it does by now.
+            _write(Path(config.address_path).with_name(LACKING), json.dumps(sources))
         # What lives now lives on: it need not be walked by every collection under load.
         gc.collect()
         gc.freeze()
@@ -156,12 +157,16 @@ def _grpc_server(model: ServedModel, secret: str) -> GrpcServer | TfsServer:
 
 
 def _tell(config: ServerConfig, ports: dict[str, int]) -> None:
-    """Write the bound ports and what really runs; whole or not at all."""
-    path = Path(config.address_path)
-    partial = path.with_suffix(".partial")
+    """Write the bound ports and what really runs."""
     package = config.runtime_package
     document = {"pid": os.getpid(), "ports": ports, "runtime_version": _version(package) if package else None}
-    partial.write_text(json.dumps(document))
+    _write(Path(config.address_path), json.dumps(document))
+
+
+def _write(path: Path, text: str) -> None:
+    """A file that is whole or not there."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
     partial.replace(path)
 
 
