@@ -28,6 +28,10 @@ _USE_CLOCK, _MONOTONIC = 1 << 25, 1
 _PAGES = 64
 _AT_HEAD, _AT_TAIL = 1024, 1032
 _LOST, _SAMPLE = 2, 9
+#: With less room than for a sample and a record of the lost ones before it, 32 and 24 bytes, some may be lost.
+_ROOM = 64
+#: In one piece, as the kernel reads and writes it while we do.
+_NUMBER = struct.Struct("@Q")
 
 
 class Sample(NamedTuple):
@@ -90,34 +94,49 @@ def unavailable() -> str | None:
     return None
 
 
+class Reading(NamedTuple):
+    """``data``: records as the kernel wrote them, see ``samples_of``. ``whole``: none is missing between the reading
+    before and this one.
+    """
+
+    data: bytes
+    whole: bool
+
+
 class Ring:
-    """One core's samples. ``lost``: how many found no room, since the last reading too far behind."""
+    """One core's samples, which the kernel writes up to where they were read: what then comes is lost."""
 
     def __init__(self, descriptor: int) -> None:
         page = mmap.PAGESIZE
         self._map = mmap.mmap(descriptor, (1 + _PAGES) * page)
         self._begin, self._bytes = page, _PAGES * page
-        self.lost = 0
+        self._read_to = -1
 
-    def read(self) -> list[Sample]:
-        """Those since the last reading."""
-        head, tail = struct.unpack_from("=QQ", self._map, _AT_HEAD)
+    @property
+    def filled_ratio(self) -> float:
+        """How much of it was not read yet."""
+        return (self._at(_AT_HEAD) - self._at(_AT_TAIL)) / self._bytes
+
+    def read(self) -> Reading:
+        """What came since the last reading.
+
+        The kernel tells how many found no room only together with the next one that does, perhaps never. So a loss is
+        told by the room: as long as it was read up to ``tail`` there was none for one more.
+        """
+        head, tail = self._at(_AT_HEAD), self._at(_AT_TAIL)
         data = self._between(tail, head)
-        struct.pack_into("=Q", self._map, _AT_TAIL, head)
-        samples, at = [], 0
-        while at < len(data):
-            kind, _, size = struct.unpack_from("=IHH", data, at)
-            if kind == _SAMPLE:
-                address, _, _, time_ns = struct.unpack_from("=QIIQ", data, at + 8)
-                samples.append(Sample(time_ns, address))
-            elif kind == _LOST:
-                self.lost += struct.unpack_from("=QQ", data, at + 8)[1]
-            at += size
-        return samples
+        _NUMBER.pack_into(self._map, _AT_TAIL, head)
+        full = self._at(_AT_HEAD) - tail >= self._bytes - _ROOM
+        by_others = tail != self._read_to
+        self._read_to = head
+        return Reading(data, whole=not full and not by_others)
 
     def close(self) -> None:
         """Map it no more."""
         self._map.close()
+
+    def _at(self, place: int) -> int:
+        return int(_NUMBER.unpack_from(self._map, place)[0])
 
     def _between(self, tail: int, head: int) -> bytes:
         """What stands there; it may go on at the buffer's beginning."""
@@ -126,3 +145,17 @@ class Ring:
             whole = self._begin + self._bytes
             return self._map[self._begin + first : whole] + self._map[self._begin : self._begin + last]
         return self._map[self._begin + first : self._begin + last]
+
+
+def samples_of(data: bytes) -> tuple[list[Sample], int]:
+    """The samples of a reading, and how many the kernel says to have found no room before."""
+    samples, lost, at = [], 0, 0
+    while at < len(data):
+        kind, _, size = struct.unpack_from("=IHH", data, at)
+        if kind == _SAMPLE:
+            address, _, _, time_ns = struct.unpack_from("=QIIQ", data, at + 8)
+            samples.append(Sample(time_ns, address))
+        elif kind == _LOST:
+            lost += struct.unpack_from("=QQ", data, at + 8)[1]
+        at += size
+    return samples, lost

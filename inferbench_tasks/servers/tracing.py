@@ -122,6 +122,8 @@ class Recorder:
             "ignored": self._ignored,
             "ignored_states": self._ignored_states,
             "lost": self._lost + sum(source.lost for source in sources),
+            # Only some sources sample.
+            "sampling": [each for source in sources if (each := getattr(source, "sampling", None))],
         }
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(orjson.dumps(document))
@@ -142,19 +144,22 @@ class TracedEngine:
         self._hardware = [HARDWARE.load(kind)() for kind in HARDWARE]
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """As the engine does."""
+        """As the engine does; a run that raises is in no trace."""
         if self._source is not None:
             self._source.start()
         for source in self._hardware:
             source.start()
         start_ns = time.monotonic_ns()
-        outputs = self._engine.run(inputs)
-        end_ns = time.monotonic_ns()
         used: Used = {}
-        for source in reversed(self._hardware):
-            used |= source.stop()
-        if self._source is not None:
-            self._source.stop(start_ns, end_ns)
+        try:
+            outputs = self._engine.run(inputs)
+        finally:
+            # Of a run that failed, too: the next one begins them anew.
+            end_ns = time.monotonic_ns()
+            for source in reversed(self._hardware):
+                used |= source.stop()
+            if self._source is not None:
+                self._source.stop(start_ns, end_ns)
         thread = threading.get_native_id()
         self._recorder.run({"start_ns": start_ns, "end_ns": end_ns, "thread": thread, "used": used})
         return outputs

@@ -63,6 +63,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
+    from inferbench_tasks.tracing.missing import samplings
     from inferbench_tasks.tracing.profiled import without_deeper
     from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST, write
 
@@ -114,6 +115,8 @@ def traced(inp: Input, ctx: Context) -> Output:
         "layers": layers.as_dict() if layers else None,
         "checks": checks(spans, layers, counts["defects"]),
     }
+    if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:
+        document["sampling"] = sampling
     if reached is not None:
         document["ceilings"] = reached
     return Output(document=document, spans_path=str(path))

@@ -48,7 +48,8 @@ class Assembled:
 
     ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: what
     the server counted and did not keep. ``ignored``: requests whose ``traceparent`` was none, ``ignored_states`` whose
-    ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
+    ``tracestate`` was. ``clock``: how both clocks were set against each other, ns. ``samplings``: of each source that
+    samples what came of it, see ``missing``.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Assembled:
     ignored: int = 0
     ignored_states: int = 0
     clock: dict[str, int] = field(default_factory=dict)
+    samplings: list[dict[str, int]] = field(default_factory=list)
 
 
 def assemble(
@@ -88,6 +90,7 @@ def assemble(
     made.lost = told["lost"]
     made.ignored = told["ignored"]
     made.ignored_states = told.get("ignored_states", 0)
+    made.samplings = list(told.get("sampling", ()))
     rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))

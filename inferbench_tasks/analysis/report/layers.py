@@ -8,6 +8,7 @@ from typing import Any
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 
 Table = dict[str, Any]
@@ -65,6 +66,9 @@ def _doubts(trace: dict[str, Any]) -> str:
         "reach beyond their parents": checks.get("beyond_parents"),
     }
     doubts = "".join(f" Of its spans {count} {what}." for what, count in counts.items() if count)
+    # Of a share of a load its own words tell what the server kept.
+    if trace.get("one_in") is None and (missing := missing_in_words(trace)):
+        doubts += f" {missing}"
     sent = trace.get("sent") or {}
     if problem := sent.get("problem"):
         doubts += f" The collector has {sent['accepted']:,} of its {sent['spans']:,} spans: {problem}."

@@ -33,6 +33,8 @@ class KernelAnalysis(Analysis):
                 "a trace of the library level: `trace: {deepest: library}` on a backend whose source tells of it, see "
                 "`inferbench trace sources`"
             )
+        if not kernels.kernels:
+            return f"a kernel in any layer: none was met. {kernels.lacking}".rstrip(". ")
         if self.needs_work and not any(each.flops and each.bytes for each in kernels.kernels):
             return "FLOPs and bytes of kernels, which oneDNN tells of its primitives: none of these ran in a layer"
         if self.needs_ceilings and kernels.ceilings is None:
@@ -58,8 +60,10 @@ class KernelAnalysis(Analysis):
     def sentence(self, subject: Subject, rows: Rows) -> str:
         """What it shows."""
         kernels = _there(subject)
-        words = self.words(kernels, rows)
-        return f"{words} {NO_KERNELS}" if any(each.type == SAMPLED for each in kernels.kernels) else words
+        words = [self.words(kernels, rows)]
+        if any(each.type == SAMPLED for each in kernels.kernels):
+            words.append(NO_KERNELS)
+        return " ".join(filter(None, [*words, kernels.lacking]))
 
     @abstractmethod
     def words(self, kernels: Kernels, rows: Rows) -> str:

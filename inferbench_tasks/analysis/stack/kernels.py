@@ -82,13 +82,14 @@ class RunLayer:
 class Kernels:
     """``framework_ms``: a run with these instruments on. ``ceilings``: of one core of the machine that ran it, None of
     models that ran on several: how far memory's bytes/s grow with cores was not measured. ``no_ceilings``: why there
-    are none."""
+    are none. ``lacking``: what the trace says to be missing of them."""
 
     kernels: tuple[Kernel, ...]
     layers: tuple[RunLayer, ...]
     framework_ms: float
     ceilings: Ceilings | None = None
     no_ceilings: str = ""
+    lacking: str = ""
 
     @property
     def ms(self) -> float:

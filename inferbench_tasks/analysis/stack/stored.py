@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from inferbench_tasks.analysis.report.runs import stored_table
@@ -13,6 +14,7 @@ from inferbench_tasks.analysis.systems.found import SATURATING, saturated
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
@@ -43,6 +45,8 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
         )
     threads = int(about["threads"]) if about["threads"] else None
     kernels = kernels_of(with_library(spans), trace.get("ceilings"), threads)
+    if kernels is not None:
+        kernels = replace(kernels, lacking=missing_in_words(trace))
     return Subject(profile, _points(db, result) if batches else (), kernels)
 
 

@@ -21,6 +21,7 @@ from inferbench_tasks.provider.ui import perfetto
 from inferbench_tasks.provider.ui.render import page, query
 from inferbench_tasks.provider.ui.run_page import airflow_path
 from inferbench_tasks.tracing.export import FORMS
+from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 from inferbench_tasks.tracing.spans import LEVELS
 from inferbench_tasks.tracing.stored import PREFIX
@@ -165,6 +166,8 @@ def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:
     if share := share_in_words(told):
         shown.tiles["requests"] = f"{told['requests']:,} of {told['of']:,}"
         shown.note = " ".join(filter(None, (f"{share}.", doubts_in_words(told))))
+    else:
+        shown.note = missing_in_words(told)
 
 
 def _without_spans(db: PerfDB, run: str, problem: str) -> _Shown:

@@ -13,7 +13,8 @@ class LayerSource(Protocol):
     """An instrument of one engine's runtime; an engine that has one keeps it as ``source``.
 
     The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
-    too (the level library) says what it tells of them in ``primitives``.
+    too (the level library) says what it tells of them in ``primitives``; one that does so by samples has, after
+    ``spans``, ``sampling``: {runs, left_out, lost}, see ``SampledObjects``.
     """
 
     #: Its name for people; the engines that have it; what it can tell, and what not.

@@ -32,6 +32,8 @@ class OnnxRuntimeProfile:
         options.profile_file_prefix = f"{path}.onnxruntime"
         self.lost = 0
         self._samples = SampledObjects() if library else None
+        #: Of the runs whose objects were sampled, see ``SampledObjects``; None where none were.
+        self.sampling: dict[str, int] | None = None
         self._starts_ns: list[int] = []
         #: Set by the engine once there is one.
         self.session: Any = None
@@ -65,6 +67,7 @@ class OnnxRuntimeProfile:
         layers = [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
         if self._samples is not None:
             self._samples.into(layers, since_ns, until_ns)
+            self.sampling = self._samples.sampling
         return layers
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inferbench_tasks.monitors import perf_samples
+from inferbench_tasks.monitors.perf_reader import MOST_BYTES, Reader, SampledRun
 from inferbench_tasks.monitors.perf_samples import Ring, Sample
 from inferbench_tasks.timing.epoch import epoch_offset
 
@@ -38,35 +39,47 @@ class SampledObjects:
 
     def __init__(self) -> None:
         descriptors = perf_samples.passed_on(os.environ)
-        if not descriptors:
-            try:
+        try:
+            if not descriptors:
                 descriptors = list(perf_samples.opened(os.sched_getaffinity(0)).values())
-            except OSError as error:
-                raise RuntimeError(
-                    f"no samples can be taken: {perf_samples.unavailable() or error}"
-                ) from error
-        self._rings = [Ring(descriptor) for descriptor in descriptors]
-        self._runs: list[tuple[int, list[Sample]]] = []
+            rings = [Ring(descriptor) for descriptor in descriptors]
+        except OSError as error:
+            why = perf_samples.unavailable() or f"{error} (see kernel.perf_event_mlock_kb)"
+            raise RuntimeError(f"no samples can be taken: {why}") from error
+        self._reader = Reader(rings)
+        #: Samples of the newest are kept: before the traced runs are those that warm the server up.
+        self._runs: list[tuple[int, SampledRun]] = []
+        self._bytes = 0
+        #: {runs, left_out, lost}: how many were traced; how many of these lost samples, so that nothing of them is in
+        #: any share; how many samples that were, as far as the kernel told. None until it is known.
+        self.sampling: dict[str, int] | None = None
 
     def start(self) -> None:
-        """What was sampled before is of no run."""
-        for ring in self._rings:
-            ring.read()
+        """A run begins."""
+        self._reader.begin()
 
     def stop(self, start_ns: int) -> None:
         """Keep what was sampled of a run that began then, CLOCK_MONOTONIC."""
-        self._runs.append((start_ns, [sample for ring in self._rings for sample in ring.read()]))
+        run = self._reader.end()
+        self._runs.append((start_ns, run))
+        self._bytes += run.size_bytes
+        for _, old in self._runs:
+            if self._bytes <= MOST_BYTES:
+                break
+            self._bytes -= old.size_bytes
+            old.spoil()
 
     def into(self, layers: Sequence[Layer], since_ns: int, until_ns: int) -> None:
-        """Put ``inside`` into the layers (Unix time) of the runs that began between these two."""
+        """Put ``inside`` into the layers (Unix time) of the runs that began between these two; no more come."""
+        self._reader.close()
+        runs = [run for start_ns, run in self._runs if since_ns <= start_ns <= until_ns]
         offset_ns = epoch_offset()["offset_ns"]
         samples = [
-            Sample(sample.time_ns + offset_ns, sample.address)
-            for start_ns, of_run in self._runs
-            if since_ns <= start_ns <= until_ns
-            for sample in of_run
+            Sample(sample.time_ns + offset_ns, sample.address) for run in runs for sample in run.samples()
         ]
         share(layers, samples, mapped(_MAPS.read_text()))
+        left_out, lost = sum(not run.whole for run in runs), sum(run.lost for run in runs)
+        self.sampling = {"runs": len(runs), "left_out": left_out, "lost": lost}
 
 
 def mapped(text: str) -> list[Mapped]:

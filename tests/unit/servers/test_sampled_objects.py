@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from inferbench_tasks.monitors import perf_samples
+from inferbench_tasks.monitors.perf_reader import Reader
 from inferbench_tasks.monitors.perf_samples import Sample
-from inferbench_tasks.servers.sources.sampled_objects import SAMPLED, Mapped, mapped, share
+from inferbench_tasks.servers.sources import sampled_objects
+from inferbench_tasks.servers.sources.sampled_objects import SAMPLED, Mapped, SampledObjects, mapped, share
+from inferbench_tasks.timing.epoch import epoch_offset
+from tests.unit.monitors.ring_file import SAMPLE_BYTES, SIZE, Kernel, sample
 
 OBJECTS = [Mapped(100, 200, "runtime.so"), Mapped(300, 400, "libc.so.6")]
 RUNTIME, LIBC, NOWHERE = 150, 399, 250
@@ -53,3 +61,68 @@ def test_only_code_is_mapped() -> None:
         "1000-2000 rwxp 00000000 00:00 0 \n"
     )
     assert mapped(text) == [(0x1000, 0x2000, "no object"), (0x7F20, 0x7F30, "libm.so.6")]
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """The kernel's side of the only ring that this process gets, which is read at the end of a run alone."""
+    made = Kernel(tmp_path / "ring")
+    monkeypatch.setattr(sampled_objects, "Reader", lambda rings: Reader(rings, every_s=3600.0))
+    monkeypatch.setattr(perf_samples, "opened", lambda cores: {0: -1})
+    monkeypatch.setattr(sampled_objects, "Ring", lambda descriptor: made.ring)
+    return made
+
+
+def asked(source: SampledObjects, kernel: Kernel, start_ns: int, samples: int) -> None:
+    """A run with so many samples, one each ns."""
+    source.start()
+    kernel.write(*[sample(start_ns + at, RUNTIME) for at in range(samples)])
+    source.stop(start_ns)
+
+
+def unix(*layers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of CLOCK_MONOTONIC in Unix time."""
+    offset_ns = epoch_offset()["offset_ns"]
+    moments = ("start_ns", "end_ns")
+    return [each | {name: each[name] + offset_ns for name in moments} for each in layers]
+
+
+def test_runs_that_lost_samples_are_left_out_and_counted(kernel: Kernel) -> None:
+    """Of two traced runs of a layer the second was longer than the ring: the shares are of the first's three samples,
+    and it says so. A run of before is none of them."""
+    source = SampledObjects()
+    hour_ns = 3600 * 10**9  # clocks that are read twice are a little apart
+    asked(source, kernel, 1 * hour_ns, 5)
+    asked(source, kernel, 2 * hour_ns, 3)
+    asked(source, kernel, 3 * hour_ns, SIZE // SAMPLE_BYTES + 9)
+    kernel.write(sample(0))
+    minute_ns = 60 * 10**9
+    layers = unix(*(layer("a", at * hour_ns - minute_ns, at * hour_ns + minute_ns) for at in (1, 2, 3)))
+    source.into(layers, 2 * hour_ns, 3 * hour_ns)
+    assert [each["inside"][0]["attributes"]["samples_of_layer"] for each in layers] == [3, 3, 3]
+    assert source.sampling == {"runs": 2, "left_out": 1, "lost": 10}
+
+
+def test_of_more_samples_than_are_kept_the_oldest_runs_go(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three runs have room: the first, which warmed up, is gone."""
+    monkeypatch.setattr(sampled_objects, "MOST_BYTES", 8 * SAMPLE_BYTES)
+    source = SampledObjects()
+    for start_ns in (10, 20, 30):
+        asked(source, kernel, start_ns, 4)
+    source.into([], 10, 30)
+    assert source.sampling == {"runs": 3, "left_out": 1, "lost": 0}
+
+
+def test_rings_that_can_not_be_mapped_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users may lock so much memory and no more."""
+
+    def refused(descriptor: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(perf_samples, "opened", lambda cores: {0: -1})
+    monkeypatch.setattr(perf_samples, "unavailable", lambda: None)
+    monkeypatch.setattr(sampled_objects, "Ring", refused)
+    with pytest.raises(RuntimeError, match=r"Operation not permitted \(see kernel\.perf_event_mlock_kb\)"):
+        SampledObjects()

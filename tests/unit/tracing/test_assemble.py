@@ -279,3 +279,10 @@ def test_what_others_sent_lies_where_they_say() -> None:
     late = server | {"spans": [sent("server", "2", SPAN, 100, 1060)]}
     assert assemble([asked()], late, 0).defects == 1
     assert assemble([asked()], server | {"spans": spans[3:]}, 0).unanswered == 1
+
+
+def test_what_sampling_came_to_is_handed_on() -> None:
+    """Of each source that samples; a server of before tells nothing of it."""
+    lossy = {"runs": 3, "left_out": 1, "lost": 9}
+    assert assemble([asked()], told() | {"sampling": [lossy]}, 0).samplings == [lossy]
+    assert assemble([asked()], told(), 0).samplings == []

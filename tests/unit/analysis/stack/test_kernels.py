@@ -279,6 +279,15 @@ def test_what_is_missing_is_named() -> None:
     for ceilings, why in (({"problem": "no memory for it"}, "no memory for it"), (None, "not measured")):
         assert why in missing("layer_roofline", kernels(ceilings=ceilings))
     assert not missing("kernel_metrics", kernels(ceilings=None))
+    nothing = replace(kernels(), kernels=(), lacking="9 of 9 sampled runs lost samples.")
+    assert all(missing(name, nothing).endswith("9 of 9 sampled runs lost samples") for name in names)
+
+
+def test_what_is_missing_of_the_kernels_is_said_with_the_table() -> None:
+    """A share of fewer runs than were traced does not pass for one of all."""
+    lossy = replace(SUBJECT, kernels=replace(kernels(), lacking="2 of 9 sampled runs lost samples."))
+    analysis = ANALYSES.load("kernels")()
+    assert analysis.sentence(lossy, analysis.rows(lossy)).endswith("2 of 9 sampled runs lost samples.")
 
 
 def test_rounds_and_their_middle_runs_count() -> None:
