@@ -141,6 +141,11 @@ class Backend(ABC):
         return cls.traced_levels
 
     @classmethod
+    def not_deeper(cls, model_format: str) -> str:
+        """Why it tells of no deeper level than ``levels_of``, and what helps; "" where nothing is to be said."""
+        return ""
+
+    @classmethod
     @abstractmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
         """Why it can't run here by that launcher; None if it can. Looks, installs nothing."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from inferbench_tasks.backends.base import Deployment, Prepared
 from inferbench_tasks.backends.torchscript import TorchScript
 from inferbench_tasks.contracts.handles import ModelArtifact
+from inferbench_tasks.servers.sources.absent import COMPILED
 
 
 class TorchExport(TorchScript):
@@ -24,6 +25,11 @@ class TorchExport(TorchScript):
         """PyTorch's profiler sees nothing within compiled code."""
         levels = cls.traced_levels
         return levels[: levels.index("layer")] if model_format == "aotinductor" else levels
+
+    @classmethod
+    def not_deeper(cls, model_format: str) -> str:
+        """Of compiled code."""
+        return COMPILED if model_format == "aotinductor" else ""
 
     def engine_of(self, model: ModelArtifact) -> str:
         """One engine per format, with the same name."""

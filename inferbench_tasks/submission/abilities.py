@@ -59,6 +59,9 @@ class BackendAbilities(Protocol):
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """The levels below the application that it can tell of single requests to models in that format."""
 
+    def not_deeper(self, model_format: str) -> str:
+        """Why it can't tell of deeper ones, and what helps; "" where nothing is to be said."""
+
 
 class KnownManifests(Protocol):
     """The manifests that are known at one moment: looked up once for all names of a submission."""

@@ -150,10 +150,11 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         )
         yield Finding(("trace", "serve.backend"), message)
     elif spec.trace.deepest is not None and spec.trace.deepest not in levels:
+        why = backend.not_deeper(spec.convert.format)
         message = (
             f"the backend {name} does not tell of the level {spec.trace.deepest} of models in the format "
             f"{spec.convert.format}; it tells of: {', '.join(levels)}"
-        )
+        ) + (f". {why}" if why else "")
         yield Finding(("trace.deepest", "serve.backend"), message)
     elif spec.trace.one_in is not None and backend.sends_spans is not None:
         message = (

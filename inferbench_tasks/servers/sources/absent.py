@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+#: Why packages of AOTInductor have no layers, and what helps.
+COMPILED = (
+    "Code that AOTInductor compiled tells PyTorch's profiler of its kernels only if it was compiled to "
+    "(TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1), and that is other code than what is served and timed; convert.format: "
+    "pt2 runs the same exported program by PyTorch, and tells of its layers"
+)
 _NVIDIA = Path("/proc/driver/nvidia/version")
 
 
@@ -29,18 +35,19 @@ def sources_of_ours() -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Absent:
-    """A source that nobody built yet. ``lacks``: what this machine lacks besides; None if nothing is known to."""
+    """A source that is not there. ``why``; ``lacks``: what this machine lacks besides, None if nothing is known to."""
 
     source: str
     level: str
     of: str
     tells: str
     lacks: Callable[[], str | None] = lambda: None
+    why: str = "InferBench does not read it yet"
 
     def as_row(self) -> dict[str, Any]:
         """A line of the list."""
         lacks = self.lacks()
-        why = "InferBench does not read it yet" + (f"; {lacks}" if lacks else "")
+        why = self.why + (f"; {lacks}" if lacks else "")
         about = {"source": self.source, "level": self.level, "of": self.of, "here": False}
         return {**about, "tells": self.tells, "why_not": why}
 
@@ -50,7 +57,7 @@ def _no_gpu() -> str | None:
 
 
 ABSENT = (
-    Absent("aotinductor", "layer", "aotinductor", "code compiled with kernel profiling"),
+    Absent("aotinductor", "layer", "aotinductor", "kernels of code that was compiled to tell of them", why=COMPILED),
     Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
     Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
 )

@@ -32,6 +32,10 @@ class Narrow:
         """It tells of no single request."""
         return ()
 
+    def not_deeper(self, model_format: str) -> str:
+        """Nor does it say why."""
+        return ""
+
 
 class NarrowAbilities(InstalledAbilities):
     """Every backend is the narrow one."""

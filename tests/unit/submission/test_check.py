@@ -191,7 +191,12 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (
         spec(trace={"deepest": "layer"}, serve={"backend": "torch_export"}, convert={"format": "aotinductor"}),
         "trace.deepest",
-        "tells of: model, framework",
+        "tells of: model, framework. Code that AOTInductor compiled",
+    ),
+    (
+        spec(trace={"deepest": "library"}, serve={"backend": "torch_export"}, convert={"format": "aotinductor"}),
+        "trace.deepest",
+        "convert.format: pt2 runs the same exported program",
     ),
     (spec(trace={}, serve={"launcher": "container"}), "trace", "serve.launcher: process only"),
     (spec({"protocol": "grpc", "client": "tritonclient"}, **TFS), "load.client", "use fast or reference"),
