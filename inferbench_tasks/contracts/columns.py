@@ -19,6 +19,11 @@ def numbers(values: NDArray[Any], there: NDArray[np.bool_] | None = None) -> pa.
     return pa.Array.from_buffers(pa.from_numpy_dtype(exact.dtype), len(exact), [nulls, pa.py_buffer(exact)])
 
 
+def rows_of_numbers(values: NDArray[Any]) -> pa.Array:
+    """A list of numbers for each row of a table of them."""
+    return pa.FixedSizeListArray.from_arrays(numbers(values.reshape(-1)), values.shape[1])
+
+
 def texts(values: Sequence[str]) -> pa.Array:
     """Texts, fewer than 2 GiB in all."""
     data = [value.encode() for value in values]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.base import Answered, Quality
 from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite, the_output
 
 #: Pixels of this class are in no figure, as PASCAL VOC's void.
@@ -64,11 +64,26 @@ class MeanIou(TargetMeasure):
             parts.append(np.concatenate([own[2], own[0] + own[1] - own[2]]).astype(np.float64))
         return parts
 
+    def of_parts(self, parts: Parts) -> Quality:
+        return super().of_parts(list(_of_one_length(parts)))
+
     def figure(self, parts: Parts) -> float:
-        # A run of other answers may have classes that this one lacks, but of one run all parts are of one length.
-        common, either = np.asarray(parts).sum(axis=0).reshape(2, -1)
+        common, either = _of_one_length(parts).sum(axis=0).reshape(2, -1)
         there = either > 0
         return float((common[there] / either[there]).mean()) if there.any() else float("nan")
+
+
+def _of_one_length(parts: Parts) -> NDArray[np.float64]:
+    """A row for each sample: of a part of an evaluation that met fewer classes the others have no pixel."""
+    if isinstance(parts, np.ndarray):
+        return parts
+    most = max(len(part) for part in parts) // 2
+    if all(len(part) == 2 * most for part in parts):
+        return np.asarray(parts)
+    rows = np.zeros((len(parts), 2, most))
+    for row, part in zip(rows, parts, strict=True):
+        row[:, : len(part) // 2] = np.reshape(part, (2, -1))
+    return rows.reshape(len(parts), -1)
 
 
 def _output(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | str | None:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.evaluations.differing import AUC, SCORES
 from inferbench_tasks.contracts.arrays import Arrays
-from inferbench_tasks.contracts.columns import numbers, texts
+from inferbench_tasks.contracts.columns import numbers, rows_of_numbers, texts
 from inferbench_tasks.quality.base import Answered, decisions, scores_of
 from inferbench_tasks.quality.judge import seen_by
 from inferbench_tasks.quality.measures import MEASURES
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from inferbench_tasks.contracts.answers import Meaning
     from inferbench_tasks.processors.pipeline import Pipeline
     from inferbench_tasks.stages.asked import Asked
+
+#: Of all classes' scores a part of an evaluation keeps so many at most.
+MOST_SCORES = 2_000_000
 
 
 def table_of(
@@ -76,13 +80,19 @@ def with_parts(
     measures: Mapping[str, Any],
     reader: Reader | None = None,
     after: Pipeline | None = None,
+    *,
+    part: bool = False,
 ) -> pa.Table:
     """The table with a column ``parts_NAME`` of each measure against targets: what the figure needs of each sample; and
-    ``answer_text``, where answers are read out of the outputs."""
+    ``answer_text``, where answers are read out of the outputs. Of a ``part`` of an evaluation ``scores``, too, for AUC,
+    of which no sample has a share."""
     texts = reader(outputs) if reader is not None else None
     if texts is not None and not isinstance(texts, str):
         table = table.append_column("answer_text", pa.array(texts.tolist(), pa.string()))
     answered = Answered(outputs, source, targets=targets, texts=texts, processed=processed_by(after, outputs))
+    scores = scores_of(outputs, source) if part and AUC in measures else None
+    if scores is not None and scores.size <= MOST_SCORES:
+        table = table.append_column(SCORES, rows_of_numbers(scores))
     for name in measures:
         measure = MEASURES.load(name)()
         seen = seen_by(measure, answered)

@@ -132,7 +132,8 @@ def run(inp: Input, ctx: Context) -> Output:
     table = table_of(under_load, alone, source, labels, ids, meaning, _device(inp))
     if not under_load.unanswered and not model.accuracy_reason:
         measured = document["under_load"]["measures"]
-        table = with_parts(table, under_load.outputs, source, targets, measured, reader, after)
+        part = spec is not None and spec.part is not None
+        table = with_parts(table, under_load.outputs, source, targets, measured, reader, after, part=part)
     pq.write_table(table, path, compression="zstd")
     varied_path = None
     if spec is not None and spec.vary is not None:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 PARTS = "parts_"
 #: The column of how many scores go before the label's, and the measure that is of it.
 RANK, TOP5 = "label_rank", "top5_ratio"
+#: The column of all classes' scores, which parts have, and the measure that is of it.
+SCORES, AUC = "scores", "auc"
 #: Nearer than this share of the largest value two figures are one: sums in another order, fp32's last bits.
 ROUNDING_RATIO = 1e-6
 ANSWERS, MEASURES = (

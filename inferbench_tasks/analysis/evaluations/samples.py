@@ -7,6 +7,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from inferbench_tasks.analysis.evaluations.differing import SCORES
+
 Only = Literal["all", "wrong", "otherwise", "unanswered"]
 ONLY: tuple[Only, ...] = ("all", "wrong", "otherwise", "unanswered")
 
@@ -27,7 +29,7 @@ def picked(table: pa.Table, only: Only = "all") -> pa.Table:
 
 def rows(table: pa.Table, limit: int, offset: int) -> list[dict[str, Any]]:
     """``limit`` rows from the ``offset`` on, as plain values."""
-    # Of one run all samples have one device, which the run says.
-    shown = [name for name in table.column_names if name != "device"]
+    # Of one run all samples have one device, which the run says; all classes' scores are for AUC alone.
+    shown = [name for name in table.column_names if name not in ("device", SCORES)]
     found: list[dict[str, Any]] = table.select(shown).slice(offset, limit).to_pylist()
     return found

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from inferbench_tasks.analysis.evaluations.differing import PARTS, RANK, TOP5
+from inferbench_tasks.analysis.evaluations.differing import AUC, PARTS, RANK, SCORES, TOP5
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.quality.base import Answered, Quality
+from inferbench_tasks.quality.base import Answered, Measure, Quality
 from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
@@ -29,6 +29,9 @@ from inferbench_tasks.submission.schema import JobSpec
 PART = "provenance.job.evaluate.part"
 #: Measures of the classes that answers name -> what these are set against.
 _OF_CLASSES = {"top1_ratio": "label", "macro_f1": "label", "agreement_ratio": "answer_source"}
+_NOT_KEPT = "what it needs of each sample is not kept"
+#: Of all parts together: 400 MB, and as much again while a class is ranked.
+_MOST_SCORES = 50_000_000
 #: What has to be the same of all parts beside their jobs: the model as it came and as it was served, data, stack.
 _ALIKE = (
     "model.name", "model.version", "model.source_digest", "model.digest", "model.precision", "format", "backend.kind",
@@ -152,8 +155,23 @@ def _measure(name: str, table: pa.Table) -> Quality | str:
         labels = right if against == "label" else None
         source = answers if against == "label" else right
         return measure.of(Answered({"class": answers}, {"class": source}, labels))
+    if name == AUC:
+        return _auc(measure, table)
     if name == TOP5 and RANK in table.column_names and not table[RANK].null_count:
         return share(int((table[RANK].to_numpy() < FIVE).sum()), table.num_rows)
     if isinstance(measure, TargetMeasure) and (column := f"{PARTS}{name}") in table.column_names:
         return measure.of_parts([np.asarray(row, dtype=np.float64) for row in table[column].to_pylist()])
-    return "what it needs of each sample is not kept"
+    return _NOT_KEPT
+
+
+def _auc(measure: Measure, table: pa.Table) -> Quality | str:
+    """Of all samples' scores; a mean of the parts' would rank no sample of one against those of another."""
+    if SCORES not in table.column_names:
+        return _NOT_KEPT
+    column = table[SCORES].combine_chunks()
+    if len(column) * column.type.list_size > _MOST_SCORES:
+        return f"{len(column):,} samples of {column.type.list_size:,} classes are too many scores to rank at once"
+    scores = column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+    outputs = {SCORES: scores}
+    answered = Answered(outputs, outputs, table["label"].to_numpy().astype(np.int64))
+    return measure.missing(answered) or measure.of(answered)

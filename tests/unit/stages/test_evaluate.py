@@ -7,15 +7,16 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from inferbench_tasks.analysis.evaluations.samples import rows
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
-from inferbench_tasks.stages import answers_judged
+from inferbench_tasks.stages import answers_judged, answers_table
 from inferbench_tasks.stages.answers_judged import judge
-from inferbench_tasks.stages.answers_table import table_of
+from inferbench_tasks.stages.answers_table import table_of, with_parts
 from inferbench_tasks.stages.asked import Asked
 
 SOURCE = {"scores": np.eye(3)}
@@ -71,6 +72,23 @@ def test_each_sample_says_which_device_answered_it() -> None:
             and str(table.schema.field("device").type) == "string"
         )
         assert all("device" not in row and row["sample"] in (0, 1, 2) for row in rows(table, 3, 0))
+
+
+def test_a_part_keeps_all_scores_for_auc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they were answered, as many as there is room for; a run of all samples has no use for them, and lists of
+    samples don't show them."""
+    asked = all_or_none(True)
+    plain = table_of(asked, asked, SOURCE, LABELS, IDS)
+
+    def table(part: bool, measures: Sequence[str] = ("top1_ratio", "auc")) -> pa.Table:
+        return with_parts(plain, SOURCE, SOURCE, {}, dict.fromkeys(measures), part=part)
+
+    assert table(part=True)["scores"].to_pylist() == SOURCE["scores"].tolist()
+    assert all("scores" not in row for row in rows(table(part=True), 3, 0))
+    for lean in (table(part=False), table(part=True, measures=("top1_ratio",))):
+        assert "scores" not in lean.column_names
+    monkeypatch.setattr(answers_table, "MOST_SCORES", 8)
+    assert "scores" not in table(part=True).column_names
 
 
 @pytest.mark.parametrize("alike", [True, False])

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.evaluations.together import together
+from inferbench_tasks.contracts.columns import rows_of_numbers
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.quality.auc import Auc, auc
+from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.intervals import share
+from inferbench_tasks.quality.mean_iou import MeanIou
 from inferbench_tasks.submission.part import Part
-from tests.unit.analysis.evaluations.builders import SAMPLES, answers, evaluated, macro_f1
+from tests.unit.analysis.evaluations.builders import LABELS, SAMPLES, answers, evaluated, macro_f1
 
 WRONG = {3, 4, 5, 12}
 Asked = tuple[ResultDocument, pa.Table]
@@ -57,6 +63,60 @@ def test_top_5_is_of_the_ranks_of_both_parts() -> None:
     assert together(both)["measures"] == {"top5_ratio": share(17, 20).as_dict()}
     old = [(result, table.drop_columns("label_rank")) for result, table in both]
     assert together(old)["left_out"] == {"top5_ratio": "what it needs of each sample is not kept"}
+
+
+def scored(number: int, scores: NDArray[np.float64], of: int = 3) -> Asked:
+    """A part whose samples' scores were kept, and AUC measured."""
+    result, table = part(number, of)
+    result.extensions["evaluation"]["under_load"]["measures"] = {"auc": {"value": 0.5, "ci95": None}}
+    own = scores[table["sample"].to_numpy()]
+    return result, table.append_column("scores", rows_of_numbers(own))
+
+
+def test_auc_is_of_the_scores_of_all_parts() -> None:
+    """To the last digit what one run of all samples gives, with its interval, in whichever order the parts come; it is
+    not the mean of the parts' own, for scores of one part rank among those of the other."""
+    rng = np.random.default_rng(7)
+    labels = np.array(LABELS)
+    right = rng.normal(size=SAMPLES) + labels + np.where(np.arange(SAMPLES) % 2, 0.7, 0.0)
+    scores = np.stack([-right, np.round(right, 1)], axis=1)  # with ties
+    outputs = {"scores": scores}
+    whole = Auc().of(Answered(outputs, outputs, labels))
+    found = together([scored(number, scores) for number in (3, 1, 2)])
+    assert found["measures"] == {"auc": whole.as_dict()} and whole.low is not None
+    of_parts = [auc(scores[first::3], labels[first::3]) for first in range(3)]
+    assert abs(np.mean(of_parts) - whole.value) > 1e-3
+
+
+def test_scores_that_make_no_auc_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is no number, and more of them than are ranked at once."""
+    scores = np.arange(2.0 * SAMPLES).reshape(SAMPLES, 2)
+    monkeypatch.setattr("inferbench_tasks.analysis.evaluations.together._MOST_SCORES", 2 * SAMPLES - 1)
+    parts = [scored(number, scores) for number in (1, 2, 3)]
+    assert "too many scores" in together(parts)["left_out"]["auc"]
+    monkeypatch.undo()
+    scores[3, 1] = np.nan
+    found = together([scored(number, scores) for number in (1, 2, 3)])
+    assert found["left_out"] == {"auc": "some scores are no finite numbers"} and not found["measures"]
+
+
+def test_a_part_that_met_fewer_classes_of_pixels_is_a_part_all_the_same() -> None:
+    """Masks of classes 0 to 1 in one part and 0 to 2 in the other: the mean IoU of all pixels together."""
+    rng = np.random.default_rng(3)
+    targets = rng.integers(0, 2, (SAMPLES, 4, 4))
+    answers = np.where(rng.random(targets.shape) < 0.8, targets, 1 - targets)
+    targets[1, 0, 0] = answers[3, 0, 0] = 2  # of the second part
+    measure, both = MeanIou(), []
+    whole = measure.of(Answered({"m": answers}, {"m": answers}, targets={"masks": targets}))
+    for number in (1, 2):
+        result, table = part(number)
+        rows = table["sample"].to_numpy()
+        own = Answered({"m": answers[rows]}, {"m": answers[rows]}, targets={"masks": targets[rows]})
+        kept = [row.tolist() for row in measure.parts(own)]
+        result.extensions["evaluation"]["under_load"]["measures"] = {"mean_iou": {"value": 0.5, "ci95": None}}
+        both.append((result, table.append_column("parts_mean_iou", pa.array(kept, pa.list_(pa.float64())))))
+    assert len(both[0][1]["parts_mean_iou"][0]) < len(both[1][1]["parts_mean_iou"][0])
+    assert together(both)["measures"]["mean_iou"] == whole.as_dict()
 
 
 def test_a_measure_that_one_part_lacks_is_said_to_be_left_out() -> None:
@@ -124,8 +184,6 @@ def test_a_part_that_does_not_count_is_said() -> None:
 
 def test_parts_are_disjoint_and_all() -> None:
     """Of any number of samples, by rows in turns."""
-    import numpy as np
-
     for count in (7, 20, 101):
         for of in (2, 3, 7):
             rows = [Part(number, of).of_rows(np.arange(count)) for number in range(1, of + 1)]
