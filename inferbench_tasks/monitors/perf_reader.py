@@ -45,9 +45,7 @@ class Reader:
     What comes between runs is read and dropped when the next one begins.
     """
 
-    def __init__(
-        self, rings: Sequence[Ring], every_s: float = EVERY_S, most_bytes: int = MOST_BYTES
-    ) -> None:
+    def __init__(self, rings: Sequence[Ring], every_s: float = EVERY_S, most_bytes: int = MOST_BYTES) -> None:
         self._rings = list(rings)
         self._most_bytes = most_bytes
         self._run: SampledRun | None = None

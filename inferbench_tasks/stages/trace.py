@@ -61,6 +61,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.stages.traced import once
     from inferbench_tasks.tracing.assemble import assemble, counted, worst_clock
     from inferbench_tasks.tracing.checks import checks
+    from inferbench_tasks.tracing.counters import joined, packed, summary
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
     from inferbench_tasks.tracing.missing import samplings
@@ -100,7 +101,9 @@ def traced(inp: Input, ctx: Context) -> Output:
     ]
     spans = [span for each in assembled for span in each.spans]
     path = ctx.run_dir(inp.run_id) / SPANS_FILE
-    write(spans, path)
+    seen = [found.seen for _, _, found in deep]
+    tracks = joined(seen)
+    write(spans, path, packed(tracks))
     layers = layer_times(without_deeper(spans))
     counts = counted(assembled)
     document = {
@@ -113,6 +116,7 @@ def traced(inp: Input, ctx: Context) -> Output:
         "clock": worst_clock(assembled),
         "overheads": [each.as_dict() for each in overheads(rounds, levels)],
         "layers": layers.as_dict() if layers else None,
+        **summary(tracks, seen),
         "checks": checks(spans, layers, counts["defects"]),
     }
     if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:
@@ -125,11 +129,12 @@ def traced(inp: Input, ctx: Context) -> Output:
 def sampled(inp: Input, ctx: Context) -> Output:
     """The job's own load, of which one request in so many is traced."""
     from inferbench_tasks.stages.traced_load import traced_load
+    from inferbench_tasks.tracing.counters import packed
     from inferbench_tasks.tracing.spans import write
 
-    document, spans = traced_load(inp, ctx)
+    document, spans, tracks = traced_load(inp, ctx)
     path = ctx.run_dir(inp.run_id) / SPANS_FILE
-    write(spans, path)
+    write(spans, path, packed(tracks))
     return Output(document=document, spans_path=str(path))
 
 

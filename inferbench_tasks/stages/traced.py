@@ -24,6 +24,8 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
+from inferbench_tasks.monitors.records import read_recording
+from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
@@ -31,7 +33,9 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.tracing.assemble import Asked
+from inferbench_tasks.tracing.counters import KINDS, Seen, tracks_of
 from inferbench_tasks.tracing.receiver import RECEIVERS
 from inferbench_tasks.tracing.spans import LEVELS, Level
 
@@ -41,28 +45,36 @@ _LONGEST_REQUEST_MS = 600_000.0
 
 @dataclass(frozen=True)
 class Traced:
-    """``told``: the server's file, None of the level that tells nothing. ``latencies_ms``: send to last byte."""
+    """``told``: the server's file, None of the level that tells nothing. ``latencies_ms``: send to last byte.
+    ``seen``: what the monitors saw meanwhile.
+    """
 
     asked: list[Asked]
     told: Mapping[str, Any] | None
     latencies_ms: list[float]
     epoch_offset_ns: int
+    seen: Seen
 
 
 @dataclass(frozen=True)
 class Instrumented:
     """A server with one level's instruments, which is up. ``told``: what it told, once it was ended; ``came``: waits
-    until what it sends of these requests has come, while it is up.
+    until what it sends of these requests has come, while it is up. ``seen``: what the monitors saw while these were
+    asked, once it was ended.
     """
 
     endpoint: Endpoint
     told: Callable[[], Mapping[str, Any] | None]
     came: Callable[[Sequence[Asked]], None]
+    seen: Callable[[Sequence[Asked]], Seen]
 
 
 @contextmanager
 def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumented]:
-    """Start a server with that level's instruments; end it. Its answers are the model's, before and after."""
+    """Start a server with that level's instruments; end it. Its answers are the model's, before and after.
+
+    Monitors watch the servers of all levels alike: what they cost is in no level's share.
+    """
     backend = BACKENDS.load(inp.job.serve.backend)()
     launcher = LAUNCHERS.load(inp.job.serve.launcher)()
     folder = emptied(ctx.run_dir(inp.run_id) / "trace")
@@ -101,13 +113,27 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             if sent is not None:
                 sent.wait(asked)
 
+        # Not in the server's own folder, where it may write.
+        monitors = ctx.run_dir(inp.run_id) / "trace-monitors.parquet"
+        watched = MonitorSession(
+            started.server, monitors, device=inp.job.serve.device, exporters={}, kinds=KINDS
+        )
         try:
-            with closing(started.probe) as probe:
+            with closing(started.probe) as probe, watched:
                 _check(inp, probe, level)
-                yield Instrumented(started.endpoint, told, came)
+                yield Instrumented(started.endpoint, told, came, lambda asked: _seen(monitors, asked))
                 _check(inp, probe, level)
         finally:
             records.end_run(servers_dir, inp.run_id)
+
+
+def _seen(monitors: Path, asked: Sequence[Asked]) -> Seen:
+    if not asked:
+        return Seen([])
+    begin_ns, end_ns = min(each.intended_ns for each in asked), max(each.done_ns for each in asked)
+    recording = read_recording(monitors)
+    tracks = tracks_of(recording, begin_ns, end_ns, epoch_offset()["offset_ns"])
+    return Seen(tracks, recording.about.get("problem"))
 
 
 def _tracing(path: Path, level: Level) -> Tracing:
@@ -133,6 +159,7 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
         told=server.told(),
         latencies_ms=[(one.done_ns - one.sent_ns) / 1e6 for one in asked],
         epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
+        seen=server.seen(asked),
     )
 
 

@@ -28,6 +28,7 @@ from inferbench_tasks.stages.traced import instrumented
 from inferbench_tasks.submission.schema import loaded_only
 from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, counted, worst_clock
 from inferbench_tasks.tracing.checks import checks
+from inferbench_tasks.tracing.counters import Seen, Track, joined, summary
 from inferbench_tasks.tracing.leveled import overheads
 from inferbench_tasks.tracing.spans import ONE_IN, STATE, Level, Span
 
@@ -49,13 +50,14 @@ class Sent:
     epoch_offset_ns: int
 
 
-def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
-    """What the result says of all rounds, and the spans."""
+def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], list[Track]]:
+    """What the result says of all rounds, the spans, and what the monitors saw meanwhile."""
     spec = inp.job.trace
     assert spec is not None and spec.one_in is not None
     rounds: list[dict[Level, float]] = []
     assembled: list[Assembled] = []
     told: list[Sent] = []
+    seen: list[Seen] = []
     doubts: list[str] = []
     for number in range(spec.rounds):
         medians: dict[Level, float] = {}
@@ -72,9 +74,11 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
             if level == LEVELS[-1]:
                 told.append(sent)
                 assembled.append(assemble(sent.asked, server.told(), sent.epoch_offset_ns, number))
+                seen.append(server.seen(sent.asked))
         rounds.append(medians)
     spans = [span for each in assembled for span in each.spans]
     counts = counted(assembled)
+    tracks = joined(seen)
     document = {
         "levels": list(LEVELS),
         "one_in": spec.one_in,
@@ -90,9 +94,10 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span]]:
         "parts": parts(spans),
         "doubts": doubts,
         "layers": None,
+        **summary(tracks, seen),
         "checks": checks(spans, None, counts["defects"]),
     }
-    return document, spans
+    return document, spans, tracks
 
 
 def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in: int) -> Sent:

@@ -26,4 +26,6 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
             f"{left_out:,} of {sampling['runs']:,} sampled runs lost samples{least}: they are in no share of what "
             "layers ran."
         )
+    if unseen := trace.get("unseen"):
+        words.append(f"Monitors did not see all of it: {unseen}.")
     return " ".join(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -112,10 +112,10 @@ def _rows(spans: Sequence[Span]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def write(spans: Iterable[Span], path: Path) -> None:
-    """The spans as one Parquet file."""
+def write(spans: Iterable[Span], path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
+    """The spans as one Parquet file. ``metadata``: of its schema, what is kept beside them."""
     pq.write_table(
-        table_of(spans),
+        table_of(spans).replace_schema_metadata(metadata or None),
         path,
         compression="zstd",
         use_dictionary=[f.name for f in SCHEMA if pa.types.is_dictionary(f.type)],

@@ -46,7 +46,7 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
     threads = int(about["threads"]) if about["threads"] else None
     kernels = kernels_of(with_library(spans), trace.get("ceilings"), threads)
     if kernels is not None:
-        kernels = replace(kernels, lacking=missing_in_words(trace))
+        kernels = replace(kernels, lacking=missing_in_words({**trace, "unseen": None}))
     return Subject(profile, _points(db, result) if batches else (), kernels)
 
 

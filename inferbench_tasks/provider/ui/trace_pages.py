@@ -123,6 +123,7 @@ class _Shown:
     tiles: dict[str, Any] = field(default_factory=dict)
     levels: list[str] = field(default_factory=list)
     overheads: list[dict[str, Any]] = field(default_factory=list)
+    counters: list[dict[str, Any]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     drawn: bool = True
 
@@ -163,6 +164,7 @@ def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:
     }
     shown.tiles = {title: value for title, value in named.items() if value is not None}
     shown.overheads = told.get("overheads") or []
+    shown.counters = told.get("counters") or []
     if share := share_in_words(told):
         shown.tiles["requests"] = f"{told['requests']:,} of {told['of']:,}"
         shown.note = " ".join(filter(None, (f"{share}.", doubts_in_words(told))))

@@ -10,8 +10,8 @@ from typing import Any
 #: Why packages of AOTInductor have no layers, and what helps.
 COMPILED = (
     "Code that AOTInductor compiled tells PyTorch's profiler of its kernels only if it was compiled to "
-    "(TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1), and that is other code than what is served and timed; convert.format: "
-    "pt2 runs the same exported program by PyTorch, and tells of its layers"
+    "(TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1), and that is other code than what is served and timed; "
+    "convert.format: pt2 runs the same exported program by PyTorch, and tells of its layers"
 )
 _NVIDIA = Path("/proc/driver/nvidia/version")
 
@@ -27,6 +27,13 @@ def sources_of_ours() -> Iterator[dict[str, Any]]:
             "model",
             "triton",
             "its own spans of a request, down to its compute, as it sends them over OTLP",
+        ),
+        (
+            "monitors",
+            "hardware",
+            "every backend",
+            "CPU, memory and threads of the server, CPU and memory of the host, power and GPU where they are told: ten "
+            "times a second, counter tracks beside the spans",
         ),
         ("mlserver", "model", "mlserver", "its own span of a call over gRPC, as it sends it over OTLP"),
     ):
@@ -57,7 +64,13 @@ def _no_gpu() -> str | None:
 
 
 ABSENT = (
-    Absent("aotinductor", "layer", "aotinductor", "kernels of code that was compiled to tell of them", why=COMPILED),
+    Absent(
+        "aotinductor",
+        "layer",
+        "aotinductor",
+        "kernels of code that was compiled to tell of them",
+        why=COMPILED,
+    ),
     Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
     Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
 )

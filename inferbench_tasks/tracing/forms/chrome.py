@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from inferbench_tasks.tracing.counters import tracks_in
 from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
 from inferbench_tasks.tracing.spans import LEVELS, RANK, Span, attributes_of, spans_of
@@ -26,12 +27,13 @@ def content(table: pa.Table, about: dict[str, str]) -> bytes:
     Complete events, a row for each level, times in microseconds from the first span on; parents before children.
     See "Trace Event Format", Google. Where spans of a level overlap without one being within the other, as other tools'
     may and requests of a server that answers several, the level has more rows: viewers drop what overlaps on one. Of a
-    training each rank is a process of its own.
+    training each rank is a process of its own. What monitors saw meanwhile are counters.
     """
     spans = list(spans_of(table))
     rows: dict[tuple[str, int], _Row] = {}
     names = [orjson.dumps(event) for event in _names(spans, rows)]
-    events = b",".join([*names, *_complete(spans, attributes_of(table), rows)])
+    counters = [orjson.dumps(event) for event in _counters(table, spans)]
+    events = b",".join([*names, *counters, *_complete(spans, attributes_of(table), rows)])
     rest = orjson.dumps({"displayTimeUnit": "ns", "otherData": about})
     return b'{"traceEvents":[' + events + b"]," + rest[1:]
 
@@ -50,6 +52,15 @@ def _names(spans: Sequence[Span], rows: dict[tuple[str, int], _Row]) -> Iterator
             about = {"ph": "M", "pid": pid, "tid": row}
             yield {**about, "name": "thread_name", "args": {"name": name}}
             yield {**about, "name": "thread_sort_index", "args": {"sort_index": place}}
+
+
+def _counters(table: pa.Table, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
+    """An event for each sample of each track; a viewer draws its value until the next one, also between rounds."""
+    first_ns = min((span.start_ns for span in spans), default=0)
+    for track in tracks_in(table):
+        about = {"ph": "C", "pid": _PID, "name": track.title}
+        for at_ns, value in zip(track.times_ns, track.values, strict=True):
+            yield {**about, "ts": max(0, at_ns - first_ns) / 1e3, "args": {"value": value}}
 
 
 def _complete(

@@ -87,7 +87,9 @@ def test_a_ring_is_read_over_its_end(tmp_path: Path) -> None:
     kernel.ring.close()
 
 
-@pytest.mark.parametrize(("count", "whole"), [(SIZE // SAMPLE_BYTES - 3, True), (SIZE // SAMPLE_BYTES, False)])
+@pytest.mark.parametrize(
+    ("count", "whole"), [(SIZE // SAMPLE_BYTES - 3, True), (SIZE // SAMPLE_BYTES, False)]
+)
 def test_a_full_ring_is_known_before_the_kernel_says_so(tmp_path: Path, count: int, whole: bool) -> None:
     """Nothing in it tells of the sample that found no room, and perhaps nothing ever will."""
     kernel = Kernel(tmp_path / "ring")

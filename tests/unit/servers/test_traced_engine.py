@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -26,7 +26,9 @@ class Engine:
 class Source:
     """An instrument that can be on once: the second start without a stop is an error, as of TensorFlow's profiler."""
 
-    title, engines, tells = "one at a time", ("any",), "how often it was on"
+    title: ClassVar[str] = "one at a time"
+    engines: ClassVar[tuple[str, ...]] = ("any",)
+    tells: ClassVar[str] = "how often it was on"
 
     def __init__(self) -> None:
         self.on, self.runs, self.lost = False, 0, 0

@@ -12,6 +12,7 @@ from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.stages import trace, traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.counters import Seen, Track, tracks_in
 from inferbench_tasks.tracing.spans import Level, spans_of
 from tests.serving_cases import dense_case, serve_input
 from tests.unit.tracing.test_assemble import asked, layer, told
@@ -25,13 +26,15 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> traced.Traced:
     elif level == "library":
         layers = [layer("conv", 320, 500) | {"inside": [layer("jit", 330, 490) | {"inside": []}]}]
     trace_id = f"{level}-{number}"
-    return traced.Traced([asked(trace_id)], told(0, trace_id, layers), [2.0 if layers else 1.0], 0)
+    seen = Seen([Track("server's CPU", "cores", [number], [float(number)])])
+    return traced.Traced([asked(trace_id)], told(0, trace_id, layers), [2.0 if layers else 1.0], 0, seen)
 
 
 def test_layers_are_timed_without_the_instruments_below_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the library level requests of both are kept, in all rounds; without it those of layers, and no ceilings."""
+    """Of the library level requests of both are kept, in all rounds; without it those of layers, and no ceilings. What
+    monitors saw is of the same servers."""
     monkeypatch.setattr(traced, "once", once)
     monkeypatch.setattr(trace, "ceilings", lambda ctx: {"gflops": 1.0})
     given = serve_input(dense_case(tmp_path), tmp_path)
@@ -44,6 +47,12 @@ def test_layers_are_timed_without_the_instruments_below_them(
         document, path = output.document, output.spans_path
         assert path is not None
         spans = list(spans_of(pq.read_table(path)))
+        (track,) = tracks_in(pq.read_table(path))
+        assert set(track.values) == {0.0, 1.0} and len(track.values) == 2 * len(levels)
+        (counter,) = document["counters"]
+        assert counter == {
+            "counter": "server's CPU, cores", "samples": 2 * len(levels), "least": 0.0, "mean": 0.5, "most": 1.0,
+        }  # fmt: skip
         requests = [span for span in spans if span.parent < 0]
         assert {span.attributes.get("instrumented") for span in requests} == levels
         assert (document["requests"], len(requests)) == (2, 2 * len(levels))

@@ -12,6 +12,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.tracing.counters import Track, packed
 from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
@@ -268,6 +269,19 @@ def test_rows_of_a_level_stand_together() -> None:
     assert [names[row] for row in sorted(names, key=lambda row: places[row])][:6] == [
         "application", "application 2", "application 3", "model", "model 2", "model 3",
     ]  # fmt: skip
+
+
+def test_what_monitors_saw_is_a_counter_beside_the_spans() -> None:
+    """Each sample at its time from the first span on, none before it; the spans are the same ones without it."""
+    track = Track("server's memory", "bytes", [900, 2_500], [7.0, 9.0])
+    table = table_of(SPANS).replace_schema_metadata(packed([track]))
+    events = orjson.loads(chrome.content(table, {}))["traceEvents"]
+    first_ns = min(span.start_ns for span in SPANS)
+    assert [(of["name"], of["ts"], of["args"]) for of in events if of["ph"] == "C"] == [
+        ("server's memory, bytes", max(0, at - first_ns) / 1e3, {"value": value})
+        for at, value in ((900, 7.0), (2_500, 9.0))
+    ]
+    assert [of for of in events if of["ph"] != "C"] == chrome_events(SPANS)
 
 
 def test_each_rank_of_a_training_is_a_process() -> None:

@@ -21,5 +21,8 @@ def test_what_is_missing_is_said_and_nothing_of_a_whole_trace() -> None:
     assert missing_in_words({"lost": 0, "sampling": LOSSY}) == (
         "2 of 30 sampled runs lost samples, 1,512 that the kernel told of: they are in no share of what layers ran."
     )
+    assert missing_in_words({"unseen": "killed"}) == "Monitors did not see all of it: killed."
     untold = missing_in_words({"lost": 3, "sampling": LOSSY | {"lost": 0}})
-    assert untold.startswith("The server kept nothing of 3 runs") and "sampled runs lost samples: they" in untold
+    assert (
+        untold.startswith("The server kept nothing of 3 runs") and "sampled runs lost samples: they" in untold
+    )

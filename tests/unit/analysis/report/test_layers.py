@@ -58,7 +58,9 @@ def test_a_trace_says_what_speaks_against_it() -> None:
         "12 ms. Of its spans 3 reach beyond their parents."
     )
     sampling = {"runs": 9, "left_out": 2, "lost": 40}
-    assert "12 ms. 2 of 9 sampled runs lost samples" in layers.words([run("a", traced() | {"sampling": sampling})])
+    assert "12 ms. 2 of 9 sampled runs lost samples" in layers.words(
+        [run("a", traced() | {"sampling": sampling})]
+    )
 
 
 def test_layers_of_no_time_have_no_shares() -> None:

@@ -23,3 +23,15 @@ def test_what_others_are_divided_by_has_no_interval() -> None:
     assert [row.replace("</td>", "").split('<td class="n">')[2].partition("<")[0] for row in rows] == [
         "–", "1.1–1.3", "–",
     ]  # fmt: skip
+
+
+def test_what_monitors_saw_stands_below_the_pictures() -> None:
+    """A row for each figure, with its unit; a trace of before has no such table."""
+    counters = [{"counter": "server's CPU, cores", "samples": 12, "least": 0.5, "mean": 1.25, "most": 2.0}]
+    for kept in (counters, []):
+        shown = _Shown("r.000", "r", counters=kept, drawn=False)
+        text = bytes(page("trace.html", here="traces", **vars(shown)).body).decode()
+        assert ("What monitors saw meanwhile" in text) == bool(kept)
+    row = bytes(page("trace.html", here="traces", **vars(_Shown("r", "r", counters=counters))).body).decode()
+    cells = row.partition("What monitors saw")[2].partition("</table>")[0].split("<tr>")[2]
+    assert "server&#39;s CPU, cores" in cells and all(f">{n}<" in cells for n in ("12", "0.5", "1.25", "2"))

@@ -1,0 +1,148 @@
+"""What our monitors saw while a trace was made: figures over time, kept beside its spans in the same file."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.monitors.records import Recording
+
+#: Of a stored table's metadata: its tracks, as JSON, packed.
+KEY = b"inferbench.counters"
+#: Of a track; of more every so many-th is kept. A dozen tracks take 0.3 MB then.
+MOST_SAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Track:
+    """``times_ns``: Unix time, ascending; a value holds from its time to the next one."""
+
+    name: str
+    unit: str
+    times_ns: list[int]
+    values: list[float]
+
+    @property
+    def title(self) -> str:
+        """The name with the unit."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+
+class Seen(NamedTuple):
+    """While one server was asked. ``problem``: why some of it is missing, None if nothing is."""
+
+    tracks: list[Track]
+    problem: str | None = None
+
+
+class _Shown(NamedTuple):
+    """A monitor's metric. ``of``: the moment of its sample, the time since the one before, or a sum of all time so far,
+    whose growth per second is shown."""
+
+    source: str
+    metric: str
+    name: str
+    unit: str
+    of: Literal["moment", "since", "sum"]
+
+
+_SHOWN = (
+    _Shown("server", "cpu_cores", "server's CPU", "cores", "since"),
+    _Shown("server", "rss_bytes", "server's memory", "bytes", "moment"),
+    _Shown("server", "threads", "server's threads", "", "moment"),
+    _Shown("host", "cpu_ratio", "host's CPU", "share of all cores", "since"),
+    _Shown("host", "steal_ratio", "taken by the hypervisor", "share of all cores", "since"),
+    _Shown("host", "memory_available_bytes", "host's free memory", "bytes", "moment"),
+    _Shown("host", "frequency_mhz", "cores' clock", "MHz", "moment"),
+    _Shown("rapl", "package_j_total", "processors' power", "W", "sum"),
+    _Shown("rapl", "dram_j_total", "memory's power", "W", "sum"),
+    _Shown("gpu", "utilisation_ratio", "GPU's use", "share of time", "moment"),
+    _Shown("gpu", "memory_used_bytes", "GPU's memory", "bytes", "moment"),
+    _Shown("gpu", "power_w", "GPU's power", "W", "moment"),
+)
+#: The monitors that these are of.
+KINDS = tuple(dict.fromkeys(shown.source for shown in _SHOWN))
+
+
+def tracks_of(recording: Recording, begin_ns: int, end_ns: int, offset_ns: int) -> list[Track]:
+    """What was seen between two moments of CLOCK_MONOTONIC, from what held as the first came; ``offset_ns``: from there
+    to Unix time."""
+    tracks = []
+    for shown in _SHOWN:
+        series = recording.get(shown.source, shown.metric)
+        if series is None:
+            continue
+        times_ns, values = _course(series.t_ns, np.asarray(series.values, dtype=np.float64), shown.of)
+        first = max(0, int(np.searchsorted(times_ns, begin_ns, "right")) - 1)
+        last = int(np.searchsorted(times_ns, end_ns, "right"))
+        inside = slice(first, last)
+        known = np.isfinite(values[inside])
+        if known.any():
+            times_ns = np.maximum(times_ns[inside][known], begin_ns) + offset_ns
+            tracks.append(Track(shown.name, shown.unit, times_ns.tolist(), values[inside][known].tolist()))
+    return tracks
+
+
+def _course(
+    t_ns: NDArray[np.int64], values: NDArray[np.float64], of: Literal["moment", "since", "sum"]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """From when on which value holds."""
+    if of == "moment":
+        return t_ns, values
+    if of == "since":
+        return t_ns[:-1], values[1:]
+    return t_ns[:-1], np.diff(values) / np.maximum(1, np.diff(t_ns)) * 1e9
+
+
+def joined(servers: Iterable[Seen]) -> list[Track]:
+    """Of several servers, one after the other, as one track for each figure."""
+    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for seen in servers:
+        for track in seen.tracks:
+            found[track.name, track.unit] += zip(track.times_ns, track.values, strict=True)
+    whole = []
+    for (name, unit), samples in found.items():
+        samples.sort()
+        kept = samples[:: -(-len(samples) // MOST_SAMPLES)]
+        whole.append(Track(name, unit, [at for at, _ in kept], [value for _, value in kept]))
+    return whole
+
+
+def summary(tracks: Iterable[Track], servers: Iterable[Seen]) -> dict[str, Any]:
+    """``counters``, {counter, samples, least, mean, most} of each, for the result (the mean is of the samples); and, of
+    servers that were not watched as they should, ``unseen``: the first's problem."""
+    counters = [
+        {
+            "counter": track.title,
+            "samples": len(track.values),
+            "least": min(track.values),
+            "mean": float(np.mean(track.values)),
+            "most": max(track.values),
+        }
+        for track in tracks
+    ]
+    problems = [seen.problem for seen in servers if seen.problem]
+    return {"counters": counters, **({"unseen": problems[0]} if problems else {})}
+
+
+def packed(tracks: Iterable[Track]) -> dict[bytes, bytes]:
+    """As a stored table's metadata has them; nothing of none."""
+    rows = [asdict(track) for track in tracks]
+    return {KEY: base64.b64encode(zlib.compress(orjson.dumps(rows)))} if rows else {}
+
+
+def tracks_in(table: pa.Table) -> list[Track]:
+    """Those of a stored table; none of one that has none, as of trainings and of other tools."""
+    metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+    if (text := metadata.get(KEY)) is None:
+        return []
+    return [Track(**row) for row in orjson.loads(zlib.decompress(base64.b64decode(text)))]

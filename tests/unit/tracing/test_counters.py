@@ -1,0 +1,114 @@
+"""What monitors saw while a trace was made, from recordings by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks.monitors.base import MONITORS
+from inferbench_tasks.monitors.records import Recording, Series
+from inferbench_tasks.tracing import counters
+from inferbench_tasks.tracing.counters import (
+    KINDS,
+    Seen,
+    Track,
+    joined,
+    packed,
+    summary,
+    tracks_in,
+    tracks_of,
+)
+from inferbench_tasks.tracing.spans import Span, write
+
+S = 1_000_000_000
+OFFSET_NS = 1_700_000_000 * S
+
+
+def recording(**series: list[tuple[float, float]]) -> Recording:
+    """``source__metric``: second and value of each sample."""
+    found = {}
+    for name, samples in series.items():
+        source, _, metric = name.partition("__")
+        times_ns = np.array([round(at * S) for at, _ in samples], dtype=np.int64)
+        found[source, metric] = Series(times_ns, np.array([value for _, value in samples]))
+    return Recording(found, {})
+
+
+def tracks(seen: Recording, begin_s: float = 0, end_s: float = 10) -> dict[str, list[tuple[float, float]]]:
+    """By title: from which second on which value holds."""
+    return {
+        track.title: [
+            ((at - OFFSET_NS) / S, value) for at, value in zip(track.times_ns, track.values, strict=True)
+        ]
+        for track in tracks_of(seen, round(begin_s * S), round(end_s * S), OFFSET_NS)
+    }
+
+
+def test_a_value_stands_where_it_holds() -> None:
+    """Memory from its sample on; CPU used since the sample before from that one on; of energy the power until the next
+    one. What is not shown, and what was never sampled, is no track."""
+    seen = recording(
+        server__rss_bytes=[(1, 10.0), (2, 20.0)],
+        server__cpu_cores=[(1, 0.5), (2, 1.5), (3, 2.0)],
+        rapl__package_j_total=[(1, 100.0), (2, 130.0), (4, 230.0)],
+        host__network_sent_bytes_total=[(1, 5.0)],
+    )
+    assert tracks(seen) == {
+        "server's memory, bytes": [(1, 10.0), (2, 20.0)],
+        "server's CPU, cores": [(1, 1.5), (2, 2.0)],
+        "processors' power, W": [(1, 30.0), (2, 50.0)],
+    }
+
+
+def test_only_what_held_while_it_was_traced_is_there() -> None:
+    """From 2.5 to 4.2 s: what held as it began, at its beginning, and the samples in it. NaN is no value."""
+    samples = [(1, 1.0), (2, 2.0), (3, 3.0), (4, float("nan")), (5, 5.0)]
+    assert tracks(recording(server__threads=samples), 2.5, 4.2) == {
+        "server's threads": [(2.5, 2.0), (3, 3.0)]
+    }
+    assert tracks(recording(server__threads=[(5, 1.0)]), 2, 3) == {}
+
+
+def test_servers_one_after_the_other_make_one_track(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By time, whichever came first; of more samples than are kept every so many-th, over the whole time."""
+    early, late = Track("a", "", [1, 2], [1.0, 2.0]), Track("a", "", [8, 9], [8.0, 9.0])
+    other = Track("b", "W", [1], [5.0])
+    assert joined([Seen([late, other]), Seen([early])]) == [
+        Track("a", "", [1, 2, 8, 9], [1.0, 2.0, 8.0, 9.0]),
+        other,
+    ]
+    monkeypatch.setattr(counters, "MOST_SAMPLES", 3)
+    (thin,) = joined([Seen([late]), Seen([early])])
+    assert thin.times_ns == [1, 8]
+
+
+def test_they_are_kept_with_the_spans(tmp_path: Path) -> None:
+    """In the same file, whose spans are as without them; of a file without any there are none."""
+    track = Track("server's CPU", "cores", [OFFSET_NS, OFFSET_NS + 1], [0.25, 1.75])
+    spans = [Span("a" * 32, 0, -1, "application", "request", OFFSET_NS, 9)]
+    for name, kept in (("with", [track]), ("without", [])):
+        write(spans, tmp_path / name, packed(kept))
+        table = pq.read_table(tmp_path / name)
+        assert tracks_in(table) == kept and table.num_rows == 1
+        assert tracks_in(table.slice(0, 1)) == kept
+    row = {"counter": "server's CPU, cores", "samples": 2, "least": 0.25, "mean": 1.0, "most": 1.75}
+    assert summary([track], [Seen([track])]) == {"counters": [row]}
+    assert summary([], [Seen([]), Seen([], "it was killed")]) == {"counters": [], "unseen": "it was killed"}
+
+
+def test_what_is_shown_is_what_monitors_tell() -> None:
+    """Each figure is one that its monitor has."""
+    assert set(KINDS) == {"server", "host", "rapl", "gpu"}
+    for shown in counters._SHOWN:
+        assert shown.metric in MONITORS.load(shown.source).metrics
+
+
+def test_many_samples_take_little_room() -> None:
+    """A dozen tracks, each as long as is kept, take half a megabyte at most beside the spans."""
+    rng = np.random.default_rng(1)
+    times_ns = [OFFSET_NS + at * S // 10 for at in range(counters.MOST_SAMPLES)]
+    many = [Track(f"t{at}", "", times_ns, rng.random(len(times_ns)).tolist()) for at in range(12)]
+    assert sum(map(len, packed(many).values())) < 512 * 1024
