@@ -100,7 +100,7 @@ def _course(
         return t_ns, values
     if of == "since":
         return t_ns[:-1], values[1:]
-    return t_ns[:-1], np.diff(values) / np.maximum(1, np.diff(t_ns)) * 1e9
+    return t_ns[:-1], np.diff(values) / (np.maximum(1, np.diff(t_ns)) / 1e9)
 
 
 def joined(servers: Iterable[Seen]) -> list[Track]:

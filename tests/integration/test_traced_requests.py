@@ -29,6 +29,7 @@ from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages import trace
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.counters import tracks_in
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
@@ -101,6 +102,9 @@ def test_a_request_is_seen_down_to_its_layers(tmp_path: Path) -> None:
     kinds = [layer["type"] for layer in output.document["layers"]["layers"]]
     assert kinds == ["MatMul", "Add"] or kinds == ["Gemm"]  # whether this version fuses the two
     assert 0 < output.document["layers"]["explained_ratio"] < 1.1
+    # It is over before monitors look again: what held as it began.
+    memory = next(row for row in output.document["counters"] if row["counter"] == "server's memory, bytes")
+    assert memory["least"] > 1e6 and "unseen" not in output.document
     assert [each["level"] for each in output.document["overheads"]] == output.document["levels"]
     assert leftovers(inp.run_id) == []
 
@@ -278,6 +282,12 @@ def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: s
     assert {span.level for span in spans} == {"application", "model"}
     assert document["ignored"] == document["ignored_states"] == 0
     assert {part["requests"] for part in document["parts"]} == {len(chosen)}
+    seen = {track.name: track for track in tracks_in(pq.read_table(output.spans_path))}
+    used = seen["server's CPU"]
+    first_ns, last_ns = min(root.start_ns for root in roots), max(root.end_ns for root in roots)
+    assert len(used.values) >= 5 and 0 < max(used.values) < 100
+    assert all(first_ns - 10**6 <= at <= last_ns + 10**6 for at in used.times_ns)
+    assert len(document["counters"]) == len(seen)
     assert [each["level"] for each in document["overheads"]] == ["application", "model"]
     assert leftovers(inp.run_id) == []
 

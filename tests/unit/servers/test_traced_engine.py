@@ -18,7 +18,7 @@ class Engine:
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """The same numbers."""
-        if (inputs["x"] < 0).any():
+        if min(inputs["x"].tolist()) < 0:
             raise ValueError("negative")
         return inputs
 
@@ -60,7 +60,8 @@ def test_a_run_that_raises_ends_its_instrument_and_is_in_no_trace(tmp_path: Path
     source, path = Source(), tmp_path / "told.json"
     recorder = Recorder(path, framework=True)
     engine = TracedEngine(Engine(), recorder, source)
-    good, bad = {"x": np.ones(2, np.float32)}, {"x": -np.ones(2, np.float32)}
+    good: dict[str, Array] = {"x": np.ones(2, np.float32)}
+    bad: dict[str, Array] = {"x": -np.ones(2, np.float32)}
     engine.run(good)
     with pytest.raises(ValueError, match="negative"):
         engine.run(bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ S = 1_000_000_000
 OFFSET_NS = 1_700_000_000 * S
 
 
-def recording(**series: list[tuple[float, float]]) -> Recording:
+def recording(**series: Sequence[tuple[float, float]]) -> Recording:
     """``source__metric``: second and value of each sample."""
     found = {}
     for name, samples in series.items():
