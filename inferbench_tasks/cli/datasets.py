@@ -67,17 +67,19 @@ def check(
     model: str | None = typer.Option(None, "--model", help="A zoo model that it is to fit."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Read every sample; exit 1, with file and line, where it can't be evaluated on.
+    """Read every sample; exit 1, with file and line, where it can't be evaluated on, or is not what its manifest says.
 
     With --model also: do samples and labels fit that model's inputs and classes?
     """
     import numpy as np
 
     from inferbench_tasks.datasets.about import facts
+    from inferbench_tasks.datasets.content import require_unchanged
     from inferbench_tasks.datasets.fit import fitted
     from inferbench_tasks.requests.prepare import refuse_too_much
 
     collection = _opened(name, path)
+    require_unchanged(name, DATASETS.load(name)(), collection)
     read: Callable[[Any], object] = collection.rows
     if model is not None:
         from inferbench_tasks import settings

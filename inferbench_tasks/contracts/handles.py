@@ -119,12 +119,21 @@ class Processing(Handle):
     raw_path: LocatedPath | None = None
 
 
+class DataManifest(Handle):
+    """Of which version of a data set samples are; ``digest``: of its manifest."""
+
+    name: str
+    version: str
+    digest: str
+
+
 class RequestSet(Handle):
     """The samples that the requests carry, and the source model's answers to them.
 
     ``path`` is an ``.npz`` with one array per input, named as the input, first axis = samples;
     ``reference_path`` likewise for the outputs; ``labels_path`` an ``.npy`` of int64 class ids or None.
-    ``samples_digest``: of those that ``evaluate`` asks, which samples of which data they are (``stages.evaluated``).
+    ``samples_digest``: of those that ``evaluate`` asks, which samples of which data they are (``stages.evaluated``);
+    ``manifest``: of that data, None where it has none.
     """
 
     path: LocatedPath
@@ -134,6 +143,7 @@ class RequestSet(Handle):
     digest: str
     dataset: str | None = None
     samples_digest: str | None = None
+    manifest: DataManifest | None = None
     processing: Processing | None = None
     #: Of prompts: the model file by whose tokenizer the server counts; None where that can't be read here.
     vocabulary_path: LocatedPath | None = None

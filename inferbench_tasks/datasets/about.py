@@ -31,6 +31,7 @@ def rows() -> list[dict[str, Any]]:
                 "needs": "evaluate.path" if source.takes_path else None,
                 "from": source.origin,
                 "licence": source.licence,
+                "manifest": f"{name}@{source.described.version}" if source.described else None,
                 "by": DATASETS.origin(name),
             }
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.datasets.described import Described
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
 
@@ -64,6 +65,7 @@ class DataSource(ABC):
 
     ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
     whether it reads a file or folder of the user's. ``form_by_file``: whether that file decides the form.
+    ``described``: what else its manifest says; None of one that has none, as of the user's data.
     """
 
     title: ClassVar[str]
@@ -73,6 +75,7 @@ class DataSource(ABC):
     generated: ClassVar[bool] = False
     takes_path: ClassVar[bool] = False
     form_by_file: ClassVar[bool] = False
+    described: ClassVar[Described | None] = None
 
     @abstractmethod
     def open(self, path: Path | None) -> Collection:
@@ -94,6 +97,12 @@ class DataSource(ABC):
     def version(self) -> str:
         """What its samples depend on beside the user's files: a package's version, a seed."""
         return "1"
+
+    def hashed(self, index: int, sample: Any) -> Any:
+        """What of a sample the hash in its manifest covers: less than all where another version of a library writes
+        the same otherwise. Of pictures it is their pixels without being asked.
+        """
+        return sample
 
 
 #: Of the data directory's cache: the folder of what data sets come with.

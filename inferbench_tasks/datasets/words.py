@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.described import Described
 
 #: What may stand in a picture; a class each, in this order.
 WORDS = (
@@ -29,6 +30,13 @@ class Words(DataSource):
     licence = "made here; font Aileron (CC0)"
     form = "pictures"
     generated = True
+    described = Described(
+        version="1.0.0",
+        samples_sha256="c1c32473f8ea5d3bf8008526d19706c0964d3ceb302a39f05b5959770aeff26d",
+        splits={"test": COUNT},
+        labels=WORDS,
+        made_with=f"seed {_SEED}, Pillow 13.0.0",
+    )
 
     def open(self, path: Path | None) -> Collection:
         return Collection(

@@ -16,6 +16,7 @@ from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
 from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.difference import differences
 from inferbench_tasks.manifests.pins import hashes_digest, installed_version
@@ -31,6 +32,8 @@ KNOWN_LATER = (
     "model.source_digest", "model.served_digest", "data.dataset", "data.requests_digest", "data.evaluation",
     "data.evaluation.dataset", "data.evaluation.digest", "image.id", "runtime.version",
 )  # fmt: skip
+#: Of an evaluation's data; results of before have none, nor is that of a model's own known before its run.
+DATA_MANIFEST = "data.evaluation.manifest"
 #: Of two commits with files that differ from them nobody knows whether they differ in the same way.
 UNCOMMITTED = "uncommitted changes, which can't be compared"
 #: Of a lock, for comparisons: it differs wherever anything does.
@@ -50,7 +53,7 @@ def planned(job: JobSpec) -> dict[str, Any]:
         "precision": job.convert.precision,
     }
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
-    data = {"dataset": None, "requests_digest": None, "evaluation": None}
+    data = {"dataset": None, "requests_digest": None, "evaluation": _asked(job)}
     return _lock(job, backend, model, _framework_of(job), _version(backend), image, data)
 
 
@@ -82,14 +85,28 @@ def measured(
     data = {
         "dataset": requests.dataset,
         "requests_digest": requests.digest,
-        "evaluation": {"dataset": evaluation.dataset, "digest": evaluation.digest} if evaluation else None,
+        "evaluation": evaluation
+        and {
+            "dataset": evaluation.dataset,
+            "digest": evaluation.digest,
+            "manifest": evaluation.manifest and evaluation.manifest.model_dump(),
+        },
     }
     return _lock(job, backend, model, source.framework, ran.version, image, data)
+
+
+def _asked(job: JobSpec) -> dict[str, Any] | None:
+    """What is known before a run of the data that it is evaluated on: of which version it is, where it is named."""
+    name = job.evaluate.dataset if job.evaluate else None
+    manifest = named_dataset(name) if name else None
+    return {"dataset": None, "digest": None, "manifest": manifest.record()} if manifest else None
 
 
 def compare(then: Mapping[str, Any], now: Mapping[str, Any], *, before: bool = False) -> list[dict[str, Any]]:
     """{field, then, now} of what is not the same in two locks. ``before``: ``now`` is one that was ``planned``."""
     rows = differences(then, now, leave_out=(OWN_DIGEST, *(KNOWN_LATER if before else ())))
+    if any(value_at(lock, DATA_MANIFEST) is None for lock in (then, now)):
+        rows = [row for row in rows if not contains(DATA_MANIFEST, row["field"])]
     if all((lock.get("inferbench") or {}).get("git_dirty") for lock in (then, now)):
         rows.append({"field": "inferbench.git_dirty", "then": UNCOMMITTED, "now": UNCOMMITTED})
     if not before:

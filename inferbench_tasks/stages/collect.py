@@ -47,7 +47,7 @@ STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
 BETWEEN_HOSTS = "between hosts"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
-    **dict.fromkeys(("path", "reference_path", "labels_path", "samples_digest"), True),
+    **dict.fromkeys(("path", "reference_path", "labels_path", "samples_digest", "manifest"), True),
     "processing": {"sent_path", "answered_path", "raw_path"},
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from inferbench_tasks.backends.first_answer import check_requests
 from inferbench_tasks.contracts.answers import meaning_of
@@ -20,10 +21,13 @@ from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.datasets.about import facts
 from inferbench_tasks.datasets.base import DATASETS, Collection, identity, open_dataset
+from inferbench_tasks.datasets.content import require_unchanged
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.manifests.built_in.datasets import named_dataset, of_model
+from inferbench_tasks.manifests.kinds.dataset import DatasetManifest
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.quality.average_precision import classes_named
 from inferbench_tasks.quality.base import Answered
@@ -57,12 +61,16 @@ def make(
     before = pipeline if processors is not None and processors.before else None
     known: dict[str, Any] = {}
     collection: Collection | None = None
+    manifest: DatasetManifest | None
     if spec.dataset is None:
         dataset = source.dataset()
+        manifest = None if dataset is None else _manifest_of_own(dataset)
         if dataset is not None and before is not None:
             dataset = Raw(dataset, before)
     else:
         collection = open_dataset(spec.dataset, spec.path, base_dir)
+        require_unchanged(spec.dataset, DATASETS.load(spec.dataset)(), collection)
+        manifest = named_dataset(spec.dataset)
         dataset = fitted(collection, source, model, spec.spans, base_dir, before)
         what = {
             **identity(spec.dataset, spec.path, base_dir),
@@ -125,7 +133,16 @@ def make(
         "dataset": dataset.name,
         "processing": sent,
         "samples_digest": samples_digest(known.get("digest") or own_digest(dataset), ids, len(dataset)),
+        "manifest": manifest and manifest.record(),
     }
+
+
+def _manifest_of_own(dataset: Dataset) -> DatasetManifest | None:
+    """Of a model's own data; None of a package's whose name or number of classes no manifest can have."""
+    try:
+        return of_model(dataset)
+    except ValidationError:
+        return None
 
 
 def _rows(collection: Collection | None, ids: NDArray[np.int64]) -> Iterable[Any]:

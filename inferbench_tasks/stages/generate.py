@@ -177,11 +177,14 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign
 def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
     """What decides which samples are evaluated, and what the source model answers to them."""
     from inferbench_tasks.datasets.base import identity
+    from inferbench_tasks.manifests.built_in.datasets import named_dataset
 
     spec = inp.job.evaluate
     assert spec is not None
     seed = {} if spec.samples is None else {"seed": inp.job.traffic.seed}
     named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
+    if spec.dataset is not None and (manifest := named_dataset(spec.dataset)) is not None:
+        named["manifest"] = manifest.digest  # another version has other samples
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}
     vary = {"vary": spec.vary.changes} if spec.vary else {}
@@ -192,7 +195,7 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
         spans["processors"] = processed_settings(processors, base_dir)
     return {
         "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, **vary,
-        **part, **spans, "recipe": 4,
+        **part, **spans, "recipe": 5,
     }  # fmt: skip
 
 
@@ -216,6 +219,7 @@ def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:
         digest=entry.digest,
         dataset=entry.facts["dataset"],
         samples_digest=entry.facts.get("samples_digest"),
+        manifest=entry.facts.get("manifest"),
         processing=_processing(entry),
     )
 

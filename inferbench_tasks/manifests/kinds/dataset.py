@@ -27,8 +27,19 @@ class DatasetManifest(Manifest):
     """Whether each sample has a label."""
     classes: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
     """How many different labels there are."""
+    labels: Annotated[tuple[Text, ...], Field(strict=False, max_length=100_000)] = ()
+    """The name of each class by its number, from 0; left out where classes have numbers only."""
+    generated: bool = False
+    """Whether the samples are made by a program, and were never seen in the world."""
+    samples_sha256: Sha256 | None = None
+    """Of all samples and what is right of each: where those of a data set of InferBench are others, an evaluation is
+    refused."""
     metrics: Annotated[tuple[Slug, ...], Field(strict=False, max_length=50)] = ()
     """What can be measured on it: ``inferbench metrics`` and the measures of quality have the formulas."""
+
+    def record(self) -> dict[str, str]:
+        """Which one it is, as results keep it."""
+        return {"name": self.name, "version": self.version, "digest": self.digest}
 
     def about(self) -> str:
         return ", ".join(f"{name} {count}" for name, count in self.splits.items()) or self.source

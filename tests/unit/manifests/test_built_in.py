@@ -9,6 +9,7 @@ from importlib.resources import files
 import pytest
 
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.manifests.built_in.datasets import datasets, named_dataset
 from inferbench_tasks.manifests.built_in.frameworks import frameworks
 from inferbench_tasks.manifests.built_in.models import families, models
 from inferbench_tasks.manifests.built_in.stacks import stacks
@@ -65,6 +66,29 @@ def test_hashes_of_data_sets_are_those_of_their_files() -> None:
         for name, sha256 in dataset.files.items():
             assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
     assert Digits.splits == {"train": 1347, "test": 450}
+
+
+def test_data_sets_that_come_with_no_model_have_manifests() -> None:
+    """Each that is named: version, source and hashes, sizes, labels, licence, measures, and whether it was generated.
+
+    Of those that models have as well, both versions are there.
+    """
+    made = {manifest.id: manifest for manifest in datasets()}
+    named = {"digits", "digits-png", "fashion-mnist", "mnist-5k", "words", "file-types", "shapes"}
+    assert {m.name for m in made.values() if m.samples_sha256} == named
+    assert {"dataset:digits@1.0.0", "dataset:digits@1.1.0", "dataset:fashion-mnist@1.1.0"} <= set(made)
+    words = made["dataset:words@1.0.0"]
+    assert words.generated and words.splits == {"test": 1000} and words.classes == len(words.labels) == 20
+    assert words.labels[:2] == ("server", "model") and "CC0" in str(words.licence)
+    mnist = made["dataset:mnist-5k@1.0.0"]
+    assert not mnist.generated and mnist.splits == {"train": 5000} and len(mnist.files) == 1
+    digits = made["dataset:digits@1.1.0"]
+    assert digits.files == Digits.files and digits.splits == {"test": 450}
+    shapes = made["dataset:shapes@1.0.0"]
+    assert {"ssim", "mean_iou", "average_precision"} <= set(shapes.metrics)
+    for manifest in made.values():
+        assert not manifest.samples_sha256 or (manifest.licence and manifest.description and manifest.metrics)
+    assert named_dataset("folder") is None
 
 
 def test_a_framework_says_where_it_runs() -> None:

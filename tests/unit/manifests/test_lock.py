@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.backends.environments import LOCKS
-from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.contracts.handles import BackendInfo, DataManifest, ModelArtifact, RequestSet
 from inferbench_tasks.manifests import pins
+from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.lock import compare, digest_of, measured, planned
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import job_digest
@@ -140,7 +141,35 @@ def test_what_an_evaluation_asks_is_in_the_lock() -> None:
     asked = RequestSet(path="/e", reference_path="/f", samples=3, digest="d" * 64, dataset="fashion")
     spec = job(evaluate={"dataset": "digits"})
     then = ran(spec, version("onnxruntime"), asked)
-    assert then["data"]["evaluation"] == {"dataset": "fashion", "digest": "d" * 64}
+    assert then["data"]["evaluation"] == {"dataset": "fashion", "digest": "d" * 64, "manifest": None}
     assert compare(then, planned(spec), before=True) == []
     other = ran(spec, version("onnxruntime"), asked.model_copy(update={"digest": "e" * 64}))
     assert compare(then, other) == [{"field": "data.evaluation.digest", "then": "d" * 64, "now": "e" * 64}]
+
+
+def test_which_version_of_a_data_set_is_asked_is_in_the_lock_before_the_run() -> None:
+    """The manifest of the data set that is named; another version differs before anything runs. Results of before have
+    none, and a model's own is not known before: neither is a difference.
+    """
+    spec, mine = job(evaluate={"dataset": "digits"}), version("onnxruntime")
+    manifest = named_dataset("digits")
+    assert manifest is not None and manifest.version == "1.1.0"
+    now = planned(spec)
+    assert now["data"]["evaluation"] == {"dataset": None, "digest": None, "manifest": manifest.record()}
+    asked = RequestSet(path="/e", reference_path="/f", samples=3, digest="d" * 64, dataset="digits")
+    record = DataManifest(name="digits", version="1.1.0", digest=manifest.digest)
+    then = ran(spec, mine, asked.model_copy(update={"manifest": record}))
+    assert then["data"]["evaluation"]["manifest"] == manifest.record()
+    assert compare(then, now, before=True) == []
+    older = ran(
+        spec, mine, asked.model_copy(update={"manifest": record.model_copy(update={"version": "1.0.9"})})
+    )
+    rows = [{"field": "data.evaluation.manifest.version", "then": "1.0.9", "now": "1.1.0"}]
+    assert compare(older, now, before=True) == compare(older, then) == rows
+    assert compare(ran(spec, mine, asked), now, before=True) == compare(ran(spec, mine, asked), then) == []
+    own = job(evaluate={})
+    assert planned(own)["data"]["evaluation"] is None
+    assert (
+        compare(ran(own, mine, asked.model_copy(update={"manifest": record})), planned(own), before=True)
+        == []
+    )

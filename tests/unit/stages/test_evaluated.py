@@ -24,6 +24,7 @@ from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
 from inferbench_tasks.quality.squad import ExactMatch
+from inferbench_tasks.requests import digits as digits_file
 from inferbench_tasks.requests.digits import Digits as OwnDigits
 from inferbench_tasks.stages import evaluated, evaluated_raw, passages
 from inferbench_tasks.stages.base import StageInput
@@ -144,6 +145,55 @@ def made_of(
     inp = StageInput(run_id="r", job_id="j", job=job(processors, **evaluate))
     evaluated.make(out, inp, Digits("digits"), model, Watch(), folder)
     return out
+
+
+def first_ten(folder: Path) -> ModelArtifact:
+    """A model whose scores of ten classes are the first ten of its 64 numbers."""
+    one = {"starts": [0], "ends": [10], "axes": [1]}
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["input", *one], ["y"])],
+        "first_ten",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 10])],
+        [helper.make_tensor(name, TensorProto.INT64, [1], value) for name, value in one.items()],
+    )
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return ModelArtifact(
+        name="first_ten", framework="onnx", format="onnx", path=str(path), digest="1",
+        inputs=(TensorSpec(name="input", dtype="float32", shape=(64,)),),
+        outputs=(TensorSpec(name="y", dtype="float32", shape=(10,)),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("evaluate", "version"), [({}, "1.0.0"), ({"dataset": "digits"}, "1.1.0")])
+def test_of_which_version_the_data_is_is_known(
+    tmp_path: Path, evaluate: dict[str, Any], version: str
+) -> None:
+    """Of a model's own data its manifest, of data that is named the one of that; nothing of the user's."""
+    model = first_ten(tmp_path)
+    (tmp_path / "out").mkdir()
+    inp = StageInput(run_id="r", job_id="j", job=job(**evaluate))
+    facts = evaluated.make(tmp_path / "out", inp, Digits("digits"), model, Watch(), tmp_path)
+    assert (facts["manifest"]["name"], facts["manifest"]["version"]) == ("digits", version)
+    assert len(facts["manifest"]["digest"]) == 64
+    users: dict[str, Any] = {}
+    made(tmp_path, facts=users)
+    assert users["manifest"] is None
+
+
+def test_a_data_set_whose_content_changed_under_an_old_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is asked: two labels of the digits are swapped."""
+    plain = digits_file.split()
+    labels = plain.test_labels.copy()
+    labels[[0, -1]] = (labels[[0, -1]] + 1) % 10
+    monkeypatch.setattr(digits_file, "split", lambda: plain._replace(test_labels=labels))
+    with pytest.raises(
+        InputError, match=r"digits has other samples here .* digits@1\.1\.0 says .* never changes"
+    ):
+        made_of(tmp_path, first_ten(tmp_path), dataset="digits")
 
 
 def detector(folder: Path, *rows: list[list[float]]) -> ModelArtifact:

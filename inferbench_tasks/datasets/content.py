@@ -1,0 +1,96 @@
+"""A data set's samples as one hash, and whether they are those that its manifest is of."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.errors import InputError
+
+#: Part of what is hashed; raised when what is hashed of a sample changes.
+FORM = "inferbench-samples-1"
+#: So many are had at a time.
+_ROWS = 256
+
+
+def samples_sha256(source: DataSource, collection: Collection) -> str:
+    """SHA-256 over every sample in its order, the names of the classes, and what is right of each sample.
+
+    Of pictures their pixels, for one picture can be packed in many ways, and of other samples what their source says
+    (``DataSource.hashed``).
+    """
+    digest = hashlib.sha256()
+    _add(digest, FORM, collection.form, collection.count, *collection.classes)
+    packed = collection.form in ("pictures", "scenes")
+    for start in range(0, collection.count, _ROWS):
+        indices = np.arange(start, min(start + _ROWS, collection.count))
+        for index, sample in zip(indices.tolist(), _each(collection.rows(indices)), strict=True):
+            _add(digest, *_parts(_pixels(sample) if packed else source.hashed(index, sample)))
+    if collection.labels is not None:
+        _add(digest, "labels", *_parts(collection.labels))
+    for kind, targets in sorted(collection.targets.items()):
+        _add(digest, kind, *_parts(targets))
+    return digest.hexdigest()
+
+
+def require_unchanged(name: str, source: DataSource, collection: Collection) -> None:
+    """InputError where the samples are others than the manifest's of that version; nothing of one without."""
+    described = source.described
+    if described is None or (there := samples_sha256(source, collection)) == described.samples_sha256:
+        return
+    made_with = f"; that was made with {described.made_with}" if described.made_with else ""
+    raise InputError(
+        f"the data set {name} has other samples here (SHA-256 {there[:12]}) than its manifest "
+        f"{name}@{described.version} says ({described.samples_sha256[:12]}){made_with}, this with {source.version()}. "
+        "A version never changes: install what it was made with, or leave this data set out",
+        field="evaluate.dataset",
+    )
+
+
+def _each(rows: Any) -> Iterator[Any]:
+    if not isinstance(rows, dict):
+        yield from rows
+        return
+    for at in range(len(next(iter(rows.values())))):
+        yield {name: array[at] for name, array in rows.items()}
+
+
+def _parts(sample: Any) -> Iterator[Any]:
+    """A sample as what ``_add`` takes: of tensors their names, of arrays also type and shape."""
+    if isinstance(sample, dict):
+        for name, array in sorted(sample.items()):
+            yield name
+            yield from _parts(array)
+    elif isinstance(sample, np.ndarray):
+        yield f"{sample.dtype.name} {sample.shape}"
+        yield _plain(sample)
+    elif isinstance(sample, tuple):
+        yield from sample
+    else:
+        yield sample
+
+
+def _plain(array: NDArray[Any]) -> bytes:
+    if array.dtype.kind in "OSU":
+        return repr(array.tolist()).encode()
+    return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _pixels(data: bytes) -> bytes:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        return f"{image.mode} {image.size} ".encode() + image.tobytes()
+
+
+def _add(digest: Any, *parts: Any) -> None:
+    """Each with its length, so that no two ways of dividing the same bytes are alike."""
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(f"{len(data)}:".encode() + data)

@@ -1,0 +1,26 @@
+"""What the manifest of a data set says of it beside its title, origin and licence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: What can be measured where each sample has the label of one class, and where none has a label.
+LABELLED, UNLABELLED = ("top1_ratio", "top5_ratio", "macro_f1", "auc"), ("agreement_ratio",)
+
+
+@dataclass(frozen=True)
+class Described:
+    """``version``: of the manifest, three numbers; raised whenever other samples come out, for then ``samples_sha256``
+    (``content.samples_sha256``) is another. ``splits``: samples of each part that can be asked. ``labels``: the name of
+    each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what the samples are read from, where
+    they are read. ``made_with``: what else they depend on, for who is told that his are others.
+    """
+
+    version: str
+    samples_sha256: str
+    splits: Mapping[str, int]
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...] = LABELLED
+    files: Mapping[str, str] = field(default_factory=dict)
+    made_with: str = ""
