@@ -10,6 +10,9 @@ from inferbench_tasks.analysis.report.objective import LATENCY, checks_of
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
+#: So many runs are named.
+_NAMED = 6
+
 
 def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
     texts = list(dict.fromkeys(map(bounds_text, all_)))
@@ -20,7 +23,9 @@ def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[st
     sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
     missing = [view for view in all_ if view.figure("slo.met") is False]
     if missing:
-        sentences.append(f"With {missing[0].label}, {failures(missing[0])}.")
+        others = len(missing) - 1
+        more = f"; {others} more {'misses' if others == 1 else 'miss'} it" if others else ""
+        sentences.append(f"With {missing[0].label}, {failures(missing[0])}{more}.")
     unknown = [view for view in all_ if view.figure("slo.met") is None]
     if unknown:
         sentences.append(unknown_text(unknown))
@@ -38,15 +43,31 @@ def failures(view: RunView) -> str:
 
 
 def unknown_text(views: Sequence[RunView]) -> str:
-    checks = [check for check in checks_of(views[0]) if check.met is None]
-    withheld: dict[str, str] = views[0].figure("e2e_latency_ms.withheld") or {}
+    """Every run of which nobody can tell whether it keeps its objective, and why; beyond ``_NAMED`` how many more."""
+    if len(views) == 1:
+        return f"Whether {views[0].label} keeps the SLO can't be told: {_doubts(views[0])}."
+    labels_by_reason: dict[str, list[str]] = {}
+    for view in views[:_NAMED]:
+        labels_by_reason.setdefault(_doubts(view), []).append(view.label)
+    parts = [
+        f"{listing(labels)} ({'each: ' if len(labels) > 1 else ''}{reason})"
+        for reason, labels in labels_by_reason.items()
+    ]
+    if len(views) > _NAMED:
+        parts.append(f"and {len(views) - _NAMED} more")
+    return f"Whether {len(views)} runs keep the SLO can't be told: {'; '.join(parts)}."
+
+
+def _doubts(view: RunView) -> str:
+    checks = [check for check in checks_of(view) if check.met is None]
+    withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}
     lacking = [check.figure for check in checks if check.value is None]
     taken_out = [figure.word for figure in lacking if figure.path.rpartition(".")[2] in withheld]
     percentiles = [
         figure.word for figure in lacking if figure.path.startswith(LATENCY) and figure.word not in taken_out
     ]
     others = [figure for figure in lacking if not figure.path.startswith(LATENCY)]
-    known: dict[str, str] = views[0].figure("tokens.reasons") or {}
+    known: dict[str, str] = view.figure("tokens.reasons") or {}
     explained = {
         figure: known[name] for figure in others if (name := figure.path.rpartition(".")[2]) in known
     }
@@ -55,12 +76,12 @@ def unknown_text(views: Sequence[RunView]) -> str:
     if taken_out:
         reasons.append(f"its {listing(taken_out)} {'is' if len(taken_out) == 1 else 'are'} withheld")
     if percentiles:
-        answers = views[0].figure("ok")
+        answers = view.figure("ok")
         reasons.append(f"it has {answers} good answers, too few for {listing(percentiles)}; measure longer")
     reasons += [f"{figure.word} has no figure ({reason})" for figure, reason in explained.items()]
     if unexplained:
         reasons.append(f"{listing(unexplained)} {'was' if len(unexplained) == 1 else 'were'} not measured")
-    return f"Whether {views[0].label} keeps the SLO can't be told: {'; '.join(reasons)}."
+    return "; ".join(reasons)
 
 
 def overshoot(view: RunView) -> float:

@@ -20,17 +20,17 @@ from tests.unit.analysis.builders import SECOND, named, records, view
 REASON = "up to 9.90 ms of the p99 of 10.90 ms are the client's own (at most 1.00 ms): requests left late"
 
 
-def _view() -> RunView:
+def _view(run_id: str = "run.000") -> RunView:
     """A run of enough requests whose p99 was withheld."""
     table = records(5.0)
-    run = view(table)
+    run = view(table, run_id)
     assert run.result is not None
     summary: dict[str, Any] = run.result.summary.model_dump()
     withhold(summary, {"e2e_latency_ms": {"p99": REASON}})
     summary["slo"] = judge(
         SloSpec.model_validate({"p99_ms": 20.0}), summary, Window.of(table, 2 * SECOND, 10 * SECOND)
     )
-    return view(table, summary=summary)
+    return view(table, run_id, summary=summary)
 
 
 def test_a_withheld_percentile_is_named_with_its_reason() -> None:
@@ -78,3 +78,33 @@ def test_advice_says_why_an_objective_on_each_request_is_open() -> None:
     summary["slo"] = judge(asked, summary, Window.of(records(5.0), 2 * SECOND, 10 * SECOND))
     text = advise(named(view(records(5.0), summary=summary))).text
     assert "good has no figure (measure longer)" in text and "not measured" not in text
+
+
+def test_every_run_whose_objective_is_undecided_is_named_with_its_reason() -> None:
+    """Those of one reason together; of many the first six, and how many more."""
+    few = view(records(5.0, rate_rps=25), "few")
+    text = advise([_view("a"), few, _view("b")]).sentences[0]
+    assert text.startswith(
+        "Whether 3 runs keep the SLO can't be told: a and b (each: its p99 is withheld); few (it"
+    )
+    assert text.endswith("too few for p99; measure longer).")
+    kept = view(records(5.0), "kept")
+    told = advise([kept, _view("a"), _view("b")]).text
+    assert "1 of 3 runs keep the SLO" in told
+    assert "Whether 2 runs keep the SLO can't be told: a and b (each: its p99 is withheld)." in told
+    many = advise([_view(f"r{number}") for number in range(9)]).sentences[0]
+    assert (
+        "r0, r1, r2, r3, r4 and r5 (each: its p99 is withheld); and 3 more." in many
+        and "Whether 9 runs" in many
+    )
+
+
+def test_several_runs_that_miss_the_objective_are_counted() -> None:
+    """The first is named with its figure, the others with their number."""
+    runs = [view(records(latency), name) for name, latency in (("kept", 5.0), ("a", 40.0), ("b", 90.0))]
+    text = advise(runs).text
+    assert (
+        "1 of 3 runs keep the SLO" in text
+        and "With a, p99 is" in text
+        and "bound 20 ms; 1 more misses it." in text
+    )
