@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.backends import nginx_balancer, startup
+from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import Backend, Deployment
 from inferbench_tasks.backends.probes.base import Probe, open_probe
 from inferbench_tasks.contracts.handles import ColdStart
@@ -20,8 +18,8 @@ from inferbench_tasks.contracts.replicas import Balancer, Replica
 from inferbench_tasks.cores import granted
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers.base import Launcher
+from inferbench_tasks.stages.balanced import balanced
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.submission.balancer import BalancerSpec
 
 _FIELD = "serve.devices"
 
@@ -79,33 +77,23 @@ def replicated(
             start_one(type(backend)(), own, device, number, len(devices), launcher, servers_dir, ctx, check)
         )
     ctx.progress(0, 3, "starting nginx before them")
-    own_cores = usable(left)
-    cores = own_cores or tuple(sorted({core for device in devices for core in device.cores}))
-    balancing, workers = spec.balancer or BalancerSpec(), min(len(cores), len(devices))
-    server, endpoint, version = nginx_balancer.start(
+    replicas = tuple(one.replica for one in each)
+    endpoint, balancer = balanced(
         deployment.run_id,
-        balancing,
+        spec.balancer,
         deployment.folder / "balancer",
-        [one.replica.endpoint for one in each],
-        workers=workers,
-        cores=cores,
+        replicas,
+        shared=[core for device in devices for core in device.cores],
+        spare=left,
         launcher=launcher,
         servers_dir=servers_dir,
-        cancelled=ctx.cancelled,
+        ctx=ctx,
     )
     slowest = max(each, key=lambda one: one.cold_start.total_ms)
     return Group(
         front=replace(each[0].started, endpoint=endpoint, probe=open_probe(endpoint)),
-        replicas=tuple(one.replica for one in each),
-        balancer=Balancer(
-            kind=balancing.kind,
-            policy=balancing.policy,
-            version=version,
-            workers=workers,
-            cores=cores,
-            apart=bool(own_cores),
-            server=server,
-        ),
+        replicas=replicas,
+        balancer=balancer,
         cold_start=slowest.cold_start,
     )
 
@@ -190,22 +178,3 @@ def _of_this_host(cores: tuple[int, ...]) -> HeldDevice:
     host = socket.gethostname()
     span = f"{cores[0]}" if len(cores) == 1 else f"{cores[0]}-{cores[-1]}"
     return HeldDevice(device_id=f"{host}.cpu-{span}", device_type="cpu", host=host, cores=cores)
-
-
-def usable(cores: Sequence[int]) -> tuple[int, ...]:
-    """Those that the kernel lets this process use: a container may not have all of its host's."""
-    able: list[tuple[int, ...]] = []
-
-    def look() -> None:  # in a thread, which ends: this process keeps its own cores
-        try:
-            os.sched_setaffinity(0, cores)
-            able.append(tuple(sorted(os.sched_getaffinity(0))))
-        except OSError:
-            able.append(())
-
-    if not cores:
-        return ()
-    thread = threading.Thread(target=look, name="cores")
-    thread.start()
-    thread.join()
-    return able[0]

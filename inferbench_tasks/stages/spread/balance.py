@@ -8,20 +8,19 @@ from __future__ import annotations
 import time
 
 from inferbench_tasks import settings
-from inferbench_tasks.backends import first_answer, nginx_balancer
+from inferbench_tasks.backends import first_answer
 from inferbench_tasks.backends.probes.base import open_probe
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.replicas import Balancer, Replica
+from inferbench_tasks.contracts.replicas import Replica
 from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.cores import granted
 from inferbench_tasks.errors import CancelledError, LeaseLostError, ServerError
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.stages import serve
+from inferbench_tasks.stages.balanced import balanced
 from inferbench_tasks.stages.base import Context, Stage
-from inferbench_tasks.stages.replicated import usable
 from inferbench_tasks.stages.spread.following import lease_awaited
 from inferbench_tasks.stages.spread.handles import FarReplica
-from inferbench_tasks.submission.balancer import BalancerSpec
 
 STAGE = Stage(
     needs=("generate", "convert", "serve", "replica"),
@@ -85,28 +84,16 @@ def run(inp: Input, ctx: Context) -> Output:
         ctx.progress(0, 2, f"asking {one.name} from here")
         _require_reached(one, device.host, ctx)
     ctx.progress(1, 2, "starting nginx before all replicas")
-    spare = usable([core for core in inp.spare_cores if core not in own])
-    cores = spare or own
-    balancing, workers = spec.balancer or BalancerSpec(), min(len(cores), len(replicas))
-    server, endpoint, version = nginx_balancer.start(
+    endpoint, balancer = balanced(
         inp.run_id,
-        balancing,
+        spec.balancer,
         ctx.run_dir(inp.run_id) / "server" / "balancer",
-        [one.endpoint for one in replicas],
-        workers=workers,
-        cores=cores,
+        replicas,
+        shared=own,
+        spare=inp.spare_cores,
         launcher=LAUNCHERS.load(spec.launcher, "serve.launcher")(),
         servers_dir=settings.servers_dir(ctx.data_dir),
-        cancelled=ctx.cancelled,
-    )
-    balancer = Balancer(
-        kind=balancing.kind,
-        policy=balancing.policy,
-        version=version,
-        workers=workers,
-        cores=cores,
-        apart=bool(spare),
-        server=server,
+        ctx=ctx,
     )
     merged = first.model_copy(update={"endpoint": endpoint, "replicas": replicas, "balancer": balancer})
     told = {"replicas": len(replicas), "spread": spec.spread, "balancer": balancer.settings}

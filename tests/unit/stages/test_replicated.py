@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from inferbench_tasks.stages import replicated
 from inferbench_tasks.stages.collect import device_of, load_document
 from inferbench_tasks.stages.replica_figures import of_replicas, per_device
 from inferbench_tasks.stages.replica_watch import Life, answered_in, checks_of, remarks
-from inferbench_tasks.stages.replicated import places, usable
+from inferbench_tasks.stages.replicated import places
 from inferbench_tasks.stages.spread.recordings import host_names
 from inferbench_tasks.submission.schema import JobSpec
 from tests.samples import samples_table
@@ -85,14 +84,6 @@ def test_without_a_lease_the_machine_is_divided(monkeypatch: pytest.MonkeyPatch)
     assert devices[0].device_id.endswith(".cpu-2-3")
     with pytest.raises(InputError, match="6 devices need a core each; 5 may be used here"):
         places((), (), 6)
-
-
-def test_cores_that_the_kernel_gives_are_found_and_nothing_is_changed() -> None:
-    """A core that is none is not usable; this thread keeps its own."""
-    before = os.sched_getaffinity(0)
-    core = min(before)
-    assert usable([core, 4000]) == (core,) and usable([4000]) == () and usable([]) == ()
-    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize(
