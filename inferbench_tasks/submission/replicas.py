@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inferbench_tasks.submission.abilities import BackendAbilities
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.guarded_hosts import asking_findings, one_server_findings, open_server
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 
 _FIELD = "serve.devices"
@@ -29,7 +30,9 @@ def replica_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Findi
             )
         return
     if serve.apart:
-        yield from _apart_findings(spec, backend)
+        if backend.replicas and not backend.guarded:
+            yield open_server(spec, _SPREAD, _TOGETHER)
+        yield from asking_findings(spec, _SPREAD, _TOGETHER)
     if spec.streamed:
         yield _finding(
             "load.protocol", f"streams of tokens are asked of one server so far; use one device, {_REMEDY}"
@@ -63,39 +66,7 @@ def replica_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Findi
     if spec.systems is not None or spec.system is not None:
         block = "systems" if spec.systems is not None else "system"
         yield _finding(block, f"{block} chooses one device; leave it out, {_REMEDY}")
-    for block in ("evaluate", "trace", "share"):
-        if getattr(spec, block) is not None:
-            yield _finding(block, f"{block} asks one server so far; leave it out, {_REMEDY}")
-
-
-def _apart_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
-    """Of replicas on hosts of their own: servers that strangers could ask, and what asks them without their secret."""
-    load = spec.traffic
-    if backend.replicas and not backend.guarded:
-        yield _spread(
-            "serve.backend",
-            f"the backend {spec.serve.backend} would answer whoever reaches its port; our own servers (onnxruntime, "
-            f"openvino, torchscript, ...) take a secret with each request; use one of these, {_TOGETHER}",
-        )
-    if load.client != "fast":
-        yield _spread("load.client", f"only our own client sends the servers' secret; use fast, {_TOGETHER}")
-    if load.engine != "inferbench":
-        yield _spread(
-            "load.engine", f"MLPerf's LoadGen sends without the servers' secret; use inferbench, {_TOGETHER}"
-        )
-    if load.network != "lan":
-        yield _spread(
-            "load.network",
-            f"the network to the other hosts is a real one, and is measured; use lan, {_TOGETHER}",
-        )
-    if load.arrivals.kind == "max_rate":
-        yield _spread(
-            "load.arrivals", f"max_rate does not search over several hosts yet; give a rate, {_TOGETHER}"
-        )
-
-
-def _spread(other: str, message: str) -> Finding:
-    return Finding((_SPREAD, other), message)
+    yield from one_server_findings(spec, _FIELD, _REMEDY)
 
 
 def _finding(other: str, message: str) -> Finding:

@@ -103,7 +103,7 @@ def test_it_is_swept() -> None:
         ({"more": "  network: wifi\n"}, "use lan"),
         ({"more": "  transport: shared_memory\n"}, "two hosts share no memory"),
         ({"arrivals": "{kind: max_rate}", "more": "slo: {p99_ms: 20}\n"}, "max_rate does not search"),
-        ({"more": "trace: {}\n"}, "trace sends from the server's host"),
+        ({"more": "trace: {}\n"}, "trace asks one server so far"),
     ],
 )  # fmt: skip
 def test_what_it_can_not_go_with_is_named_with_what_to_do(change: dict[str, Any], words: str) -> None:

@@ -150,8 +150,8 @@ def test_nights_run_on_one_device() -> None:
 OWN = {"devices": 2, "spread": "own_hosts"}
 #: What only replicas on hosts of their own can't go with.
 NOT_APART: list[tuple[dict[str, Any], str, str]] = [
-    ({"client": "reference"}, "load.client", "sends the servers' secret"),
-    ({"engine": "mlperf_loadgen"}, "load.engine", "without the servers' secret"),
+    ({"client": "reference"}, "load.client", "sends the server's secret"),
+    ({"engine": "mlperf_loadgen"}, "load.engine", "without the server's secret"),
     ({"network": "wifi"}, "load.network", "is a real one"),
     ({"arrivals": {"kind": "max_rate"}}, "load.arrivals", "does not search over several hosts"),
 ]
