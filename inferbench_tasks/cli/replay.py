@@ -10,12 +10,14 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.replay import environment_differences, lock_differences
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.manifests.lock import planned
 from inferbench_tasks.output import OUTPUT, OutputFormat, cell, emit, say
 from inferbench_tasks.perfdb.documents import ResultBase
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.pipelines.replay import require_files, result_of, submission_of
+from inferbench_tasks.running.cluster_abilities import other_hosts, shortages_here
 from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.inline import run_inline
 from inferbench_tasks.running.invocation import Invocation, Order
@@ -45,6 +47,7 @@ def replay(
         submission, base_dir = submission_of(then), Path.cwd()
         pipeline = pipeline_of(submission)
         require_files(then.run_id, submission, base_dir)
+        require_this_machine(then.run_id, submission)
         pipeline.agreement(then, then)  # of what has no figures it says so before anything runs
         if not then.valid:
             say(f"Warning: {then.run_id} is {then.verdict}; its figures don't count.")
@@ -89,6 +92,13 @@ def replay(
         )  # fmt: skip
     if not now.valid or not agrees:
         raise typer.Exit(1)
+
+
+def require_this_machine(run_id: str, submission: SubmissionBase) -> None:
+    """InputError where a run can't be run again in this process: it needs other hosts, or more than is here."""
+    for job in expand(submission):
+        for finding in (*other_hosts(job.spec, "replay"), *shortages_here(job.spec)):
+            raise InputError(f"{run_id} can't be run again here: {finding.message}", field=finding.fields[0])
 
 
 def _locks_before(then: ResultBase, submission: SubmissionBase) -> list[dict[str, Any]] | None:

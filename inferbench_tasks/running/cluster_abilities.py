@@ -104,16 +104,9 @@ class MachineAbilities(StoredAbilities):
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """Also that there are fewer devices, or cores, than it can't do without."""
-        findings = [*super().findings(spec), *shortages_here(spec), *absent(spec, self.here)]
-        if stages := spec.stages_elsewhere():
-            others = spec.n_elsewhere()
-            where, hosts = ("another host", "two") if others == 1 else ("other hosts", str(1 + others))
-            message = (
-                f"{', '.join(stages)} on {where} needs a system with workers of {hosts} hosts: `inferbench up "
-                "--listen` here, `inferbench worker --join` there, and `inferbench submit` in place of `run`"
-            )
-            findings.append(Finding((spec.elsewhere_by(),), message))
-        return findings
+        return [
+            *super().findings(spec), *shortages_here(spec), *other_hosts(spec, "run"), *absent(spec, self.here)
+        ]  # fmt: skip
 
 
 def _too_few_apart(
@@ -160,6 +153,18 @@ def shortages_here(spec: JobBase) -> Iterator[Finding]:
     if of_device * count > cores:
         yield Finding((field,), f"needs {of_device * count} cores; {cores} may be used here")
     yield from _no_balancer(spec)
+
+
+def other_hosts(spec: JobBase, command: str) -> Iterator[Finding]:
+    """That a job with stages on other hosts is none for a ``command`` that runs all of it in this process."""
+    if stages := spec.stages_elsewhere():
+        others = spec.n_elsewhere()
+        where, hosts = ("another host", "two") if others == 1 else ("other hosts", str(1 + others))
+        message = (
+            f"{', '.join(stages)} on {where} needs a system with workers of {hosts} hosts: `inferbench up --listen` "
+            f"here, `inferbench worker --join` there, and `inferbench submit` in place of `{command}`"
+        )
+        yield Finding((spec.elsewhere_by(),), message)
 
 
 def _no_balancer(spec: JobBase) -> Iterator[Finding]:
