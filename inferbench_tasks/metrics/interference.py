@@ -34,6 +34,9 @@ FOREIGN_WARN_RATIO = 0.10
 WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
 #: What was not watched, as a result names it.
 FOREIGN, WAITS = "foreign CPU", "waits for a core over time"
+#: Why nobody tells what a request waited on several hosts together.
+OWN_CLOCKS = "the waits of its hosts are known on clocks of their own"
+ANY_REPLICA = "which replica a request went to is not known"
 #: A clock that moved by more than this share within the window.
 CLOCK_WARN_RATIO = 0.10
 
@@ -54,8 +57,8 @@ class Interference(Block):
         ``watched``: whether the machine's CPU was recorded over the whole window, and what others used of it or how
         long server and sender waited for it. ``mode``: the user's choice
         (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
-        for a core that others caused, ms, and its ``mean``; None where it was not recorded. ``sender``: what the
-        sender waited, see ``sender_waits``.
+        for a core that others caused, ms, and its ``mean``; None where it was not recorded, and of several hosts, with
+        the ``waits_reason``. ``sender``: what the sender waited, see ``sender_waits``.
         """
         if measured.client is not None:
             return self._of_two_hosts(measured, measured.client)
@@ -104,7 +107,7 @@ class Interference(Block):
             for finding in ledger["findings"]
         ]
         sender = _of_all([ledgers[role]["sender"] for role in client.by_role])
-        return _together(ledgers, {role: f"{role}'s host" for role in ledgers}, findings, sender)
+        return _together(ledgers, {role: f"{role}'s host" for role in ledgers}, findings, sender, OWN_CLOCKS)
 
     def _of_replicas(self, measured: Measured) -> dict[str, Any]:
         """The same of hosts with a replica each; the first has the load, too.
@@ -127,14 +130,19 @@ class Interference(Block):
                 for finding in ledger["findings"]
             ]
         sender = next(iter(ledgers.values()))["sender"]
-        return _together(ledgers, {role: f"the host of {role}" for role in ledgers}, findings, sender)
+        hosts = {role: f"the host of {role}" for role in ledgers}
+        return _together(ledgers, hosts, findings, sender, f"{OWN_CLOCKS}, and {ANY_REPLICA}")
 
 
 def _together(
-    ledgers: Mapping[str, Any], hosts: Mapping[str, str], findings: list[dict[str, Any]], sender: Any
+    ledgers: Mapping[str, Any],
+    hosts: Mapping[str, str],
+    findings: list[dict[str, Any]],
+    sender: Any,
+    waits_reason: str,
 ) -> dict[str, Any]:
     """One ledger of those of several hosts, by role; ``hosts``: what each is called. What a request waited on all of
-    them together is not told.
+    them together is not told: ``waits_reason``.
     """
     return {
         "findings": sorted(findings, key=lambda finding: not finding["quarantine"]),
@@ -144,6 +152,7 @@ def _together(
         "watched": all(ledger["watched"] for ledger in ledgers.values()),
         "mode": os.environ.get(MODE) or None,
         "waits_ms": None,
+        "waits_reason": waits_reason,
         "sender": sender,
         "hosts": ledgers,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.report.missing import WAITED, waits_reason
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.link import LEAST
@@ -190,7 +191,7 @@ def _untold(view: RunView, host: Mapping[str, Any]) -> Iterator[tuple[str, str]]
             yield f"the server's Unix time {MOMENTS[moment]}", clock["reason"]
     if is_further(host):
         return
-    if (ledger := view.figure("interference")) and ledger.get("waits_ms") is None:
-        yield "what a request waited for a core", "the waits of its hosts are known on clocks of their own"
+    if reason := waits_reason(view):
+        yield WAITED, reason
     if reason := view.figure("quiet.reason"):
         yield "percentiles of quiet windows", reason

@@ -13,6 +13,9 @@ from inferbench_tasks.perfdb.offered import NO_LOAD
 
 #: Percentiles whose absence is worth a note; that of p99.9 is the rule in a short run.
 _EXPECTED = (0.5, 0.9, 0.95, 0.99)
+#: What is not told of runs on several hosts, and what is said of those of before results had the reason.
+WAITED = "what a request waited for a core"
+_OWN_CLOCKS = "the waits of its hosts are known on clocks of their own"
 #: What is missing from more runs than this is said once, with their number.
 _BY_NAME = 3
 
@@ -103,8 +106,24 @@ def _resources(view: RunView) -> list[str]:
     return [
         f"{what}: not measured ({reasons.get(source) or 'the monitors recorded nothing of it'})."
         for source, what in sources.items()
-        if not resources.get(source)
+        if not resources.get(source) or (source == "server" and source in reasons and _no_sum(resources))
     ]
+
+
+def _no_sum(resources: Mapping[str, Any]) -> bool:
+    """Whether there are parts of the servers on several hosts, and none of the sums over them."""
+    server = resources["server"]
+    return server.get("cpu_s_total") is None and not server.get("cpu_cores")
+
+
+def waits_reason(view: RunView) -> str:
+    """Why nobody tells what a request of a run on several hosts waited on them together; "" where that is told, or
+    where there is no ledger.
+    """
+    ledger = view.figure("interference") or {}
+    if not ledger.get("hosts") or ledger.get("waits_ms") is not None:
+        return ""
+    return str(ledger.get("waits_reason") or _OWN_CLOCKS)
 
 
 def _of_each_host(resources: Mapping[str, Any]) -> dict[str, str]:
@@ -127,5 +146,9 @@ def _derived(view: RunView) -> list[str]:
         reason := (view.figure("carbon") or {}).get("reason")
     ):
         texts.append(f"CO₂: not known ({reason}).")
+    # A load from another host has a table of what it lacks.
+    apart = view.result is not None and view.result.extensions.get("client_host") is not None
+    if not apart and (reason := waits_reason(view)):
+        texts.append(f"{WAITED}: not known ({reason}).")
     problems = view.figure("metric_problems") or {}
     return texts + [f"{kind}: not known ({problem})." for kind, problem in problems.items()]

@@ -14,7 +14,7 @@ from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics import cost
 from inferbench_tasks.metrics.base import Measured, ServerHost
 from inferbench_tasks.metrics.derive import derive
-from inferbench_tasks.metrics.interference import reasons
+from inferbench_tasks.metrics.interference import ANY_REPLICA, OWN_CLOCKS, reasons
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 from inferbench_tasks.monitors.usage import usage
 from inferbench_tasks.stages.spread.recordings import together
@@ -100,6 +100,7 @@ def test_a_quiet_pair_has_nothing_against_it() -> None:
     """Each server is its own host's alone: neither is foreign to either."""
     ledger = figures(hosts())["interference"]
     assert [*ledger["hosts"]] == ["replica 1", "replica 2"] and ledger["watched"]
+    assert ledger["waits_ms"] is None and ledger["waits_reason"] == f"{OWN_CLOCKS}, and {ANY_REPLICA}"
     assert not [finding for finding in ledger["findings"] if finding["kind"] == "foreign_cpu"]
     assert all("foreign CPU" not in missing for missing in ledger["not_watched"])
 

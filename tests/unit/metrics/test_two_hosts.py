@@ -9,7 +9,7 @@ import pytest
 
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.base import ClientHost, Measured
-from inferbench_tasks.metrics.interference import Interference, reasons
+from inferbench_tasks.metrics.interference import OWN_CLOCKS, Interference, reasons
 from inferbench_tasks.metrics.quiet import Quiet
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 from inferbench_tasks.monitors.two_hosts import without_server
@@ -59,6 +59,7 @@ def test_two_quiet_hosts_have_nothing_against_them() -> None:
     found = ledger(host("server", 0.5, 0.49), host("client", 0.3, 0.3))
     assert found["watched"] and found["findings"] == [] and reasons(found) == []
     assert found["waits_ms"] is None and found["sender"] is not None
+    assert found["waits_reason"] == OWN_CLOCKS
 
 
 @pytest.mark.parametrize("side", ["server", "client"])

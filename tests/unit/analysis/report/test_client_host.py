@@ -103,7 +103,7 @@ def test_what_could_not_be_told_has_its_reason() -> None:
         "recorded in steps of 40 ms, which may be misplaced by 6 ms (at most 4)",
     ]
     summary = {
-        **run.summary, "interference": {"waits_ms": None, "findings": [], "watched": True},
+        **run.summary, "interference": {"waits_ms": None, "findings": [], "watched": True, "hosts": {"client": {}}},
         "quiet": {"reason": "two clocks"},
     }  # fmt: skip
     whole = view(records(5.0), summary=summary)

@@ -93,3 +93,41 @@ def test_what_each_host_used_is_missing_only_where_it_is() -> None:
         "CPU of replica 2's machine: not measured (its clock is not known)."
     ]
     assert "CPU of the machine: not measured" in " ".join(missing(view(records(5.0))))
+
+
+def noted(run: RunView, **figures: Any) -> list[str]:
+    """What the report says is missing of a run with these figures beside its own."""
+    assert run.result is not None
+    summary = {**run.result.summary.model_dump(), **figures}
+    return missing(view(records(5.0), summary=summary, extensions=run.result.extensions))
+
+
+def test_waits_that_nobody_tells_of_several_hosts_have_their_reason() -> None:
+    """As the ledger says it; in results of before it said none. A run on one host lacks nothing by having no hosts."""
+    ledger = {
+        "findings": [],
+        "watched": True,
+        "not_watched": [],
+        "waits_ms": None,
+        "hosts": {"replica 1": {}},
+    }
+    told = noted(two(), interference={**ledger, "waits_reason": "the reason"})
+    assert "what a request waited for a core: not known (the reason)." in told
+    (before,) = (text for text in noted(two(), interference=ledger) if "waited" in text)
+    assert "on clocks of their own" in before
+    alone = {name: value for name, value in ledger.items() if name != "hosts"}
+    assert not [text for text in noted(two(), interference=alone) if "waited" in text]
+    known = {**ledger, "waits_ms": {"99": 1.0}}
+    assert not [text for text in noted(two(), interference=known) if "waited" in text]
+
+
+def test_sums_that_lack_a_host_s_part_have_their_reason() -> None:
+    """Though the parts of the other hosts are there; with the sums there nothing is missing."""
+    why = "what the server of replica 2 (b) used is not known, and the others' is not the whole"
+    monitor = {"unavailable": {"server": why}}
+    parts = {"replica1_cpu_s_total": 3.0}
+    lost = view(records(5.0), resources={"server": parts, "monitor": monitor})
+    assert f"CPU and memory of the server: not measured ({why})." in missing(lost)
+    whole = {**parts, "cpu_s_total": 5.0, "cpu_cores": {"mean": 0.5, "max": 0.6}}
+    there = view(records(5.0), resources={"server": whole, "monitor": monitor})
+    assert not [text for text in missing(there) if "memory of the server" in text]
