@@ -7,10 +7,14 @@ is the path of the same content on this host. Without a carrier it stays what it
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
+
+from inferbench_tasks.dotted import set_at, value_at
 
 #: The key of a carrier in pydantic's context.
 CARRIER = "carrier"
@@ -47,6 +51,15 @@ def references(value: Any) -> set[str]:
         return set().union(*(references(part) for part in value))
     found = referred(value)
     return {found[0]} if found else set()
+
+
+def opened(document: dict[str, Any], unread: Iterable[str]) -> set[str]:
+    """The digests of the references in a document that are not in its parts ``unread`` (dotted paths) alone."""
+    rest = copy.deepcopy(document)
+    for part in unread:
+        if value_at(rest, part) is not None:
+            set_at(rest, part, None)
+    return references(rest)
 
 
 def received(value: Any, info: ValidationInfo) -> Any:

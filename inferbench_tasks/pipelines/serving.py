@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
-from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
 from inferbench_tasks.pipelines.serving_files import file_findings
 from inferbench_tasks.pipelines.serving_nights import watched
+from inferbench_tasks.pipelines.serving_seconds import expected_s, load_s
 from inferbench_tasks.pipelines.watched import Watched
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.sweep import expand
@@ -29,16 +28,8 @@ if TYPE_CHECKING:
     from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
     from inferbench_tasks.perfdb.store import PerfDB
 
-#: What starting a server, four tasks and the collection take beside the load, seconds: the first guess.
-AROUND_LOAD_S = 10.0
-#: How many samples an evaluation has that names no number, and what one takes that is asked alone: the first guess.
-USUAL_SAMPLES, ALONE_S = 1_000, 0.005
 #: What a submission's DAG says of blocks beside the load.
 _BLOCKS = {"evaluate": "whether the answers are right", "trace": "where the time of a request goes"}
-#: What a server's start takes with two short loads, seconds.
-SERVER_S = 3.0
-#: What a replica on a host of its own takes: a stage there, and the network to it measured twice.
-HOST_S = 10.0
 
 
 class ServingPipeline(Pipeline[JobSpec]):
@@ -119,11 +110,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         return messages
 
     def expected_s(self, spec: JobSpec) -> float:
-        """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice, and
-        once more for each change of ``vary``.
-        """
-        servers_s = (spec.serve.devices - 1) * (HOST_S if spec.serve.apart else SERVER_S)
-        return AROUND_LOAD_S + servers_s + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
+        """The load, and what is around it."""
+        return expected_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""
@@ -176,7 +164,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return {
             "backend": spec.serve.backend,
             "arrivals": spec.load and spec.load.arrivals.kind,
-            "load_s": _load_s(spec),
+            "load_s": load_s(spec),
         }
 
     def facts(self, submission: Submission) -> dict[str, str]:
@@ -216,36 +204,6 @@ def _on(spec: JobSpec) -> str:
     return (
         str(spec.serve.device) if spec.serve.devices == 1 else f"{spec.serve.devices} x {spec.serve.device}"
     )
-
-
-def _load_s(spec: JobSpec) -> float:
-    if (load := spec.load) is None:
-        return 0.0
-    one_s = load.warmup_s + load.duration_s
-    return load.arrivals.expected_s(one_s) if isinstance(load.arrivals, MaxRate) else one_s
-
-
-def _evaluation_s(spec: JobSpec) -> float:
-    if spec.evaluate is None:
-        return 0.0
-    samples = (spec.evaluate.samples or USUAL_SAMPLES) / (
-        Part.read(spec.evaluate.part).of if spec.evaluate.part else 1
-    )
-    rate_rps = spec.traffic.arrivals.mean_rate_rps(spec.traffic.duration_s) or 1 / ALONE_S
-    times = 1 + (len(spec.evaluate.vary.changes) if spec.evaluate.vary else 0)
-    return times * samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
-
-
-def _trace_s(spec: JobSpec) -> float:
-    """A server of each round and level, the usual ones where none is named; of a share of the load all of it, twice."""
-    from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST
-
-    if spec.trace is None:
-        return 0.0
-    if spec.trace.one_in is not None:
-        return spec.trace.rounds * 2 * (SERVER_S + _load_s(spec))
-    levels = LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1
-    return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
 
 
 SERVING = ServingPipeline()

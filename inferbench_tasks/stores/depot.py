@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import socket
 import time
@@ -12,8 +11,7 @@ from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.artifacts.cache import MANIFEST
-from inferbench_tasks.contracts.located import reference, references, referred
-from inferbench_tasks.dotted import set_at, value_at
+from inferbench_tasks.contracts.located import opened, reference, references, referred
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import ARTIFACTS, Missing, open_store, store_url
@@ -110,12 +108,9 @@ class Depot:
 
         What only its parts ``unread`` (dotted paths) refer to is not received: nobody opens it.
         """
-        rest = copy.deepcopy(document)
-        for part in unread:
-            if value_at(rest, part) is not None:
-                set_at(rest, part, None)
-        self._left = references(document) - references(rest)
-        for digest in references(rest):
+        wanted = opened(document, unread)
+        self._left = references(document) - wanted
+        for digest in wanted:
             if self.holdings.whereabouts(digest) is None:
                 known = self.ledger.get(digest)
                 if known is not None and not known.stored:

@@ -111,6 +111,10 @@ class Ledger:
         found = self._find({"_id": digest})
         return found[0] if found else None
 
+    def sizes(self, digests: Collection[str]) -> dict[str, int]:
+        """Bytes of each that somebody had."""
+        return {known.digest: known.bytes for known in self._find({"_id": {"$in": sorted(digests)}})}
+
     def matching(self, prefix: str) -> list[Known]:
         """Those whose digests begin so."""
         return self._find({"_id": {"$regex": f"^{prefix}"}})

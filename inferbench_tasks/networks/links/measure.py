@@ -16,6 +16,8 @@ MOST_QUESTIONS = 700
 #: A link of 300 ms still tells a median within it.
 QUESTIONS_S = 5.0
 STREAM_S = 1.0
+#: All of it, where nothing is lost: a slow link uses up the time of its questions.
+MOST_S = QUESTIONS_S + 2 * STREAM_S
 #: The first questions find caches cold and cores asleep.
 _UNCOUNTED = 5
 #: A clock that moved by more against CLOCK_MONOTONIC meanwhile was set (as ``cluster.clock`` has it).

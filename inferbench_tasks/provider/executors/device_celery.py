@@ -12,7 +12,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from airflow.executors.workloads import ExecuteTask
@@ -38,6 +38,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.executors import dag_runs, files_read, job_tasks, task_queues
 from inferbench_tasks.provider.executors.cleaning import Cleaning
 from inferbench_tasks.provider.executors.ended import EndedRuns
+from inferbench_tasks.provider.executors.fetched import fetch_s
 from inferbench_tasks.provider.executors.host_slots import HostSlots, HostTask
 from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, perfdb_run, queued_job
 from inferbench_tasks.provider.executors.leased import NO_SHOW_S, LeasedJobs
@@ -215,8 +216,10 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
                 if request.chosen_by:
                     request = request.on(dag_runs.left_by(key.dag_id, key.dag_run_id, request.chosen_by))
-                spec = queued_job(key, request, conf, submit_s, self._estimator, view, login)
-                self._dispatcher.submit(spec, perfdb_run(key))
+                run_id = perfdb_run(key)
+                fetching = partial(fetch_s, self._db, run_id)
+                spec = queued_job(key, request, conf, submit_s, self._estimator, view, login, fetching)
+                self._dispatcher.submit(spec, run_id)
             except InferBenchError as error:
                 self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
                 continue

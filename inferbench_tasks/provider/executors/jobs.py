@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from inferbench_tasks import settings
@@ -49,8 +49,10 @@ def queued_job(
     estimator: Estimator,
     cluster: Cluster | ClusterView,
     login: str | None = None,
+    fetching: Callable[[JobBase], float] = lambda spec: 0.0,
 ) -> QueuedJob:
-    """The job for the policy. ``conf``: what its trigger changed of what it asks for.
+    """The job for the policy. ``conf``: what its trigger changed of what it asks for; ``fetching``: the seconds that
+    its hosts take at most to have what was made for them, which no earlier run tells of these hosts.
 
     Fair share goes by ``login``, whatever user the submission names; by that user only where a schedule started it.
     Priority and expected duration count as far as the login's role goes.
@@ -60,6 +62,8 @@ def queued_job(
     declared_s = claim_s(spec, login)
     for name, usual in request.scaled_by.items():
         declared_s *= (conf.get(name) or usual) / usual
+    fetch_s = fetching(spec)
+    declared_s += fetch_s
     kind = f"{request.series}{changed['job_id']}"
     est_s = estimator.estimate_s(kind, declared_s)
     own = device_types(spec.needed_device(), cluster)
@@ -81,7 +85,7 @@ def queued_job(
         spec_hash=kind,
         submit_s=submit_s,
         est_s=est_s,
-        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)),
+        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)) + fetch_s,
         device_types=own,
         n_devices=spec.needed_devices(),
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.pipelines.serving import ALONE_S, SERVER_S, SERVING
+from inferbench_tasks.networks.links.measure import QUESTIONS_S, STREAM_S
+from inferbench_tasks.pipelines.serving import SERVING
+from inferbench_tasks.pipelines.serving_seconds import ALONE_S, SERVER_S, TASK_S
 from inferbench_tasks.submission.schema import JobSpec
 
 JOB = {
@@ -23,3 +25,17 @@ def test_a_trace_takes_a_server_for_each_level_that_it_has(deepest: str | None, 
     spec, plain = JobSpec.model_validate(JOB | {"trace": trace}), JobSpec.model_validate(JOB)
     more_s = SERVING.expected_s(spec) - SERVING.expected_s(plain)
     assert more_s == pytest.approx(2 * levels * (SERVER_S + 2 * 10 * ALONE_S))
+
+
+@pytest.mark.parametrize(("devices", "further"), [(2, 1), (8, 7)])
+def test_a_replica_on_a_host_of_its_own_takes_what_happens_there(devices: int, further: int) -> None:
+    """A task with a server's start, and the link twice: at most 5 s of questions and a second of stream each way. One
+    task more starts what stands before them all; on one host it is the servers' starts alone.
+    """
+    serve = {"devices": devices, "spread": "own_hosts"}
+    spec, plain = JobSpec.model_validate(JOB | {"serve": serve}), JobSpec.model_validate(JOB)
+    link_s = QUESTIONS_S + 2 * STREAM_S
+    more_s = SERVING.expected_s(spec) - SERVING.expected_s(plain)
+    assert more_s == pytest.approx(TASK_S + further * (TASK_S + SERVER_S + 2 * link_s))
+    together = JobSpec.model_validate(JOB | {"serve": {"devices": devices}})
+    assert SERVING.expected_s(together) - SERVING.expected_s(plain) == pytest.approx(further * SERVER_S)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.pipelines.serving import AROUND_LOAD_S, SERVING
+from inferbench_tasks.pipelines.serving import SERVING
+from inferbench_tasks.pipelines.serving_seconds import AROUND_LOAD_S
 from inferbench_tasks.submission.rate import at_given_rates, max_rate_findings
 from inferbench_tasks.submission.schema import JobSpec, Submission
 

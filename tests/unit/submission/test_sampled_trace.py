@@ -8,7 +8,8 @@ import pytest
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.pipelines.serving import SERVER_S, SERVING
+from inferbench_tasks.pipelines.serving import SERVING
+from inferbench_tasks.pipelines.serving_seconds import SERVER_S
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
 from tests.unit.submission.test_check import spec

@@ -15,7 +15,7 @@ from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
-from inferbench_tasks.provider.executors.jobs import leased_s, queued_job
+from inferbench_tasks.provider.executors.jobs import LEAST_LIMIT_S, leased_s, queued_job
 from inferbench_tasks.provider.on_device import LeaseRequest
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -74,6 +74,25 @@ def test_replicas_ask_for_a_host_that_has_their_balancer() -> None:
         for job in [JobSpec.model_validate({**text, "load": load, "serve": {"devices": devices}})]
     ]
     assert [(job.n_devices, job.ability) for job in asked] == [(1, ""), (2, "nginx over grpc")]
+
+
+def test_what_its_hosts_have_to_fetch_is_time_of_its_own() -> None:
+    """The first guess is as much longer; and however short its runs were, it is not stopped while it fetches."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 1}}
+    job = JobSpec.model_validate({"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": load})
+    request = LeaseRequest(job.model_dump(mode="json"))
+    estimator, key = Estimator(), JobKey("digits", "manual", 0)
+
+    def queued(fetch_s: float) -> QueuedJob:
+        cluster: Any = FakeCluster()
+        return queued_job(key, request, {}, 0.0, estimator, cluster, fetching=lambda spec: fetch_s)
+
+    plain, large = queued(0.0), queued(300.0)
+    assert large.est_s == pytest.approx(plain.est_s + 300)
+    assert large.limit_s == pytest.approx(3 * large.est_s + 300)
+    for _ in range(200):
+        estimator.observe(plain.spec_hash, 20.0)
+    assert queued(300.0).limit_s >= LEAST_LIMIT_S + 300 and queued(0.0).limit_s == LEAST_LIMIT_S
 
 
 def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:

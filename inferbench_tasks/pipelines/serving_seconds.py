@@ -1,0 +1,64 @@
+"""How long a job of serving takes on its devices: the first guess, until runs of it have been seen."""
+
+from __future__ import annotations
+
+from inferbench_tasks.arrivals.max_rate import MaxRate
+from inferbench_tasks.submission.part import Part
+from inferbench_tasks.submission.schema import JobSpec
+
+#: What starting a server, four tasks and the collection take beside the load, seconds.
+AROUND_LOAD_S = 10.0
+#: How many samples an evaluation has that names no number, and what one takes that is asked alone.
+USUAL_SAMPLES, ALONE_S = 1_000, 0.005
+#: What a server's start takes with two short loads, seconds; what a further task takes to begin and to end.
+SERVER_S, TASK_S = 3.0, 2.0
+
+
+def expected_s(spec: JobSpec) -> float:
+    """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice, and once
+    more for each change of ``vary``. What is fetched by its size is not in it (``provider.executors.fetched``).
+    """
+    return AROUND_LOAD_S + _replicas_s(spec) + load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
+
+
+def _replicas_s(spec: JobSpec) -> float:
+    """The servers beside the first, which start one after the other. On hosts of their own each is a task, and one more
+    starts what stands before them; the network to each host is measured before the load and after it, each in turn.
+    """
+    further = spec.serve.devices - 1
+    if not spec.serve.apart:
+        return further * SERVER_S
+    from inferbench_tasks.networks.links.measure import MOST_S
+
+    return TASK_S + further * (TASK_S + SERVER_S + 2 * MOST_S)
+
+
+def load_s(spec: JobSpec) -> float:
+    """With its warm-up, and all of a search's probes."""
+    if (load := spec.load) is None:
+        return 0.0
+    one_s = load.warmup_s + load.duration_s
+    return load.arrivals.expected_s(one_s) if isinstance(load.arrivals, MaxRate) else one_s
+
+
+def _evaluation_s(spec: JobSpec) -> float:
+    if spec.evaluate is None:
+        return 0.0
+    samples = (spec.evaluate.samples or USUAL_SAMPLES) / (
+        Part.read(spec.evaluate.part).of if spec.evaluate.part else 1
+    )
+    rate_rps = spec.traffic.arrivals.mean_rate_rps(spec.traffic.duration_s) or 1 / ALONE_S
+    times = 1 + (len(spec.evaluate.vary.changes) if spec.evaluate.vary else 0)
+    return times * samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
+
+
+def _trace_s(spec: JobSpec) -> float:
+    """A server of each round and level, the usual ones where none is named; of a share of the load all of it, twice."""
+    from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST
+
+    if spec.trace is None:
+        return 0.0
+    if spec.trace.one_in is not None:
+        return spec.trace.rounds * 2 * (SERVER_S + load_s(spec))
+    levels = LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1
+    return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
