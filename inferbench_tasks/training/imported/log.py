@@ -18,6 +18,8 @@ _BEGUN = re.compile(
     r"^(Initializing distributed: GLOBAL_RANK: \d|Batch \d{1,9}: Data Loading Time: )", re.MULTILINE
 )
 _DEVICES = re.compile(r"(?P<count>\d{1,6}) x (?P<name>\S.{0,98}\S)")
+#: Of lines to which ``srun --label`` gave the number of the task that wrote them.
+_LABELLED = re.compile(rf"^\s*\d{{1,6}}: .*{_RESULT}", re.MULTILINE)
 #: What a log says of the job and of its machine -> our fields.
 _FACTS = {
     "dataset": "data", "batch_size": "batch_size", "num_workers": "workers", "precision": "precision",
@@ -49,8 +51,18 @@ def read(text: str, name: str) -> Log:
     for results of several jobs, of which nobody could tell what belongs to which.
 
     Which benchmark it was stands nowhere in it: only training has a backward pass, only smooth inference is processed.
+
+    Refused are runs over several nodes, too. BenchmarkJade's scripts start on one; its printing tells of others all the
+    same: the machine's block is written once for each node, with the node's devices, while those used are all ranks'.
+    Loader processes and cores are set beside each other by a node's.
     """
+    if _LABELLED.search(text):
+        raise InputError(
+            f"{name} has the numbers of tasks before its lines (srun --label): give the output of one node's job "
+            "without them"
+        )
     fields: dict[str, Any] = {}
+    of_node, second_node = None, None
     for number, line in enumerate(text.splitlines(), 1):
         key, _, value = line.partition(":")
         key, value = key.strip().lower(), value.strip()
@@ -67,8 +79,18 @@ def read(text: str, name: str) -> Log:
             if not int(devices["count"]):
                 raise InputError(f"{name}:{number}: 'Devices used' must be 1 at least; got {value[:80]!r}")
             fields |= {"devices": int(devices["count"]), "device": devices["name"]}
+            if of_node is not None and int(devices["count"]) > of_node:
+                raise _over_nodes(
+                    f"{name}:{number}", f"{devices['count']} devices, of which a node has {of_node}"
+                )
+        elif key == "devices" and (devices := _DEVICES.fullmatch(value)):
+            if of_node is not None:  # unless results of a second job follow
+                second_node = second_node or f"{name}:{number}"
+            of_node = int(devices["count"])
         elif warning := _WARNING.search(line):
             fields |= {"loader_workers": int(warning["made"]), "usual_workers": int(warning["usual"])}
+    if second_node is not None:
+        raise _over_nodes(second_node, "a second node tells of its devices here")
     if missing := [what for what in (*_NEEDED, "devices") if what not in fields]:
         raise InputError(f"{name} is no whole log of BenchmarkJade: it does not say {', '.join(missing)}")
     fields = {"processing_s": 0.0, "backward_s": 0.0, **fields}
@@ -78,6 +100,13 @@ def read(text: str, name: str) -> Log:
             "smooth_inference.py printed loading twice, and what preprocessing took is not in it"
         )
     return Log(source=name, benchmark=_benchmark(fields), **fields)
+
+
+def _over_nodes(where: str, why: str) -> InputError:
+    return InputError(
+        f"{where}: a run over several nodes: {why}; import takes logs of runs on one node, as BenchmarkJade's own "
+        "scripts make them"
+    )
 
 
 def _benchmark(fields: dict[str, Any]) -> Benchmark:

@@ -11,6 +11,9 @@ from inferbench_tasks.training.imported import files, log, table
 from tests.unit.training.jade_files import HEADER, TABLE
 from tests.unit.training.jade_files import log as log_text
 
+#: What each node of a run prints of itself.
+NODE = "Devices:            8 x Tesla V100-SXM2-32GB-LS\n"
+
 
 def test_a_table_is_read_with_its_heading_and_its_lines() -> None:
     """Dashes are nothing, never zero; cells stay as they were written."""
@@ -58,6 +61,12 @@ def test_a_log_tells_the_job_its_machine_and_the_loaders_warning() -> None:
     assert log.read(log_text(backward_s=0.6), "x").benchmark == "train"
     assert log.read(log_text(processing_s=0.05), "x").benchmark == "smooth_inference"
     assert log.read(log_text(warns=False), "x").usual_workers is None
+
+
+def test_fewer_devices_may_be_used_than_a_node_has() -> None:
+    """One of eight, by ``--devices 0,``."""
+    text = log_text().replace("used:                    8 x", "used:                    1 x")
+    assert log.read(text, "x").devices == 1
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,19 @@ def test_a_log_tells_the_job_its_machine_and_the_loaders_warning() -> None:
             "t.md:4 says the same as t.md:3: give each row and each log once",
         ),
         (log_text().replace("8 x Tesla", "Tesla"), "'Devices used' must be 'COUNT x NAME'"),
+        (
+            log_text().replace("used:                    8 x", "used:                    16 x"),
+            "t.md:17: a run over several nodes: 16 devices, of which a node has 8; import takes logs of runs on one",
+        ),
+        (
+            log_text().replace(NODE, NODE * 2),
+            "t.md:16: a run over several nodes: a second node tells of its devices here",
+        ),
+        (log_text() + NODE, "a second node tells of its devices here"),
+        (
+            "".join(f"0: {line}\n" for line in log_text().splitlines()),
+            "t.md has the numbers of tasks before its lines (srun --label)",
+        ),
         ("# Hello\n", "is neither a log of BenchmarkJade"),
     ],
 )
