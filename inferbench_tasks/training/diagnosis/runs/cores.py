@@ -55,19 +55,25 @@ def _least(best: Pipeline) -> str:
 
 
 def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iterator[Cause]:
-    """More loader processes than are of use, while the ranks wait for a core behind them."""
+    """More loader processes than are of use, while the ranks wait for a core behind them.
+
+    Without any the ranks no longer wait, and make their batches themselves.
+    """
     best = pipeline.best
     if best.workers >= run.workers:
         return
-    gain_ms = run.rest_wait_ms
+    cost_ms = run.rest_wait_ms
+    gain_ms = cost_ms if best.workers else run.step_ms - best.step_ms
+    if gain_ms <= 0:
+        return
     yield Cause(
         rule="cores",
         kind="cause",
         sentence=f"{run.workers} loader processes for each rank are more than the {run.cores:g} granted core(s) have "
-        f"room for: the ranks wait {number(gain_ms)} ms of each step for a core, and {best.workers} would be enough.",
+        f"room for: the ranks wait {number(cost_ms)} ms of each step for a core, and {best.workers} would be enough.",
         evidence=evidence,
         remedy=f"Give each rank {best.workers} loader process(es).",
-        cost_s=gain_ms / 1e3,
+        cost_s=cost_ms / 1e3,
         changes={"loader.workers": best.workers},
         gain_s=gain_ms / 1e3,
     )

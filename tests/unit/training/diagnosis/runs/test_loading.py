@@ -69,6 +69,17 @@ def test_more_loader_processes_than_of_use_are_the_cores() -> None:
     assert cause.gain_s == pytest.approx(0.003)
 
 
+def test_ranks_that_no_process_loads_for_make_their_batches() -> None:
+    """One core has room for no loader process: 3 ms of waits end, and 0.5 ms of making come, 0.6 where the rank was
+    seen to take as long.
+    """
+    run = observe(Batch(0.5, 0.5), loading_ms=0, workers=4, cores=1, waits_ms=3)
+    for probes, gain_ms in (({}, 2.5), ({"own_making_ms": 0.6}, 2.4)):
+        (cause,) = causes_of(replace(run, probes={**run.probes, **probes}))
+        assert cause.rule == "cores" and cause.changes == {"loader.workers": 0}
+        assert cause.cost_s == pytest.approx(0.003) and cause.gain_s == pytest.approx(gain_ms / 1e3)
+
+
 def test_a_batch_that_takes_longer_to_be_handed_over_than_made_is_transfer() -> None:
     """0.5 ms to be made, 3 ms until the rank has it: by itself the rank takes 10.5 instead of 13 ms."""
     cause = first(observe(Batch(0.5, 0.5), loading_ms=3, workers=1))
