@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.training.exchange import Exchange
-from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.jade import of_epochs
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Answer, Epoch
 from inferbench_tasks.training.phases import CLOCKS, HEAD, LAST, MEASURED, WARMUP, phases_of
+from inferbench_tasks.training.sending import MADE, PARTS
 from inferbench_tasks.training.statistics import LEAST_STEPS, interval_of_rate, of_steps
 
 Steps = dict[str, NDArray[np.float64]]
@@ -118,18 +118,22 @@ def events(answers: Sequence[Answer]) -> dict[str, Any] | None:
     }
 
 
-def loader_parts(answers: Sequence[Answer]) -> dict[str, float] | None:
-    """What making a batch takes, ms: means of its parts over ranks and measured steps; None where no loader made any.
+def loader_parts(answers: Sequence[Answer]) -> dict[str, float | None] | None:
+    """What making a batch and handing it over takes, ms: means of ``sending.PARTS`` over ranks and measured steps; None
+    where no loader made any.
 
-    ``making_ms`` is their sum without ``queued_ms``, from the end of a batch until the rank has it.
+    ``making_ms`` is the sum of those of ``MADE``, ``transfer_ms`` that of serialising and deserialising. The latter,
+    each of them, and ``queue_wait_ms`` are None where the ranks make their batches themselves.
     """
     ranks = [steps_of(answer, MEASURED) for answer in answers]
     if not all(f"{PARTS[0]}_ns" in steps and len(steps["step"]) for steps in ranks):
         return None
-    parts = {
-        f"{part}_ms": float(np.mean([steps[f"{part}_ns"].mean() for steps in ranks])) / 1e6 for part in PARTS
+    means = {part: float(np.mean([steps[f"{part}_ns"].mean() for steps in ranks])) / 1e6 for part in PARTS}
+    sums = {
+        "making": sum(means[part] for part in MADE),
+        "transfer": means["serialise"] + means["deserialise"],
     }
-    return {**parts, "making_ms": sum(value for name, value in parts.items() if name != "queued_ms")}
+    return {f"{name}_ms": None if np.isnan(of) else of for name, of in (means | sums).items()}
 
 
 def bare(answers: Sequence[Answer]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,12 @@ from inferbench_tasks.training.folder import DECODERS, read_listing, too_large
 from inferbench_tasks.training.job import ENCODED
 from inferbench_tasks.training.jpeg import FILES_SUFFIX
 from inferbench_tasks.training.order import Order
+from inferbench_tasks.training.sending import MADE, Batch, Times
 from inferbench_tasks.training.transforms import Transform
-
-#: What is told of each batch: sums over its items, ns; ``queued`` is from its end to the moment in which it is there.
-PARTS: Final = ("read", "decode", "transform", "collate", "queued")
-_MADE = len(PARTS) - 1
 
 
 class TimedBatch(list[tuple[Any, ...]]):
-    """Items without times of their own, and the times of all of them together: the first three of ``PARTS``, ns."""
+    """Items without times of their own, and the times of all of them together: the first three of ``MADE``, ns."""
 
     def __init__(self, items: Iterable[tuple[Any, ...]], times_ns: Sequence[int]) -> None:
         super().__init__(items)
@@ -195,7 +192,7 @@ def items_of(order: Order) -> tuple[Items, Transform | None]:
     return (MemoryItems(items, order.labels_path) if data.where == "memory" else items), transform
 
 
-def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, list[int] | None]:
+def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, Times | None]:
     """A batch: images, labels, and of timed items the sums of their times, the own one, and the moment of its end."""
     from torch.utils.data import default_collate
 
@@ -205,13 +202,6 @@ def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, list[int] | None]:
         return images, labels, None
     start_ns = time.monotonic_ns()
     images, labels = default_collate([item[:2] for item in items])
-    sums = at_once or [sum(item[2][part] for item in items) for part in range(_MADE - 1)]
+    sums = at_once or [sum(item[2][part] for item in items) for part in range(len(MADE) - 1)]
     end_ns = time.monotonic_ns()
-    return images, labels, [*sums, end_ns - start_ns, end_ns]
-
-
-def parts_ns(times: list[int] | None) -> list[int | None]:
-    """The values of ``PARTS`` of a batch that has just come; Nones of one that is not timed."""
-    if times is None:
-        return [None] * len(PARTS)
-    return [*times[:_MADE], time.monotonic_ns() - times[_MADE]]
+    return Batch((images, labels, Times([*sums, end_ns - start_ns, end_ns])))

@@ -13,13 +13,7 @@ from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import cold, networks
 from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.events import DeviceEvents, device_clock
-from inferbench_tasks.training.items import (
-    PARTS,
-    FileItems,
-    collate,
-    items_of,
-    parts_ns,
-)
+from inferbench_tasks.training.items import FileItems, collate, items_of
 from inferbench_tasks.training.jade import JadeTimes
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Epoch, Order
@@ -31,6 +25,7 @@ from inferbench_tasks.training.phases import (
     part_of,
     phases_of,
 )
+from inferbench_tasks.training.sending import PARTS, parts_ns
 from inferbench_tasks.training.taken import Taken, repeated, times_taken
 from inferbench_tasks.training.trainers.base import Trainer, trainer_of
 from inferbench_tasks.training.window import Window

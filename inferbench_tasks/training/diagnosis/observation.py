@@ -44,7 +44,8 @@ class Batch:
     """Making one batch in the process that makes it, ms, without waits for a core.
 
     ``cpu_ms``: its CPU time; ``read_ms``: the part that reads the storage; ``collate_ms``: the part that puts items
-    together; ``wait_ms``: what it waited for a core beside.
+    together; ``wait_ms``: what it waited for a core beside. ``serialise_ms``, ``deserialise_ms``: handing it over to
+    the rank, in either process, wall clock; None of a rank's own batches and of older results.
     """
 
     making_ms: float
@@ -52,6 +53,8 @@ class Batch:
     read_ms: float = 0.0
     collate_ms: float = 0.0
     wait_ms: float = 0.0
+    serialise_ms: float | None = None
+    deserialise_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -241,4 +244,6 @@ def _batch(
         read_ms=min(parts["read_ms"], making_ms),
         collate_ms=parts["collate_ms"],
         wait_ms=wait_ms,
+        serialise_ms=parts.get("serialise_ms"),
+        deserialise_ms=parts.get("deserialise_ms"),
     )

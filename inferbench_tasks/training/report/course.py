@@ -18,8 +18,8 @@ from inferbench_tasks.training.diagnosis.thread_times import (
     statistics_timed,
     unblocked_phases,
 )
-from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.report.views import PHASES, TrainingView
+from inferbench_tasks.training.sending import MADE
 
 PHASE_COLOURS = dict(zip(PHASES, PALETTE, strict=True))
 #: More points than this are drawn as means of neighbouring steps.
@@ -28,7 +28,7 @@ MOST_POINTS = 300
 _MOST_RANKS = 8
 #: Steps of the picture of the loader processes.
 TIMELINE_STEPS = 24
-_PART_COLOURS = dict(zip(PARTS[:-1], ("#56B4E9", "#E69F00", "#009E73", "#CC79A7"), strict=True))
+_PART_COLOURS = dict(zip(MADE, ("#56B4E9", "#E69F00", "#009E73", "#CC79A7"), strict=True))
 
 
 def phases(view: TrainingView, ranks: Sequence[Steps]) -> Chart | None:
@@ -121,7 +121,7 @@ def workers(view: TrainingView, of_ranks: Sequence[Steps], count: int) -> Chart 
     if not count or not of_ranks:
         return None
     steps = _last_steps(of_ranks[0])
-    needed = ("loading_start_ns", "loading_wall_ns", *(f"{part}_ns" for part in PARTS))
+    needed = ("loading_start_ns", "loading_wall_ns", *(f"{part}_ns" for part in (*MADE, "queued")))
     if steps is None or any(name not in steps or np.isnan(steps[name]).any() for name in needed):
         return None
     names = ["rank 0", *(f"loader {number}" for number in range(count))]
@@ -140,7 +140,7 @@ def workers(view: TrainingView, of_ranks: Sequence[Steps], count: int) -> Chart 
         # torch hands batches out to its processes in turns: that of the epoch's first step is the first one's.
         row = names[1 + step % count]
         at_ns = after_ns - steps["queued_ns"][index]
-        for part in reversed(PARTS[:-1]):
+        for part in reversed(MADE):
             length_ns = steps[f"{part}_ns"][index]
             at_ns -= length_ns
             add(row, part, at_ns, length_ns, step)

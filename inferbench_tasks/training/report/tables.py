@@ -95,14 +95,17 @@ def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     return tables
 
 
+_OF_BATCHES = ("read", "decode", "transform", "collate", "making", "queued", "queue_wait", "transfer")
+
+
 def loader(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     """What making a batch takes in each run; [] where no loader made any."""
     rows = []
     for view in views:
         parts = view.summary.loader.get("parts") if view.summary else None
         if parts:
-            names = ("read_ms", "decode_ms", "transform_ms", "collate_ms", "making_ms", "queued_ms")
-            rows.append([view.label, *(number(parts[name]) for name in names)])
+            # Results of before the way was told know the whole of it alone.
+            rows.append([view.label, *(number(parts.get(f"{name}_ms")) for name in _OF_BATCHES)])
     if not rows:
         return []
     head = [
@@ -113,15 +116,18 @@ def loader(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         "collate, ms",
         "in all, ms",
         "then until it is taken, ms",
+        "of it waiting, ms",
+        "of it transfer, ms",
     ]
     note = (
         "Of one batch, in the process that makes it: the rank itself without loader processes (then it is part of "
         "loading), else a loader process, beside the rank's own work. These are times of the wall clock, with what the "
-        "process waited for a core. A batch of w processes comes each 1/w of that time, if each has a core."
+        "process waited for a core. A batch of w processes comes each 1/w of that time, if each has a core. Transfer "
+        "is serialising it there and deserialising it in the rank, where that is part of loading; its images lie in "
+        "shared memory since they were collated. Waiting is for the queue, and for its turn."
     )
-    return [
-        {"title": "Making a batch", "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note}
-    ]
+    numbers = list(range(1, 1 + len(_OF_BATCHES)))
+    return [{"title": "Making a batch", "head": head, "rows": rows, "numbers": numbers, "note": note}]
 
 
 def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:

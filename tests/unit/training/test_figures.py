@@ -11,6 +11,7 @@ import pytest
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import figures, steps
 from inferbench_tasks.training.exchange import Exchange
+from inferbench_tasks.training.order import Answer
 from inferbench_tasks.training.phases import (
     HEAD,
     LAST,
@@ -21,6 +22,7 @@ from inferbench_tasks.training.phases import (
     Synchronised,
     part_of,
 )
+from inferbench_tasks.training.sending import PARTS
 from inferbench_tasks.training.statistics import interval, interval_of_rate, of_steps
 from tests.unit.training.epochs import MS, answer
 
@@ -207,3 +209,37 @@ def test_a_phase_s_own_clocks_lie_outside_of_it() -> None:
     assert step_ns >= first_ns + second_ns + clocks_ns and first_ns + second_ns > 0 and clocks_ns > 0
     bare = NoInstrument()
     assert bare.run(max, 1, 2) == 2 and bare.rows == []
+
+
+def with_parts(of: Answer, parts_ms: dict[str, int | None]) -> Answer:
+    """The same with these parts of each batch."""
+    for one in of.epochs:
+        if one.rows:
+            one.columns += [f"{part}_ns" for part in PARTS]
+            for row in one.rows:
+                row += [None if (ms := parts_ms.get(part)) is None else ms * MS for part in PARTS]
+    return of
+
+
+def test_a_batch_is_made_and_then_waits_and_is_handed_over() -> None:
+    """2 + 3 + 1 + 1 ms to be made; of 9 until the rank has it 4 + 1 are transfer. Two ranks count alike."""
+    parts: dict[str, int | None] = {
+        "read": 2, "decode": 3, "transform": 1, "collate": 1, "queued": 9, "queue_wait": 4, "serialise": 4,
+        "deserialise": 1,
+    }  # fmt: skip
+    twice = {part: 2 * (ms or 0) for part, ms in parts.items()}
+    told = figures.loader_parts([with_parts(answer(0), parts), with_parts(answer(1), {**twice})])
+    assert told is not None and set(told) == {f"{name}_ms" for name in (*PARTS, "making", "transfer")}
+    assert told["making_ms"] == pytest.approx(10.5) and told["queued_ms"] == pytest.approx(13.5)
+    assert told["queue_wait_ms"] == pytest.approx(6) and told["transfer_ms"] == pytest.approx(7.5)
+
+
+def test_a_rank_that_makes_its_batches_hands_none_over() -> None:
+    """No transfer of 0, but none; without a loader there are no parts."""
+    own: dict[str, int | None] = dict.fromkeys(("read", "decode", "transform", "collate", "queued"), 1)
+    told = figures.loader_parts([with_parts(answer(0), own)])
+    assert told is not None and told["making_ms"] == pytest.approx(4) and told["queued_ms"] == 1
+    assert (
+        told["queue_wait_ms"] is told["serialise_ms"] is told["deserialise_ms"] is told["transfer_ms"] is None
+    )
+    assert figures.loader_parts([answer(0)]) is None

@@ -12,7 +12,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
 from inferbench_tasks.training.diagnosis.thread_times import waited_ns
-from inferbench_tasks.training.items import PARTS
+from inferbench_tasks.training.sending import MADE
 
 #: A first epoch like the others is named so in so many runs at most.
 FALSE_ALARMS = 0.01
@@ -74,8 +74,8 @@ def later(run: Observation) -> Observation:
         for name in run.phases
     }
     batch = run.batch
-    if batch is not None and all(f"{part}_ns" in ranks[0] for part in PARTS):
-        parts = {part: mean_ms(f"{part}_ns") for part in PARTS if part != "queued"}
+    if batch is not None and all(f"{part}_ns" in ranks[0] for part in MADE):
+        parts = {part: mean_ms(f"{part}_ns") for part in MADE}
         waited_ms = batch.wait_ms if run.workers else phases["loading"].wait_ms
         making_ms = max(sum(parts.values()) - waited_ms, 0.0)
         read_ms = min(parts["read"], making_ms)

@@ -36,6 +36,7 @@ def find(run: Observation) -> Iterator[Cause]:
             f"loading takes {number(run.phases['loading'].wall_ms)} ms of a step, though {run.workers} process(es) "
             f"make a batch each {number(pipeline.making_ms / run.workers)} ms and the rest of a step takes "
             f"{number(pipeline.rest_ms + pipeline.crowded_ms)}",
+            *_stamped(run),
             *_crowded(pipeline),
         ],
         remedy="Let the ranks load by themselves.",
@@ -43,6 +44,17 @@ def find(run: Observation) -> Iterator[Cause]:
         changes={"loader.workers": 0},
         gain_s=gain_ms / 1e3,
     )
+
+
+def _stamped(run: Observation) -> list[str]:
+    """What its own stamps say of a batch's way; nothing of older results."""
+    batch = run.batch
+    if batch is None or batch.serialise_ms is None or batch.deserialise_ms is None:
+        return []
+    return [
+        f"a batch is serialised in {number(batch.serialise_ms)} ms by its loader process and deserialised in "
+        f"{number(batch.deserialise_ms)} ms by the rank"
+    ]
 
 
 def _crowded(pipeline: Pipeline) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
@@ -188,3 +190,27 @@ def test_an_impossible_forward_is_marked_in_jades_table() -> None:
     run.summary.jade["without_warmup"] = {"loading": 0.1, "forward": 0.109}
     (table,) = tables.jade([run])
     assert "0.0082" in table["rows"][0], "a mean that a smaller batch is in says nothing of whole ones"
+
+
+def test_batches_of_results_from_before_their_way_was_told_are_shown_without_it() -> None:
+    """The whole of it stands there as it did; what was never measured is a dash."""
+    old = {
+        "read_ms": 1.0,
+        "decode_ms": 2.0,
+        "transform_ms": 0.5,
+        "collate_ms": 0.25,
+        "queued_ms": 6.0,
+        "making_ms": 3.75,
+    }
+    new = {**old, "queue_wait_ms": 4.0, "serialise_ms": 1.5, "deserialise_ms": 0.5, "transfer_ms": 2.0}
+    views = []
+    for label, parts in (("old", old), ("new", new)):
+        of = view(label)
+        assert of.result.summary is not None
+        summary = of.result.summary.model_copy(update={"loader": {"parts": parts}})
+        views.append(replace(of, result=of.result.model_copy(update={"summary": summary})))
+    (table,) = tables.loader(views)
+    assert len(table["head"]) == 1 + len(table["numbers"]) == 9
+    assert table["rows"][0] == ["old", "1", "2", "0.5", "0.25", "3.75", "6", "–", "–"]
+    assert table["rows"][1][-3:] == ["6", "4", "2"]
+    assert tables.loader([view("none")]) == []

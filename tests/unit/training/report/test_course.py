@@ -7,8 +7,8 @@ import pytest
 
 from inferbench_tasks.perfdb.documents import Provenance
 from inferbench_tasks.training.diagnosis.observation import Steps
-from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.report import course
+from inferbench_tasks.training.sending import MADE
 from tests.unit.training.report.results import view
 
 MS = 1e6
@@ -31,7 +31,7 @@ def steps(count: int = 12, *, slow: float = 1.0, rounds: int = 3, workers: bool 
         made[f"{phase}_own_cpu_ns"] = np.full(count, (wall_ms - blocked_ms) * MS)
         made[f"{phase}_own_wait_ns"] = np.zeros(count)
     if workers:
-        made |= {f"{part}_ns": np.full(count, MS) for part in PARTS}
+        made |= {f"{part}_ns": np.full(count, MS) for part in (*MADE, "queued")}
     return made
 
 
@@ -94,7 +94,7 @@ def test_a_batch_stands_in_its_own_loader_processes_row() -> None:
     chart = course.workers(view("a"), [steps(workers=True)], 2)
     assert chart is not None
     bars = {trace["name"]: trace for trace in chart["data"]}
-    assert set(bars) == {"loading", "the rest of its step", *PARTS[:-1]}
+    assert set(bars) == {"loading", "the rest of its step", *MADE}
     assert bars["read"]["y"] == ["loader 0", "loader 1", "loader 0", "loader 1"], (
         "the last round's four steps"
     )
