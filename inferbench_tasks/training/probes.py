@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
@@ -17,43 +17,54 @@ import numpy as np
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.training.items import collate
 from inferbench_tasks.training.own_step import MOST_REPEATS, OwnStep, first_items, median_ms
+from inferbench_tasks.training.phases import MEASURED
+from inferbench_tasks.training.ready import ready_ms
 
 if TYPE_CHECKING:
     from inferbench_tasks.training.job import TrainingJob
+    from inferbench_tasks.training.order import Epoch
     from inferbench_tasks.training.rank import Rank
 
 log = logging.getLogger(__name__)
 
 #: A step of so many samples is not worth a larger one: what does not depend on their number is hidden.
 LARGEST_BATCH = 64
-#: A larger batch is tried where a batch and half of it have so much of its time in common. It needs memory that the
-#: job did not ask for: little in networks whose time hardly depends on their samples.
+#: A larger batch is tried where so much of a step without loading is likely to be the same for any number of samples:
+#: what a batch and half of it have in common, the optimiser, and the time between phases. It needs memory that the job
+#: did not ask for: little in networks whose time hardly depends on their samples.
 _LIKELY_SHARE = 0.4
 #: Of fewer samples twice as many are timed beside, and not half: one sample is no batch to normalise by.
 _FEWEST_HALVED = 4
-_OF_STEPS = ("alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch")
+#: Phases whose time a step by itself has, or that grow with the samples.
+_BEFORE = ("loading", "to_device", "forward", "loss", "backward")
+_OF_STEPS = (
+    "alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch", "ready_ms",
+    "larger_ready_ms",
+)  # fmt: skip
 #: Batches that are fetched from a loader process.
 BATCHES = 12
 #: A batch that has not come for so long is lost.
 _PATIENCE_S = 60.0
 
 
-def probe(rank: Rank) -> dict[str, float | None]:
+def probe(rank: Rank, epochs: Sequence[Epoch] = ()) -> dict[str, float | None]:
     """``alone_ms``: forward, loss and backward of a batch by themselves; of them ``beside_ms``, with a loader
     process that makes batches beside them (None of a run that has such processes, or no loader);
     ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
-    ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples). All
-    None of smooth inference and of a compiled network.
+    ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples); there,
+    of a run with loader processes, too: ``ready_ms`` and ``larger_ready_ms``, getting a batch, and one of as many
+    samples, that lies ready. All None of smooth inference and of a compiled network.
 
     ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
     such processes, or no loader. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
     the user's. ``pinned_copy_ms``: copying a batch to a GPU from page-locked memory; None of a CPU, and of a run whose
-    batches are there already. Whatever can't be probed is None, with the reason in the log.
+    batches are there already. Whatever can't be probed is None, with the reason in the log. ``epochs``: what the rank
+    measured before.
     """
     found: dict[str, float | None] = dict.fromkeys(_OF_STEPS)
     with _left_out("steps by themselves"):
-        _time(rank, found)
+        _time(rank, found, around_ms(epochs))
     for name, work in _OTHERS.items():
         found[name] = None
         with _left_out(name):
@@ -81,8 +92,28 @@ def cores_of_a_rank(job: TrainingJob) -> int:
     return job.devices.cores or max(1, usable_cores() // job.devices.ranks_of_host)
 
 
-def _time(rank: Rank, found: dict[str, float | None]) -> None:
-    """Put into ``found`` what is timed."""
+def around_ms(epochs: Sequence[Epoch]) -> float:
+    """What the median step of the last synchronised epoch took besides loading, copying, forward, loss and backward:
+    the optimiser, and the time between phases. 0 where it has no measured steps.
+    """
+    for epoch in reversed(epochs):
+        if epoch.kind != "synchronised":
+            continue
+        rows = [row for row in epoch.rows if row[epoch.columns.index("part")] == MEASURED]
+        if rows:
+            step = epoch.columns.index("step_ns")
+            others = [
+                epoch.columns.index(f"{phase}_wall_ns")
+                for phase in _BEFORE
+                if f"{phase}_wall_ns" in epoch.columns
+            ]
+            times_ns = [(row[step] or 0) - sum(row[at] or 0 for at in others) for row in rows]
+            return max(0.0, float(np.median(times_ns)) / 1e6)
+    return 0.0
+
+
+def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
+    """Put into ``found`` what is timed. ``around``: see ``around_ms``."""
     job = rank.job
     if job.smooth or job.train.compile:
         return  # another network than the compiled one would be timed
@@ -98,9 +129,11 @@ def _time(rank: Rank, found: dict[str, float | None]) -> None:
     if size <= LARGEST_BATCH:
         other = size // 2 if size >= _FEWEST_HALVED else 2 * size
         few, many = sorted(((other, own.ms(other)), (size, alone_ms)))
-        if fixed_of(*few, *many) >= _LIKELY_SHARE * alone_ms:
+        if fixed_of(*few, *many) + around >= _LIKELY_SHARE * (alone_ms + around):
             larger = max(LARGEST_BATCH, 2 * size)
             found |= {"larger_ms": own.ms(larger), "larger_batch": larger}
+            if job.loads and job.loader.workers:
+                found |= {"ready_ms": ready_ms(rank, size), "larger_ready_ms": ready_ms(rank, larger)}
 
 
 def _with_threads(own: OwnStep, size: int, threads: int) -> float:

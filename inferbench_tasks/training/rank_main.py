@@ -73,7 +73,7 @@ def main(path: Path) -> None:
             "threads": torch.get_num_threads(),
             "trainer": version(trainer.package),
         },
-        probes=probe(rank),
+        probes=probe(rank, results),
         memory_limit_bytes=limit_bytes(),
     )
     target = answer_path(folder, number)

@@ -13,8 +13,9 @@ from inferbench_tasks.training import probes
 from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import Order
+from inferbench_tasks.training.order import Epoch, Order
 from inferbench_tasks.training.own_step import OwnStep
+from inferbench_tasks.training.phases import MEASURED, WARMUP
 from inferbench_tasks.training.probes import cores_of_a_rank, fixed_of, probe
 
 
@@ -34,7 +35,11 @@ def test_what_does_not_grow_with_the_samples_is_left_of_a_straight_line(
     assert fixed_of(*few, *many) == pytest.approx(fixed_ms)
 
 
-STEPS = {"alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch"}
+MS = 1_000_000
+STEPS = {
+    "alone_ms", "beside_ms", "fewer_threads_ms", "fewer_threads", "larger_ms", "larger_batch", "ready_ms",
+    "larger_ready_ms",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -71,7 +76,8 @@ def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | Non
 def test_a_rank_probes_without_touching_its_weights(probed: Callable[..., Any]) -> None:
     """The probes of a small training by itself give times, beside a loader process too, and leave the weights."""
     found, _ = probed()
-    assert set(found) == STEPS | {"own_making_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    others = {"own_making_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    assert set(found) == STEPS | others
     assert found["pinned_copy_ms"] is None, "of a GPU"
     assert found["forward_flop"] > 1e5 and found["hand_over_ms"] > 0
     assert found["alone_ms"] > 0 and found["beside_ms"] > 0
@@ -98,9 +104,38 @@ def test_a_larger_batch_is_tried_where_little_grows_with_the_samples(
     monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 4.0 + samples / 4)
     found, _ = probed()
     assert (found["alone_ms"], found["larger_batch"], found["larger_ms"]) == (5.0, 64, 20.0)
+    assert found["ready_ms"] is None, "nobody hands batches over"
+    asked: list[int] = []
+
+    def ready_ms(rank: Any, samples: int) -> float:
+        asked.append(samples)
+        return float(samples)
+
+    monkeypatch.setattr(probes, "ready_ms", ready_ms)
+    found, _ = probed(loader={"workers": 1})
+    assert (found["ready_ms"], found["larger_ready_ms"], asked) == (4.0, 64.0, [4, 64])
     monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 0.2 + samples * 1.2)
     found, _ = probed()
     assert found["larger_batch"] is None and found["larger_ms"] is None
+
+
+def test_a_step_that_is_mostly_optimiser_is_the_same_for_any_batch(
+    probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4 samples in 5 ms and 2 in 2.6 little is; 7 ms of a step that are none of its passes are."""
+    monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 0.2 + samples * 1.2)
+    columns = ["part", "step_ns", "loading_wall_ns", "forward_wall_ns", "optimiser_wall_ns"]
+    rows: list[list[int | None]] = [
+        [WARMUP, 99 * MS, 0, 0, 99 * MS],
+        [MEASURED, 12 * MS, 1 * MS, 4 * MS, 6 * MS],
+        [MEASURED, 15 * MS, 4 * MS, 4 * MS, 6 * MS],
+    ]
+    of: dict[str, Any] = {"started_ns": 0, "ready_ns": 0, "round": 0}
+    epochs = [Epoch(kind="synchronised", columns=columns, rows=rows, **of), Epoch(kind="bare", **of)]
+    assert probes.around_ms(epochs) == 7.0 and probes.around_ms(epochs[1:]) == 0.0
+    monkeypatch.setattr(probes, "around_ms", lambda _: 7.0)
+    found, _ = probed()
+    assert found["larger_batch"] == 64
 
 
 @pytest.mark.parametrize(

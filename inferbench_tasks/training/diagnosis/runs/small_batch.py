@@ -62,8 +62,8 @@ def find(run: Observation) -> Iterator[Cause]:
 
 
 def _step_ms(run: Observation, samples: int, sample_ms: float) -> float:
-    """The step with so many: each takes as long to be computed, to be made, and to be copied to a device, as one of the
-    others.
+    """The step with so many: each takes as long to be computed, to be made, to be copied to a device, and to be handed
+    over by a loader process, as one of the others.
     """
     size = run.job.train.batch_size
     copying = run.phases.get("to_device") if run.on_gpu else None
@@ -72,13 +72,27 @@ def _step_ms(run: Observation, samples: int, sample_ms: float) -> float:
     pipeline = run.pipeline
     if pipeline is None:
         return run.step_ms + computed_ms
+    hand_over_ms = pipeline.hand_over_ms or 0.0
     larger = pipeline.of(
         making_ms=pipeline.making_ms * samples / size,
         making_cpu_ms=pipeline.making_cpu_ms * samples / size,
         rest_ms=pipeline.rest_ms + computed_ms,
         rest_cpu_ms=pipeline.rest_cpu_ms + computed_ms,
+        hand_over_ms=hand_over_ms + _handed_over_ms(run) * (samples - size),
     )
     return run.step_ms + larger.step_ms - pipeline.step_ms
+
+
+def _handed_over_ms(run: Observation) -> float:
+    """What getting a batch that lies ready takes longer for each sample, by the probes ``ready_ms`` and
+    ``larger_ready_ms``; 0 without loader processes and without these probes.
+    """
+    ready_ms, larger_ms, tried = (
+        run.probes.get(name) for name in ("ready_ms", "larger_ready_ms", "larger_batch")
+    )
+    if ready_ms is None or larger_ms is None or tried is None:
+        return 0.0
+    return max(0.0, larger_ms - ready_ms) / (tried - run.job.train.batch_size)
 
 
 def _larger(run: Observation, fixed_ms: float, sample_ms: float, most: int) -> int:

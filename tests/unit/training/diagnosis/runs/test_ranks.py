@@ -233,6 +233,24 @@ def test_the_larger_batch_has_to_be_made_too() -> None:
     assert cause.gain_s == pytest.approx((11 - 32 / 8) / 1e3)
 
 
+def test_the_larger_batch_has_to_be_handed_over_too() -> None:
+    """A batch of 4 comes in 1.0 ms from a loader process, one of 64 that lies ready takes 1.2 ms longer than one of 4:
+    32 take 28 x 0.02 ms more. Without these probes nobody knows, and as much as of 4 is taken.
+    """
+    base = fixed(8.0, 23.0, loader={"workers": 1})
+    run = replace(
+        base,
+        step_ms=10.0,
+        batch=Batch(0.2, 0.2),
+        phases={**base.phases, "loading": PhaseTimes(1.0, 0.2)},
+    )
+    (unknown,) = small_batch.find(run)
+    assert unknown.gain_s == pytest.approx((10 - 17 / 8) / 1e3)
+    (cause,) = small_batch.find(replace(run, probes={**run.probes, "ready_ms": 0.3, "larger_ready_ms": 1.5}))
+    assert cause.changes == {"train.batch_size": 32}
+    assert cause.gain_s == pytest.approx((10 - 17.56 / 8) / 1e3)
+
+
 def test_the_larger_batch_has_to_be_copied_to_a_gpu_too() -> None:
     """4 samples are copied in 0.5 ms: 32 take 28 x 0.125 ms longer for that and 28 x 0.25 to be computed, 20 in all."""
     run = fixed(8.0, 23.0, devices={"kind": "gpu"})
