@@ -127,6 +127,7 @@ def cases() -> list[Case]:
 NOT_HERE = {
     "unpinned copies": "needs a GPU",
     "device slower than its kind": "`slow_device` needs five devices of a kind; its test has made-up ones",
+    "denormal momentum": "nothing from outside keeps gradients at 0 for hundreds of steps; a test writes such a state",
     "timing artefact": "a figure that is wrong holds nothing up: `startup_in_means` names it beside the causes",
 }
 

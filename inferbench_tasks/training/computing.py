@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.job import TrainingJob
 
 
@@ -19,6 +20,12 @@ class Computing:
         self.device = torch.device(device)
         autocast = {"bf16": torch.bfloat16, "fp16": torch.float16}
         self._dtype = autocast.get(job.train.precision)
+        # A setting of each thread, which those that it starts later have from it: torch's own begin with their work.
+        if job.train.flush_denormals and not torch.set_flush_denormal(True):
+            raise InputError(
+                "this processor can't take denormal numbers for 0: leave it out",
+                field="train.flush_denormals",
+            )
         self._scaler = torch.amp.GradScaler(self.device.type) if job.train.precision == "fp16" else None
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)

@@ -23,7 +23,9 @@ from inferbench_tasks.training.stored_job import fields_of
 #: The work of the device.
 DEVICE = ("forward", "loss", "backward", "optimiser")
 #: How a step is computed, and what that is unless a job says otherwise.
-COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
+COMPUTING = {
+    "precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False, "flush_denormals": False,
+}  # fmt: skip
 _SPEEDS = TypeAdapter(list[expected.ExpectedSpeed])
 
 

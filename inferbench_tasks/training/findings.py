@@ -219,6 +219,9 @@ def _computing(spec: TrainingJob) -> Iterator[Finding]:
     if train.channels_last and not network.channels:
         message = f"channels_last is of images; {spec.model.name} takes none"
         yield Finding(("train.channels_last", "model.name"), message)
+    if train.flush_denormals and spec.devices.kind.kind != "cpu":
+        message = "flush_denormals is of CPUs; a GPU is as fast with such numbers: leave it out"
+        yield Finding(("train.flush_denormals", "devices.kind"), message)
     if train.compile and not train.warmup_steps:
         message = "torch.compile compiles in the first step: give warmup_steps, so that it is no measured one"
         yield Finding(("train.warmup_steps", "train.compile"), message)

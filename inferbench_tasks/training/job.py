@@ -130,6 +130,9 @@ class TrainSpec(Spec):
     """The network by torch.compile; it compiles in the first step, which is of the warm-up."""
     channels_last: bool = False
     """Images and weights with the channels as the innermost axis; of networks that take images."""
+    flush_denormals: bool = False
+    """A CPU takes numbers below the smallest normal float (1.2e-38) for 0: it computes with them slowly, and momentum
+    of weights whose gradients are 0 comes to them."""
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = 0.01
     """Of the optimiser; of ``train`` only."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
@@ -204,6 +207,7 @@ class TrainingJob(JobBase):
         "train.optimiser": "sgd",
         "train.compile": False,
         "train.channels_last": False,
+        "train.flush_denormals": False,
         "devices.kind": "cpu",
         "devices.backend": None,
         "devices.cores": None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.cores import usable_cores
+from inferbench_tasks.training import denormal
 from inferbench_tasks.training.items import collate
 from inferbench_tasks.training.own_step import MOST_REPEATS, OwnStep, first_items, median_ms
 from inferbench_tasks.training.phases import MEASURED
@@ -57,14 +58,17 @@ def probe(rank: Rank, epochs: Sequence[Epoch] = ()) -> dict[str, float | None]:
 
     ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
-    such processes, or no loader. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
+    such processes, or no loader. ``denormal_ratio`` and the optimiser's times: see ``training.denormal``, None of what
+    is not told there. ``forward_flop``: of one sample's forward pass, counted, at least; None of a module of
     the user's. ``pinned_copy_ms``: copying a batch to a GPU from page-locked memory; None of a CPU, and of a run whose
     batches are there already. Whatever can't be probed is None, with the reason in the log. ``epochs``: what the rank
     measured before.
     """
-    found: dict[str, float | None] = dict.fromkeys(_OF_STEPS)
+    found: dict[str, float | None] = dict.fromkeys((*_OF_STEPS, *denormal.FIGURES))
     with _left_out("steps by themselves"):
         _time(rank, found, around_ms(epochs))
+    with _left_out("the optimiser's state"):
+        found |= denormal.probe(rank)
     for name, work in _OTHERS.items():
         found[name] = None
         with _left_out(name):

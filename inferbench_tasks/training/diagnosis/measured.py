@@ -11,6 +11,7 @@ from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause, RunRule
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps, of_result
 from inferbench_tasks.training.diagnosis.runs import (
     cores,
+    denormals,
     exchange,
     fetch,
     first_epoch,
@@ -39,6 +40,7 @@ RULES: tuple[RunRule, ...] = (
     memory.find,
     transfer.find,
     unpinned.find,
+    denormals.find,
     small_batch.find,
     exchange.find,
     straggler.find,

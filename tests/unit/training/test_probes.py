@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.training import probes
+from inferbench_tasks.training import denormal, probes
 from inferbench_tasks.training.computing import Computing
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
@@ -76,8 +76,9 @@ def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | Non
 def test_a_rank_probes_without_touching_its_weights(probed: Callable[..., Any]) -> None:
     """The probes of a small training by itself give times, beside a loader process too, and leave the weights."""
     found, _ = probed()
-    others = {"own_making_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    others = {"own_making_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms", *denormal.FIGURES}
     assert set(found) == STEPS | others
+    assert all(found[name] is None for name in denormal.FIGURES), "no step was made: there is no state"
     assert found["pinned_copy_ms"] is None, "of a GPU"
     assert found["forward_flop"] > 1e5 and found["hand_over_ms"] > 0
     assert found["alone_ms"] > 0 and found["beside_ms"] > 0

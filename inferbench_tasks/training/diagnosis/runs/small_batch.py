@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.runs import denormals
 from inferbench_tasks.training.diagnosis.runs.threads import take_turns
 from inferbench_tasks.training.probes import fixed_of
 from inferbench_tasks.training.statistics import LEAST_STEPS
@@ -32,10 +33,12 @@ def find(run: Observation) -> Iterator[Cause]:
     optimiser = run.phases.get("optimiser")
     # Of several threads waits are sums, which no wall time has room for.
     waited_ms = optimiser.wait_ms if optimiser and run.threads == 1 else 0.0
-    optimiser_ms = optimiser.wall_ms - waited_ms if optimiser else 0.0
+    # What denormal numbers cost is the same for any batch, and no reason for a larger one.
+    denormals_ms = denormals.cost_ms(run)
+    optimiser_ms = optimiser.wall_ms - waited_ms - denormals_ms if optimiser else 0.0
     fixed_ms = same_ms + optimiser_ms + between_ms
     loading = run.phases.get("loading")
-    computing_ms = run.step_ms - (loading.wall_ms if loading else 0.0) - run.rest_wait_ms
+    computing_ms = run.step_ms - (loading.wall_ms if loading else 0.0) - run.rest_wait_ms - denormals_ms
     if fixed_ms < FIXED_SHARE * computing_ms:
         return
     sample_ms = max(0.0, larger_ms - alone_ms) / (tried - size)

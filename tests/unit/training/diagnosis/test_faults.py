@@ -19,7 +19,14 @@ from inferbench_tasks.training.statistics import LEAST_STEPS
 WRONG = {"startup_in_means", "wrong_column", "impossible"}
 #: What only a GPU can have: no fault of a machine without one.
 OF_GPUS = {"unpinned"}
-KNOWN = ({rule.__module__.rpartition(".")[2] for rule in RULES} | {"first_epoch"}) - WRONG - OF_GPUS
+#: What the network itself would have to come to.
+NOT_INJECTED = {"denormals"}
+KNOWN = (
+    ({rule.__module__.rpartition(".")[2] for rule in RULES} | {"first_epoch"})
+    - WRONG
+    - OF_GPUS
+    - NOT_INJECTED
+)
 
 
 def test_every_fault_has_three_strengths_that_can_run_and_a_rule_that_is_there() -> None:

@@ -251,6 +251,27 @@ def test_the_larger_batch_has_to_be_handed_over_too() -> None:
     assert cause.gain_s == pytest.approx((10 - 17.56 / 8) / 1e3)
 
 
+def test_denormal_numbers_are_no_small_batch() -> None:
+    """Of 6 ms of the optimiser 5.5 are theirs: 2 + 0.5 of the other 8.5 are fixed, which is no half."""
+    base = fixed(8.0, 98.0)
+    slow = {**base.phases, "optimiser": PhaseTimes(6, 6)}
+    probes = {"denormal_ratio": 0.5, "optimiser_ms": 6.2, "optimiser_flushed_ms": 0.5}
+    run = replace(base, step_ms=14.0, phases=slow)
+    assert [cause.rule for cause in causes_of(run)] == ["small_batch"]
+    (cause,) = causes_of(replace(run, probes={**run.probes, **probes}))
+    assert cause.rule == "denormals" and cause.changes == {"train.flush_denormals": True}
+    assert cause.cost_s == cause.gain_s == pytest.approx(0.0055)
+    assert cause.sentence.endswith("50.0% of its state are below the smallest normal float.")
+
+
+def test_denormal_numbers_that_cost_nothing_are_no_cause() -> None:
+    """A processor that is as fast with them, and a state without any."""
+    run = fixed(8.0, 98.0)
+    probes = {"denormal_ratio": 0.5, "optimiser_ms": 1.0, "optimiser_flushed_ms": 1.0}
+    for more in (probes, {"denormal_ratio": 0.0, "optimiser_ms": None, "optimiser_flushed_ms": None}, {}):
+        assert causes_of(replace(run, probes={**run.probes, **more})) == []
+
+
 def test_the_larger_batch_has_to_be_copied_to_a_gpu_too() -> None:
     """4 samples are copied in 0.5 ms: 32 take 28 x 0.125 ms longer for that and 28 x 0.25 to be computed, 20 in all."""
     run = fixed(8.0, 23.0, devices={"kind": "gpu"})
