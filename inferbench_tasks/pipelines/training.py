@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.training.result import TrainingResult
 
-#: What the start of the processes, imports and the collection take, seconds: the first guess.
-AROUND_S = 20.0
-
 
 class TrainingPipeline(Pipeline[TrainingJob]):
     """The benchmark of training and inference epochs."""
@@ -77,8 +74,10 @@ class TrainingPipeline(Pipeline[TrainingJob]):
         return messages
 
     def expected_s(self, spec: TrainingJob) -> float:
-        """A guess: 20 ms for each step, and what is around them."""
-        return AROUND_S + 0.02 * len(spec.epoch_kinds) * spec.train.rounds * spec.steps
+        """A guess: 20 ms for each step of the epochs and of the probes behind them, and what is around them."""
+        from inferbench_tasks.training.duration import expected_s
+
+        return expected_s(spec)
 
     def row(self, spec: TrainingJob) -> dict[str, Any]:
         """What is trained, by how many."""
