@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 from inferbench_tasks.training.folder import DECODERS, read_listing, too_large
 from inferbench_tasks.training.job import ENCODED
 from inferbench_tasks.training.jpeg import FILES_SUFFIX
+from inferbench_tasks.training.making import Use, since, used_here
 from inferbench_tasks.training.order import Order
-from inferbench_tasks.training.sending import MADE, Batch, Times
+from inferbench_tasks.training.sending import Batch, Times
 from inferbench_tasks.training.transforms import Transform
 
 
 class TimedBatch(list[tuple[Any, ...]]):
-    """Items without times of their own, and the times of all of them together: the first three of ``MADE``, ns."""
+    """Items without times of their own, and the times of all of them together: the first three of ``MADE``, ns.
 
-    def __init__(self, items: Iterable[tuple[Any, ...]], times_ns: Sequence[int]) -> None:
+    ``begun``: what the loader process's thread had used before the first of them.
+    """
+
+    def __init__(
+        self, items: Iterable[tuple[Any, ...]], times_ns: Sequence[int], begun: Use | None = None
+    ) -> None:
         super().__init__(items)
-        self.times_ns = times_ns
+        self.times_ns, self.begun = times_ns, begun
 
 
 def mapped(path: str) -> Any:
@@ -74,7 +80,12 @@ class Items:
         return tensor, label, times
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
-        return [self[index] for index in indices]
+        if not self.timed:
+            return [self[index] for index in indices]
+        begun = used_here()
+        items = [self[index] for index in indices]
+        times_ns = [sum(times) for times in zip(*(item[2] for item in items), strict=True)]
+        return TimedBatch((item[:2] for item in items), times_ns, begun)
 
     def read(self, index: int) -> Any:
         """What the storage holds of an item."""
@@ -97,13 +108,14 @@ class SmallItems(Items):
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
         if not self.timed:
             return super().__getitems__(indices)
+        begun = used_here()
         labels = [int(self._labels[index]) for index in indices]
         start_ns = time.monotonic_ns()
         contents = [self.read(index) for index in indices]
         read_ns = time.monotonic_ns()
         tensors = [self.transform(content, index) for content, index in zip(contents, indices, strict=True)]
         times_ns = (read_ns - start_ns, 0, time.monotonic_ns() - read_ns)
-        return TimedBatch(zip(tensors, labels, strict=True), times_ns)
+        return TimedBatch(zip(tensors, labels, strict=True), times_ns, begun)
 
 
 class ArrayItems(SmallItems):
@@ -193,15 +205,18 @@ def items_of(order: Order) -> tuple[Items, Transform | None]:
 
 
 def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, Times | None]:
-    """A batch: images, labels, and of timed items the sums of their times, the own one, and the moment of its end."""
+    """A batch: images, labels, and of timed items the sums of their times, the own one, what its loader process used,
+    and the moment of its end.
+    """
     from torch.utils.data import default_collate
 
-    at_once = items.times_ns if isinstance(items, TimedBatch) else None
-    if at_once is None and len(items[0]) == 2:
+    timed = items if isinstance(items, TimedBatch) else None
+    if timed is None and len(items[0]) == 2:
         images, labels = default_collate(items)
         return images, labels, None
     start_ns = time.monotonic_ns()
     images, labels = default_collate([item[:2] for item in items])
-    sums = at_once or [sum(item[2][part] for item in items) for part in range(len(MADE) - 1)]
-    end_ns = time.monotonic_ns()
-    return Batch((images, labels, Times([*sums, end_ns - start_ns, end_ns])))
+    collate_ns = time.monotonic_ns() - start_ns
+    sums = timed.times_ns if timed else [sum(of) for of in zip(*(item[2] for item in items), strict=True)]
+    used = since(timed.begun if timed else None)
+    return Batch((images, labels, Times([*sums, collate_ns, *used, time.monotonic_ns()])))

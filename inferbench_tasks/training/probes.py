@@ -34,8 +34,9 @@ LARGEST_BATCH = 64
 #: what a batch and half of it have in common, the optimiser, and the time between phases. It needs memory that the job
 #: did not ask for: little in networks whose time hardly depends on their samples.
 _LIKELY_SHARE = 0.4
-#: Of fewer samples twice as many are timed beside, and not half: one sample is no batch to normalise by.
-_FEWEST_HALVED = 4
+#: Of fewer samples several times as many are timed beside, and not half: one sample is no batch to normalise by, and
+#: one more changes the way in which a product is computed, by up to as much as it takes.
+_FEWEST_HALVED, _TINY_TIMES = 4, 4
 #: Phases whose time a step by itself has, or that grow with the samples.
 _BEFORE = ("loading", "to_device", "forward", "loss", "backward")
 _OF_STEPS = (
@@ -131,7 +132,7 @@ def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
     if job.devices.threads > fewer:
         found |= {"fewer_threads": fewer, "fewer_threads_ms": _with_threads(own, size, fewer)}
     if size <= LARGEST_BATCH:
-        other = size // 2 if size >= _FEWEST_HALVED else 2 * size
+        other = size // 2 if size >= _FEWEST_HALVED else _TINY_TIMES * size
         few, many = sorted(((other, own.ms(other)), (size, alone_ms)))
         if fixed_of(*few, *many) + around >= _LIKELY_SHARE * (alone_ms + around):
             larger = max(LARGEST_BATCH, 2 * size)

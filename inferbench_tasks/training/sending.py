@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from inferbench_tasks.training.making import USED
+
 #: Parts of making a batch: sums over its items, ns.
 MADE: Final = ("read", "decode", "transform", "collate")
 #: ``queued`` is from the end of a batch to the moment in which its rank has it. Of one that another process made it is
 #: the sum of the others: ``serialise`` there, ``deserialise`` here, and ``queue_wait``, all that is neither.
 HANDED: Final = ("queued", "queue_wait", "serialise", "deserialise")
 #: What is told of each batch.
-PARTS: Final = (*MADE, *HANDED)
-_END = len(MADE)
+PARTS: Final = (*MADE, *USED, *HANDED)
+_END = len(MADE) + len(USED)
 
 
-class Times(list[int]):
-    """The values of ``MADE``, ns, and moments: of the batch's end, and of one that came from another process the begin
+class Times(list[Any]):
+    """The values of ``MADE`` and ``USED``, ns, and moments: of the batch's end, and of one that came from another process the begin
     and the end of serialising there and of deserialising here.
     """
 

@@ -235,6 +235,10 @@ def _batch(
         return None
     if job.loader.workers:
         wait_ms, cpu_ms = ((loader.get(name) or 0.0) * 1e3 / batches for name in ("wait_s", "cpu_s"))
+        if parts.get("made_wait_ms") is not None:
+            wait_ms = parts["made_wait_ms"]
+        # Of a short epoch most batches are made before the measured steps; what hands them over is in these alone.
+        cpu_ms = max(cpu_ms, parts.get("made_cpu_ms") or 0.0)
     else:
         wait_ms, cpu_ms = phases["loading"].wait_ms, phases["loading"].cpu_ms
     making_ms = max(parts["making_ms"] - wait_ms, 0.0)

@@ -17,7 +17,7 @@ from inferbench_tasks.training.items import (
     collate,
     jpeg_paths,
 )
-from inferbench_tasks.training.sending import parts_ns
+from inferbench_tasks.training.sending import MADE, PARTS, parts_ns
 from inferbench_tasks.training.transforms import DEVIATION, MEAN, Transform
 
 pytest.importorskip("torch")
@@ -87,7 +87,8 @@ def test_a_timed_batch_tells_its_parts(files: tuple[Path, Path]) -> None:
     one, two = items[0], items[1]
     _, _, times = collate([one, two])
     assert times is not None and times[:3] == [a + b for a, b in zip(one[2], two[2], strict=True)]
-    read, decode, transform, collated, queued, *_ = parts_ns(times)
+    of = dict(zip(PARTS, parts_ns(times), strict=True))
+    read, decode, transform, collated, queued = (of[name] for name in (*MADE, "queued"))
     assert decode is not None and read is not None and decode > 0 < read
     assert queued is not None and queued >= 0 and transform and collated
 

@@ -140,12 +140,13 @@ def test_a_step_that_is_mostly_optimiser_is_the_same_for_any_batch(
 
 
 @pytest.mark.parametrize(
-    ("size", "timed"), [(1, [1, 2, 64]), (2, [2, 4, 64]), (3, [3, 6, 64]), (4, [4, 2, 64])]
+    ("size", "timed"), [(1, [1, 4, 64]), (2, [2, 8, 64]), (3, [3, 12, 64]), (4, [4, 2, 64])]
 )
 def test_no_single_sample_is_timed_that_the_training_does_not_take(
     probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, size: int, timed: list[int]
 ) -> None:
-    """A network that normalises by its batch refuses one: of fewer than four twice as many are timed beside."""
+    """A network that normalises by its batch refuses one: of fewer than four four times as many are timed beside,
+    since one sample more may take as long as the first for the way in which it is computed."""
     asked: list[int] = []
 
     def ms(self: OwnStep, samples: int, before: Any = None) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.training.items import ArrayItems, collate
+from inferbench_tasks.training.making import USED
 from inferbench_tasks.training.sending import HANDED, MADE, PARTS, Batch, Times, parts_ns
 
 MS = 1_000_000
@@ -33,10 +34,10 @@ def slowly() -> Slow:
 def test_serialising_and_deserialising_are_told_apart_from_waiting() -> None:
     """Whichever of its values takes long; what lies between both is the wait, and all of it is ``queued``."""
     for images, labels in ((Slow(), 1), (1, Slow())):
-        sent = pickle.dumps(Batch((images, labels, Times([1, 2, 3, 4, time.monotonic_ns()]))))
+        sent = pickle.dumps(Batch((images, labels, Times([1, 2, 3, 4, 5, 6, time.monotonic_ns()]))))
         time.sleep(0.015)
         batch = pickle.loads(sent)
-        assert type(batch) is Batch and type(batch[2]) is Times and batch[2][:4] == [1, 2, 3, 4]
+        assert type(batch) is Batch and type(batch[2]) is Times and batch[2][:6] == [1, 2, 3, 4, 5, 6]
         of = dict(zip(PARTS, parts_ns(batch[2]), strict=True))
         queued, wait, serialise, deserialise = (of[name] for name in HANDED)
         assert queued is not None and wait is not None and serialise is not None and deserialise is not None
@@ -46,8 +47,8 @@ def test_serialising_and_deserialising_are_told_apart_from_waiting() -> None:
 
 def test_a_batch_of_the_ranks_own_has_no_way() -> None:
     """It lies there until it is taken; neither is there any of what is not timed."""
-    of = dict(zip(PARTS, parts_ns(Times([1, 2, 3, 4, time.monotonic_ns()])), strict=True))
-    assert [of[name] for name in MADE] == [1, 2, 3, 4] and (of["queued"] or -1) >= 0
+    of = dict(zip(PARTS, parts_ns(Times([1, 2, 3, 4, 5, 6, time.monotonic_ns()])), strict=True))
+    assert [of[name] for name in (*MADE, *USED)] == [1, 2, 3, 4, 5, 6] and (of["queued"] or -1) >= 0
     assert [of[name] for name in HANDED[1:]] == [None] * 3
     assert parts_ns(None) == [None] * len(PARTS)
 
@@ -65,7 +66,7 @@ def test_the_moments_of_a_real_loader_process_are_in_their_order(tmp_path: Path)
         images, labels, times = next(batches)
         assert labels.tolist() == list(range(4 * number, 4 * number + 4))
         assert images.flatten().tolist() == list(range(8 * number, 8 * number + 8))
-        moments = times[len(MADE) :]
+        moments = times[len(MADE) + len(USED) :]
         assert len(moments) == 5 and all(one <= other for one, other in pairwise(moments))
         assert times.serialised_ns == moments[2] and asked_ns <= moments[3]
         parts = parts_ns(times)
@@ -75,8 +76,8 @@ def test_the_moments_of_a_real_loader_process_are_in_their_order(tmp_path: Path)
 
 def test_copying_into_page_locked_memory_is_a_part_of_receiving() -> None:
     """torch's thread pins a batch's values in their order, the times last; a rank's own batch has no way to extend."""
-    own = Times([1, 2, 3, 4, 5])
-    assert own.pin_memory() == [1, 2, 3, 4, 5]
+    own = Times([1, 2, 3, 4, None, None, 5])
+    assert own.pin_memory() == [1, 2, 3, 4, None, None, 5]
     sent = pickle.loads(pickle.dumps(Batch((0, 0, own))))[2]
     before = list(sent)
     time.sleep(0.002)

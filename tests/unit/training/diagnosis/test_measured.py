@@ -65,6 +65,23 @@ def test_a_stored_run_is_seen_without_its_waits() -> None:
     assert run.pipeline.rest_cpu_ms == 3.0 and run.bare_step_ms == pytest.approx(10.0)
 
 
+def test_batches_of_loader_processes_are_seen_by_what_each_used() -> None:
+    """Those of a short epoch are all made in its warm-up: the processes use nothing within the measured steps. Of 4 ms
+    of making 3 were a wait and 0.9 CPU time; an older result has only what was used within the steps.
+    """
+    of = result(workers=2)
+    assert of.summary is not None
+    batches = of.summary.synchronised["steps"] * len(of.summary.synchronised["ranks"])
+    of.summary.loader |= {"cpu_s": 0.0005 * batches, "wait_s": 0.001 * batches}
+    older = of_result(of)
+    assert older is not None and older.batch is not None
+    assert older.batch.making_ms == pytest.approx(3.0) and older.batch.cpu_ms == pytest.approx(0.5)
+    of.summary.loader["parts"] |= {"made_cpu_ms": 0.9, "made_wait_ms": 3.0}
+    run = of_result(of)
+    assert run is not None and run.batch is not None and run.batch.wait_ms == 3.0
+    assert run.batch.making_ms == pytest.approx(1.0) and run.batch.cpu_ms == 0.9
+
+
 def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> None:
     """7 ms become 5.1 with one loader process."""
     of = result()
