@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from functools import lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
 from inferbench_tasks.monitors.schedstat import parse
@@ -45,7 +45,7 @@ def _waited_ns(thread: int) -> int | None:
     return None if file is None else parse(os.pread(file, 100, 0)).waited_ns
 
 
-@lru_cache(maxsize=None)
+@cache
 def _schedstat(thread: int) -> int | None:
     """The file of a thread of this process, open as long as the process lives; a forked one has another thread."""
     try:

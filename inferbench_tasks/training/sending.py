@@ -25,8 +25,8 @@ _END = len(MADE) + len(USED)
 
 
 class Times(list[Any]):
-    """The values of ``MADE`` and ``USED``, ns, and moments: of the batch's end, and of one that came from another process the begin
-    and the end of serialising there and of deserialising here.
+    """The values of ``MADE`` and ``USED``, ns, and moments: of the batch's end, and of one that came from another
+    process the begin and the end of serialising there and of deserialising here.
     """
 
     @property

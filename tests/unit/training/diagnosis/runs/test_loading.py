@@ -80,6 +80,17 @@ def test_ranks_that_no_process_loads_for_make_their_batches() -> None:
         assert cause.cost_s == pytest.approx(0.003) and cause.gain_s == pytest.approx(gain_ms / 1e3)
 
 
+def test_fewer_loader_processes_end_no_waits_for_cores_that_the_work_keeps_busy() -> None:
+    """Two ranks of 10 ms on two cores, beside 12 processes whose batches take 0.5 ms each: by itself a rank needs
+    0.5 + 10 ms, 10.5 of the 10.5 that each core has. The 3 ms of waits are the cores', and no fewer processes mend it.
+    """
+    run = observe(Batch(0.5, 0.5), loading_ms=0.2, workers=6, processes=2, cores=2, waits_ms=3)
+    cause = first(run)
+    assert cause.rule == "cores" and cause.changes == {} and cause.cost_s == pytest.approx(0.003)
+    assert cause.gain_s == pytest.approx(0.003)
+    assert cause.remedy is not None and cause.remedy.startswith("Ask for up to 14 cores")
+
+
 def test_a_batch_that_takes_longer_to_be_handed_over_than_made_is_transfer() -> None:
     """0.5 ms to be made, 3 ms until the rank has it: by itself the rank takes 10.5 instead of 13 ms."""
     cause = first(observe(Batch(0.5, 0.5), loading_ms=3, workers=1))
