@@ -57,15 +57,21 @@ def measured(network: str, processes: int, pairs: int, starts: int, folder: Path
             "devices": {"processes": processes, "strategy": "ddp" if processes > 1 else "single"},
         }
     )
+    prepare(job, folder)
+    return [start(processes, pairs, ("ours", "plain")[number % 2], folder) for number in range(starts)]
+
+
+def prepare(job: TrainingJob, folder: Path) -> None:
+    """The files that both read: samples, labels and the job."""
     images, labels = arrays(job, folder)
     np.save(folder / "images.npy", images)
     np.save(folder / "labels.npy", labels)
     order = Order(job=job, images_path=str(folder / "images.npy"), labels_path=str(folder / "labels.npy"))
     (folder / "order.json").write_text(order.model_dump_json())
-    return [_start(processes, pairs, ("ours", "plain")[start % 2], folder) for start in range(starts)]
 
 
-def _start(processes: int, pairs: int, made_first: str, folder: Path) -> list[Times]:
+def start(processes: int, pairs: int, made_first: str, folder: Path) -> list[Times]:
+    """One start of both, of what was prepared in ``folder``."""
     done = subprocess.run(
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
@@ -81,9 +87,14 @@ def _start(processes: int, pairs: int, made_first: str, folder: Path) -> list[Ti
 
 def ratio(starts: Sequence[Sequence[Times]], at: int) -> tuple[float, float, float]:
     """Ours by the plain loop's, with its 95% interval; ``at``: 0 the wall clock, 1 CPU time."""
-    logs = np.array(
-        [np.mean([np.log(row["ours"][at] / row["plain"][at]) for row in rows]) for rows in starts]
+    return with_interval(
+        [float(np.mean([np.log(row["ours"][at] / row["plain"][at]) for row in rows])) for rows in starts]
     )
+
+
+def with_interval(log_ratios: Sequence[float]) -> tuple[float, float, float]:
+    """The mean ratio of starts, from the logarithm of each one's, with Student's 95% interval."""
+    logs = np.array(log_ratios)
     half = float(stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5)
     low, mean, high = np.exp([logs.mean() - half, logs.mean(), logs.mean() + half])
     return float(mean), float(low), float(high)
