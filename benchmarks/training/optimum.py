@@ -30,7 +30,7 @@ from inferbench_tasks.training.job import TrainingJob
 
 PINS = Path(__file__).with_name("optimum-requirements.txt")
 USUAL_ENVIRONMENT = Path(tempfile.gettempdir()) / "inferbench-optimum-benchmark"
-STARTS, PAIRS, WARMUP_STEPS, STEPS, BATCH = 6, 3, 10, 50, 8
+STARTS, PAIRS, WARMUP_STEPS, STEPS, BATCH = 6, 2, 5, 40, 8
 LENGTH, CLASSES, LEARNING_RATE = 64, 10, 0.01
 #: By our names; transformers' are made of them.
 SIZES = {"layers": 4, "hidden": 256, "heads": 4, "intermediate": 1024, "vocabulary": 8192, "length": LENGTH}

@@ -15,17 +15,18 @@ from typing import Any
 def main() -> None:
     """Trains by the settings of ``benchmarks.training.optimum``."""
     from optimum_benchmark import Benchmark, BenchmarkConfig, InlineConfig, PyTorchConfig, TrainingConfig
-    from transformers import BertConfig
+    from transformers import BertConfig, BertForSequenceClassification
 
     settings: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     folder = Path(settings["folder"])
-    BertConfig(
+    sizes = BertConfig(
         **settings["bert"],
         num_labels=settings["classes"],
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        architectures=["BertForSequenceClassification"],
-    ).save_pretrained(folder / "model")
+    )
+    # Its option for a model without weights asks the hub for its sizes.
+    BertForSequenceClassification(sizes).save_pretrained(folder / "model")
     batch, steps, warmup = settings["batch_size"], settings["steps"], settings["warmup_steps"]
     config = BenchmarkConfig(
         name="bert",
@@ -54,7 +55,6 @@ def main() -> None:
             library="transformers",
             model_type="bert",
             device="cpu",
-            no_weights=True,
             torch_dtype="float32",
             eval_mode=False,
         ),
