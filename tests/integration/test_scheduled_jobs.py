@@ -21,10 +21,9 @@ from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.training.result import TrainingResult
 from tests.local_system import ROOT, Driver, local_system, once_each, shared_memory, write_job, write_training
-from tests.page_of_commands import sections, unknown
 from tests.probe_pipeline import install, submission
 from tests.stranger import ask
-from tests.ten_objectives import LONG, PAGE, SHOWN, Checklist, place
+from tests.ten_objectives import LONG, SHOWN, Checklist, place
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
@@ -123,16 +122,6 @@ def checklist(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Itera
     made = Checklist(driver, tmp_path_factory.mktemp("objectives"))
     yield made
     made.close()
-
-
-def test_the_page_of_objectives_has_ten() -> None:
-    """Each heading of the page is shown by something here, and nothing here is without one."""
-    assert list(sections(PAGE)) == list(SHOWN) and len(SHOWN) == 10
-
-
-def test_each_command_of_the_page_is_one_there_is() -> None:
-    """By its name and its options, also of the objectives that `make test` leaves out."""
-    assert unknown(PAGE) == []
 
 
 @pytest.mark.parametrize(
