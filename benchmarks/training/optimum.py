@@ -4,7 +4,7 @@
 
 The same sizes, batch, threads, precision and optimiser (SGD without momentum, no clipping, no dropout) on both sides;
 tokens by chance. optimum-benchmark (0.6.0) brings its own transformers and Trainer, so that it runs in an environment
-of its own, which the first call makes (about 2 GB, from the package index) and later ones find again. Starts of both
+of its own, which the first call makes (1.5 GB, from the package index) and later ones find again. Starts of both
 in turns; the ratio is the mean of the starts' on the logarithm, with Student's 95% interval over them.
 
 The two networks are written twice (transformers' and ours), and what is timed differs: a step of optimum-benchmark's
@@ -29,7 +29,9 @@ from benchmarks.training.peers import prepare, start, with_interval
 from inferbench_tasks.training.job import TrainingJob
 
 PINS = Path(__file__).with_name("optimum-requirements.txt")
-USUAL_ENVIRONMENT = Path(tempfile.gettempdir()) / "inferbench-optimum-benchmark"
+USUAL_ENVIRONMENT = (
+    Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inferbench" / "optimum-benchmark"
+)
 STARTS, PAIRS, WARMUP_STEPS, STEPS, BATCH = 6, 2, 5, 40, 8
 LENGTH, CLASSES, LEARNING_RATE = 64, 10, 0.01
 #: By our names; transformers' are made of them.
@@ -63,9 +65,15 @@ def job() -> TrainingJob:
 def environment(folder: Path) -> Path:
     """The Python of optimum-benchmark's environment, which is made where there is none of these pins."""
     python, done = folder / "bin" / "python", folder / PINS.name
+    if folder.exists() and any(folder.iterdir()) and not done.exists():
+        raise SystemExit(
+            f"--environment {folder}: is no environment of this benchmark, and not empty: name another"
+        )
     if not done.exists() or done.read_text() != PINS.read_text():
         print(f"making {folder} by {PINS.name} (some minutes, once)", file=sys.stderr, flush=True)
-        venv.create(folder, with_pip=True, clear=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        done.write_text("")  # it is ours from now on, whole or not
+        venv.create(folder, with_pip=True)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", PINS]
         subprocess.run(list(map(str, pip)), check=True)
         done.write_text(PINS.read_text())

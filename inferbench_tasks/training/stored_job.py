@@ -13,7 +13,9 @@ from inferbench_tasks.training.result import TrainingResult
 
 #: Fields of this version that its results leave out where they say what there was before, so that the version of before
 #: can read them -> that value.
-LEFT_OUT: Final = {"train.trainer": "torchrun", "devices.hosts": 1, "on_devices": []}
+LEFT_OUT: Final = {
+    "train.trainer": "torchrun", "train.flush_denormals": False, "devices.hosts": 1, "on_devices": [],
+}  # fmt: skip
 
 
 def stored(job: TrainingJob) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _BEGUN = re.compile(
 )
 _DEVICES = re.compile(r"(?P<count>\d{1,6}) x (?P<name>\S.{0,98}\S)")
 #: Of lines to which ``srun --label`` gave the number of the task that wrote them.
-_LABELLED = re.compile(rf"^\s*\d{{1,6}}: .*{_RESULT}", re.MULTILINE)
+_LABELLED = re.compile(rf"^[ \t]*\d{{1,6}}: .*{_RESULT}", re.MULTILINE)
 #: What a log says of the job and of its machine -> our fields.
 _FACTS = {
     "dataset": "data", "batch_size": "batch_size", "num_workers": "workers", "precision": "precision",
@@ -62,7 +62,7 @@ def read(text: str, name: str) -> Log:
             "without them"
         )
     fields: dict[str, Any] = {}
-    of_node, second_node = None, None
+    of_node, second_node, used_at = None, None, ""
     for number, line in enumerate(text.splitlines(), 1):
         key, _, value = line.partition(":")
         key, value = key.strip().lower(), value.strip()
@@ -79,10 +79,7 @@ def read(text: str, name: str) -> Log:
             if not int(devices["count"]):
                 raise InputError(f"{name}:{number}: 'Devices used' must be 1 at least; got {value[:80]!r}")
             fields |= {"devices": int(devices["count"]), "device": devices["name"]}
-            if of_node is not None and int(devices["count"]) > of_node:
-                raise _over_nodes(
-                    f"{name}:{number}", f"{devices['count']} devices, of which a node has {of_node}"
-                )
+            used_at = f"{name}:{number}"
         elif key == "devices" and (devices := _DEVICES.fullmatch(value)):
             if of_node is not None:  # unless results of a second job follow
                 second_node = second_node or f"{name}:{number}"
@@ -91,6 +88,8 @@ def read(text: str, name: str) -> Log:
             fields |= {"loader_workers": int(warning["made"]), "usual_workers": int(warning["usual"])}
     if second_node is not None:
         raise _over_nodes(second_node, "a second node tells of its devices here")
+    if of_node is not None and fields.get("devices", 0) > of_node:
+        raise _over_nodes(used_at, f"{fields['devices']} devices, of which a node has {of_node}")
     if missing := [what for what in (*_NEEDED, "devices") if what not in fields]:
         raise InputError(f"{name} is no whole log of BenchmarkJade: it does not say {', '.join(missing)}")
     fields = {"processing_s": 0.0, "backward_s": 0.0, **fields}

@@ -123,8 +123,9 @@ def loader(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         "Of one batch, in the process that makes it: the rank itself without loader processes (then it is part of "
         "loading), else a loader process, beside the rank's own work. These are times of the wall clock, with what the "
         "process waited for a core. A batch of w processes comes each 1/w of that time, if each has a core. Transfer "
-        "is serialising it there and deserialising it in the rank, where that is part of loading; its images lie in "
-        "shared memory since they were collated. Waiting is for the queue, and for its turn."
+        "is serialising it there and deserialising it in the rank, where that is part of loading (with page-locked "
+        "memory torch's thread does it beside, and copies); its images lie in shared memory since they were collated. "
+        "Waiting is for the queue, and for its turn."
     )
     numbers = list(range(1, 1 + len(_OF_BATCHES)))
     return [{"title": "Making a batch", "head": head, "rows": rows, "numbers": numbers, "note": note}]

@@ -62,6 +62,7 @@ def test_what_the_version_before_does_not_know_is_left_out_where_it_says_nothing
     assert (
         "on_devices" not in fields and "trainer" not in fields["train"] and "hosts" not in fields["devices"]
     )
+    assert "flush_denormals" not in fields["train"]
     assert job_of(with_job(fields)) == TrainingJob.model_validate(JOB)
     asked = {**JOB, "train": {"trainer": "own"}, "on_devices": ["a.cpu-0"]}
     fields = stored(TrainingJob.model_validate(asked))

@@ -66,10 +66,14 @@ def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iter
     if best.workers >= run.workers:
         return
     waits_ms, gain_ms = run.rest_wait_ms, _fewer_gain_ms(run, pipeline, best)
-    remedy = f"Give each rank {best.workers} loader process(es)."
+    remedy, enough = (
+        f"Give each rank {best.workers} loader process(es).",
+        f", and {best.workers} would be enough",
+    )
     helps = gain_ms >= LEAST_SHARE * run.step_ms
     if not helps:
         count = run.processes * (run.threads + run.workers)
+        enough = ""
         remedy = (
             f"Ask for up to {count} cores, one for each process: {best.workers} loader process(es) for each rank bring "
             f"{number(gain_ms)} ms alone."
@@ -78,12 +82,13 @@ def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iter
         rule="cores",
         kind="cause",
         sentence=f"{run.workers} loader processes for each rank are more than the {run.cores:g} granted core(s) have "
-        f"room for: the ranks wait {number(waits_ms)} ms of each step for a core, and {best.workers} would be enough.",
+        f"room for: the ranks wait {number(waits_ms)} ms of each step for a core{enough}.",
         evidence=evidence,
         remedy=remedy,
         cost_s=waits_ms / 1e3,
         changes={"loader.workers": best.workers} if helps else {},
-        gain_s=(gain_ms if helps else waits_ms) / 1e3,
+        # How much of the waits more cores end was not measured.
+        gain_s=gain_ms / 1e3 if helps else None,
     )
 
 

@@ -65,6 +65,12 @@ def later(run: Observation) -> Observation:
     def mean_ms(column: str) -> float:
         return float(np.mean([np.nan_to_num(steps[column]).mean() for steps in ranks])) / 1e6
 
+    def told(steps: Steps) -> bool:
+        """Whether each batch of a loader process says what it used; older results, and some kernels, don't."""
+        return all(
+            name in steps and not np.isnan(steps[name]).any() for name in ("made_cpu_ns", "made_wait_ns")
+        )
+
     def wait_ms(phase: str) -> float:
         own = run.threads == 1 and all(f"{phase}_own_wait_ns" in steps for steps in ranks)
         return mean_ms(f"{phase}_own_wait_ns" if own else f"{phase}_wait_ns")
@@ -76,8 +82,12 @@ def later(run: Observation) -> Observation:
     batch = run.batch
     if batch is not None and all(f"{part}_ns" in ranks[0] for part in MADE):
         parts = {part: mean_ms(f"{part}_ns") for part in MADE}
-        waited_ms = batch.wait_ms if run.workers else phases["loading"].wait_ms
-        making_ms = max(sum(parts.values()) - waited_ms, 0.0)
+        if not run.workers:
+            batch = replace(batch, wait_ms=phases["loading"].wait_ms)
+        elif all(told(steps) for steps in ranks):
+            cpu_ms, waited_ms = mean_ms("made_cpu_ns"), mean_ms("made_wait_ns")
+            batch = replace(batch, cpu_ms=cpu_ms, wait_ms=waited_ms)
+        making_ms = max(sum(parts.values()) - batch.wait_ms, 0.0)
         read_ms = min(parts["read"], making_ms)
         batch = replace(batch, making_ms=making_ms, read_ms=read_ms, collate_ms=parts["collate"])
     step_ms, memory = mean_ms("step_ns"), run.memory

@@ -51,9 +51,11 @@ def _stamped(run: Observation) -> list[str]:
     batch = run.batch
     if batch is None or batch.serialise_ms is None or batch.deserialise_ms is None:
         return []
+    pinned = run.job.loader.pin_memory
+    who = "by torch's thread beside it, which copies it into page-locked memory" if pinned else "by the rank"
     return [
         f"a batch is serialised in {number(batch.serialise_ms)} ms by its loader process and deserialised in "
-        f"{number(batch.deserialise_ms)} ms by the rank"
+        f"{number(batch.deserialise_ms)} ms {who}"
     ]
 
 

@@ -124,6 +124,13 @@ def test_fewer_devices_may_be_used_than_a_node_has() -> None:
             "t.md:17: a run over several nodes: 16 devices, of which a node has 8; import takes logs of runs on one",
         ),
         (
+            log_text()
+            .replace(NODE, "")
+            .replace("used:                    8 x", "used:                    16 x")
+            + NODE,
+            "16 devices, of which a node has 8",
+        ),
+        (
             log_text().replace(NODE, NODE * 2),
             "t.md:16: a run over several nodes: a second node tells of its devices here",
         ),

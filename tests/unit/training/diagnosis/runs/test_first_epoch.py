@@ -52,6 +52,26 @@ def test_reads_that_every_epoch_has_are_no_effect_of_the_first() -> None:
     assert [cause.rule for cause in causes] == ["fetch"]
 
 
+def test_a_wait_of_the_first_epoch_is_not_taken_off_the_later_ones() -> None:
+    """Batches of 10 ms, for which the loader process waited 60 ms more in the first of three epochs: of the later ones
+    10 ms of making are left, with 8 of CPU time, and not 10 - 20 of the mean wait.
+    """
+    run = run_of([60.0, 0.2, 0.2])
+    (steps,) = run.ranks
+    first_round = steps["round"] == 0
+    made = np.where(first_round, 70e6, 10e6)
+    used = {"made_cpu_ns": np.full(len(made), 8e6), "made_wait_ns": np.where(first_round, 60e6, 0.0)}
+    run = replace(
+        run,
+        job=run.job.model_copy(update={"loader": run.job.loader.model_copy(update={"workers": 1})}),
+        batch=Batch(10.0, 8.0, wait_ms=20.0),
+        ranks=({**steps, "read_ns": np.zeros(len(made)), "decode_ns": made, **used},),
+    )
+    batch = first_epoch.later(run).batch
+    assert batch is not None
+    assert (batch.making_ms, batch.cpu_ms, batch.wait_ms) == pytest.approx((10.0, 8.0, 0.0))
+
+
 def test_both_are_told_where_both_are() -> None:
     """100 ms at first, 20 later: 80 / 5 = 16 ms by the first epoch, and 20 ms of each later step by reading."""
     causes = causes_of(run_of([100.0, 20.0, 20.1, 19.9, 20.0]))

@@ -87,7 +87,7 @@ def test_fewer_loader_processes_end_no_waits_for_cores_that_the_work_keeps_busy(
     run = observe(Batch(0.5, 0.5), loading_ms=0.2, workers=6, processes=2, cores=2, waits_ms=3)
     cause = first(run)
     assert cause.rule == "cores" and cause.changes == {} and cause.cost_s == pytest.approx(0.003)
-    assert cause.gain_s == pytest.approx(0.003)
+    assert cause.gain_s is None and "would be enough" not in cause.sentence
     assert cause.remedy is not None and cause.remedy.startswith("Ask for up to 14 cores")
 
 
