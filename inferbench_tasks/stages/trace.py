@@ -116,7 +116,7 @@ def traced(inp: Input, ctx: Context) -> Output:
         "clock": worst_clock(assembled),
         "overheads": [each.as_dict() for each in overheads(rounds, levels)],
         "layers": layers.as_dict() if layers else None,
-        **summary(tracks, seen),
+        **summary(seen),
         "checks": checks(spans, layers, counts["defects"]),
     }
     if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:

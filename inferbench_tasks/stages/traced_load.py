@@ -94,7 +94,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
         "parts": parts(spans),
         "doubts": doubts,
         "layers": None,
-        **summary(tracks, seen),
+        **summary(seen),
         "checks": checks(spans, None, counts["defects"]),
     }
     return document, spans, tracks

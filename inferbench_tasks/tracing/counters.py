@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from inferbench_tasks.monitors.records import Recording
 
 #: Of a stored table's metadata: its tracks, as JSON, packed.
 KEY = b"inferbench.counters"
-#: Of a track; of more every so many-th is kept. A dozen tracks take 0.3 MB then.
+#: Of a stored track; of more every so many-th is kept. A dozen tracks take 0.3 MB then.
 MOST_SAMPLES = 2_000
 
 
@@ -37,10 +37,17 @@ class Track:
         return f"{self.name}, {self.unit}" if self.unit else self.name
 
 
+@dataclass(frozen=True)
+class ServerTrack(Track):
+    """While one server was asked. ``until_ns``: the last value is known to have held until then, and no longer."""
+
+    until_ns: int
+
+
 class Seen(NamedTuple):
     """While one server was asked. ``problem``: why some of it is missing, None if nothing is."""
 
-    tracks: list[Track]
+    tracks: list[ServerTrack]
     problem: str | None = None
 
 
@@ -65,21 +72,18 @@ _SHOWN = (
     _Shown("host", "frequency_mhz", "cores' clock", "MHz", "moment"),
     _Shown("rapl", "package_j_total", "processors' power", "W", "sum"),
     _Shown("rapl", "dram_j_total", "memory's power", "W", "sum"),
-    _Shown("gpu", "utilisation_ratio", "GPU's use", "share of time", "moment"),
-    _Shown("gpu", "memory_used_bytes", "GPU's memory", "bytes", "moment"),
-    _Shown("gpu", "power_w", "GPU's power", "W", "moment"),
 )
-#: The monitors that these are of.
+#: The monitors that these are of. No GPU's: jobs on one are not traced, and one that others use is nothing of a trace.
 KINDS = tuple(dict.fromkeys(shown.source for shown in _SHOWN))
 
 
-def tracks_of(recording: Recording, begin_ns: int, end_ns: int, offset_ns: int) -> list[Track]:
+def tracks_of(recording: Recording, begin_ns: int, end_ns: int, offset_ns: int) -> list[ServerTrack]:
     """What was seen between two moments of CLOCK_MONOTONIC, from what held as the first came; ``offset_ns``: from there
-    to Unix time."""
+    to Unix time. What is of the time between two samples is told if the later one came after the beginning."""
     tracks = []
     for shown in _SHOWN:
         series = recording.get(shown.source, shown.metric)
-        if series is None:
+        if series is None or (shown.of != "moment" and series.t_ns[-1] <= begin_ns):
             continue
         times_ns, values = _course(series.t_ns, np.asarray(series.values, dtype=np.float64), shown.of)
         first = max(0, int(np.searchsorted(times_ns, begin_ns, "right")) - 1)
@@ -88,7 +92,9 @@ def tracks_of(recording: Recording, begin_ns: int, end_ns: int, offset_ns: int) 
         known = np.isfinite(values[inside])
         if known.any():
             times_ns = np.maximum(times_ns[inside][known], begin_ns) + offset_ns
-            tracks.append(Track(shown.name, shown.unit, times_ns.tolist(), values[inside][known].tolist()))
+            until_ns = max(begin_ns, min(end_ns, int(series.t_ns[-1]))) + offset_ns
+            held = values[inside][known].tolist()
+            tracks.append(ServerTrack(shown.name, shown.unit, times_ns.tolist(), held, until_ns))
     return tracks
 
 
@@ -104,7 +110,7 @@ def _course(
 
 
 def joined(servers: Iterable[Seen]) -> list[Track]:
-    """Of several servers, one after the other, as one track for each figure."""
+    """Of several servers, one after the other, as one track for each figure, with all samples."""
     found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for seen in servers:
         for track in seen.tracks:
@@ -112,32 +118,43 @@ def joined(servers: Iterable[Seen]) -> list[Track]:
     whole = []
     for (name, unit), samples in found.items():
         samples.sort()
-        kept = samples[:: -(-len(samples) // MOST_SAMPLES)]
-        whole.append(Track(name, unit, [at for at, _ in kept], [value for _, value in kept]))
+        whole.append(Track(name, unit, [at for at, _ in samples], [value for _, value in samples]))
     return whole
 
 
-def summary(tracks: Iterable[Track], servers: Iterable[Seen]) -> dict[str, Any]:
-    """``counters``, {counter, samples, least, mean, most} of each, for the result (the mean is of the samples); and, of
-    servers that were not watched as they should, ``unseen``: the first's problem."""
+def summary(servers: Sequence[Seen]) -> dict[str, Any]:
+    """``counters``, {counter, samples, least, mean, most} of each, for the result: of all samples, however many are
+    stored; the mean over the time for which values are known to have held, as a sampler may slow down. And, of servers
+    that were not watched as they should, ``unseen``: the first's problem."""
+    values: dict[str, list[float]] = defaultdict(list)
+    held_ns: dict[str, list[int]] = defaultdict(list)
+    for track in (track for seen in servers for track in seen.tracks):
+        values[track.title] += track.values
+        held_ns[track.title] += np.diff([*track.times_ns, track.until_ns]).tolist()
     counters = [
         {
-            "counter": track.title,
-            "samples": len(track.values),
-            "least": min(track.values),
-            "mean": float(np.mean(track.values)),
-            "most": max(track.values),
+            "counter": title,
+            "samples": len(each),
+            "least": min(each),
+            # Samples of one moment have no time to be weighted by.
+            "mean": float(np.average(each, weights=held_ns[title] if any(held_ns[title]) else None)),
+            "most": max(each),
         }
-        for track in tracks
+        for title, each in values.items()
     ]
     problems = [seen.problem for seen in servers if seen.problem]
     return {"counters": counters, **({"unseen": problems[0]} if problems else {})}
 
 
 def packed(tracks: Iterable[Track]) -> dict[bytes, bytes]:
-    """As a stored table's metadata has them; nothing of none."""
-    rows = [asdict(track) for track in tracks]
+    """As a stored table's metadata has them, thinned to ``MOST_SAMPLES``; nothing of none."""
+    rows = [asdict(_thinned(track)) for track in tracks]
     return {KEY: base64.b64encode(zlib.compress(orjson.dumps(rows)))} if rows else {}
+
+
+def _thinned(track: Track) -> Track:
+    step = -(-len(track.values) // MOST_SAMPLES)
+    return replace(track, times_ns=track.times_ns[::step], values=track.values[::step])
 
 
 def tracks_in(table: pa.Table) -> list[Track]:

@@ -32,8 +32,8 @@ def sources_of_ours() -> Iterator[dict[str, Any]]:
             "monitors",
             "hardware",
             "every backend",
-            "CPU, memory and threads of the server, CPU and memory of the host, power and GPU where they are told: ten "
-            "times a second, counter tracks beside the spans",
+            "CPU, memory and threads of the server, CPU and memory of the host, power where it is told: ten times a "
+            "second, counter tracks beside the spans",
         ),
         ("mlserver", "model", "mlserver", "its own span of a call over gRPC, as it sends it over OTLP"),
     ):

@@ -12,7 +12,7 @@ from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.stages import trace, traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
-from inferbench_tasks.tracing.counters import Seen, Track, tracks_in
+from inferbench_tasks.tracing.counters import Seen, ServerTrack, tracks_in
 from inferbench_tasks.tracing.spans import Level, spans_of
 from tests.serving_cases import dense_case, serve_input
 from tests.unit.tracing.test_assemble import asked, layer, told
@@ -26,7 +26,7 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> traced.Traced:
     elif level == "library":
         layers = [layer("conv", 320, 500) | {"inside": [layer("jit", 330, 490) | {"inside": []}]}]
     trace_id = f"{level}-{number}"
-    seen = Seen([Track("server's CPU", "cores", [number], [float(number)])])
+    seen = Seen([ServerTrack("server's CPU", "cores", [number], [float(number)], number + 1)])
     return traced.Traced([asked(trace_id)], told(0, trace_id, layers), [2.0 if layers else 1.0], 0, seen)
 
 

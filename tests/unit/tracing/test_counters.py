@@ -15,6 +15,7 @@ from inferbench_tasks.tracing import counters
 from inferbench_tasks.tracing.counters import (
     KINDS,
     Seen,
+    ServerTrack,
     Track,
     joined,
     packed,
@@ -73,17 +74,56 @@ def test_only_what_held_while_it_was_traced_is_there() -> None:
     assert tracks(recording(server__threads=[(5, 1.0)]), 2, 3) == {}
 
 
-def test_servers_one_after_the_other_make_one_track(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By time, whichever came first; of more samples than are kept every so many-th, over the whole time."""
-    early, late = Track("a", "", [1, 2], [1.0, 2.0]), Track("a", "", [8, 9], [8.0, 9.0])
-    other = Track("b", "W", [1], [5.0])
+def test_what_was_used_before_it_was_traced_is_not_told() -> None:
+    """The sampler looked last at 2 s: CPU and power of the second before are nothing of a trace from 2.1 s on, and of
+    one from 1.9 s on until 2 s alone; memory is what it was."""
+    seen = recording(
+        server__cpu_cores=[(1, 0.5), (2, 1.5)],
+        rapl__package_j_total=[(1, 100.0), (2, 130.0)],
+        server__rss_bytes=[(1, 10.0), (2, 20.0)],
+    )
+    assert tracks(seen, 2.1, 2.3) == {"server's memory, bytes": [(2.1, 20.0)]}
+    assert tracks(seen, 1.9, 2.3)["server's CPU, cores"] == [(1.9, 1.5)]
+    assert tracks(seen, 1.9, 2.3)["processors' power, W"] == [(1.9, 30.0)]
+    ends_s = {
+        track.name: (track.until_ns - OFFSET_NS) / S
+        for track in tracks_of(seen, round(1.9 * S), round(2.3 * S), OFFSET_NS)
+    }
+    assert set(ends_s.values()) == {2.0} and len(ends_s) == 3
+
+
+def test_servers_one_after_the_other_make_one_track() -> None:
+    """By time, whichever came first."""
+    early, late = ServerTrack("a", "", [1, 2], [1.0, 2.0], 3), ServerTrack("a", "", [8, 9], [8.0, 9.0], 9)
+    other = ServerTrack("b", "W", [1], [5.0], 2)
     assert joined([Seen([late, other]), Seen([early])]) == [
         Track("a", "", [1, 2, 8, 9], [1.0, 2.0, 8.0, 9.0]),
-        other,
+        Track("b", "W", [1], [5.0]),
     ]
+
+
+def test_a_peak_between_two_stored_samples_is_the_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more samples than are stored every so many-th is, over the whole time; number, least, mean and most are of all
+    of them."""
     monkeypatch.setattr(counters, "MOST_SAMPLES", 3)
-    (thin,) = joined([Seen([late]), Seen([early])])
-    assert thin.times_ns == [1, 8]
+    servers = [Seen([ServerTrack("a", "", [1, 2, 3, 4], [5.0, 90.0, 5.0, 1.0], 5)])]
+    write([], tmp_path / "thin", packed(joined(servers)))
+    assert tracks_in(pq.read_table(tmp_path / "thin")) == [Track("a", "", [1, 3], [5.0, 5.0])]
+    row = {"counter": "a", "samples": 4, "least": 1.0, "mean": 25.25, "most": 90.0}
+    assert summary(servers) == {"counters": [row]}
+
+
+def test_the_mean_is_over_the_time_for_which_values_held() -> None:
+    """A sampler that slows down counts what it saw often no more than the rest; between two servers, and after a
+    sampler failed, nothing held. Where no time is known it is that of the samples."""
+    first = ServerTrack("a", "", [0, 1, 2], [1.0, 1.0, 4.0], 10)
+    second = ServerTrack("a", "", [1_000], [7.0], 1_010)
+    assert summary([Seen([first]), Seen([second])])["counters"][0]["mean"] == pytest.approx(
+        (1 + 1 + 8 * 4 + 10 * 7) / 20
+    )
+    assert summary([Seen([ServerTrack("a", "", [5], [3.0], 5)])])["counters"][0]["mean"] == 3.0
 
 
 def test_they_are_kept_with_the_spans(tmp_path: Path) -> None:
@@ -95,14 +135,12 @@ def test_they_are_kept_with_the_spans(tmp_path: Path) -> None:
         table = pq.read_table(tmp_path / name)
         assert tracks_in(table) == kept and table.num_rows == 1
         assert tracks_in(table.slice(0, 1)) == kept
-    row = {"counter": "server's CPU, cores", "samples": 2, "least": 0.25, "mean": 1.0, "most": 1.75}
-    assert summary([track], [Seen([track])]) == {"counters": [row]}
-    assert summary([], [Seen([]), Seen([], "it was killed")]) == {"counters": [], "unseen": "it was killed"}
+    assert summary([Seen([]), Seen([], "it was killed")]) == {"counters": [], "unseen": "it was killed"}
 
 
 def test_what_is_shown_is_what_monitors_tell() -> None:
-    """Each figure is one that its monitor has."""
-    assert set(KINDS) == {"server", "host", "rapl", "gpu"}
+    """Each figure is one that its monitor has; none is of a GPU, for no job on one is traced."""
+    assert set(KINDS) == {"server", "host", "rapl"}
     for shown in counters._SHOWN:
         assert shown.metric in MONITORS.load(shown.source).metrics
 
