@@ -18,12 +18,13 @@ MOST_BYTES = 32 << 20
 
 @dataclass
 class SampledRun:
-    """``data``: readings of its rings. ``whole``: no sample of it is missing, else ``data`` is empty; ``lost``: how
-    many are, as far as the kernel told.
+    """``data``: readings of its rings. ``whole``: no sample of it is missing, else ``data`` is empty. ``dropped``: none
+    was lost, but they were more than are kept; ``lost``: how many were, as far as the kernel told.
     """
 
     data: list[bytes] = field(default_factory=list)
     whole: bool = True
+    dropped: bool = False
     lost: int = 0
     size_bytes: int = 0
 
@@ -31,9 +32,9 @@ class SampledRun:
         """In the order of their rings."""
         return [sample for data in self.data for sample in samples_of(data)[0]]
 
-    def spoil(self) -> None:
+    def spoil(self, *, dropped: bool = False) -> None:
         """Some are missing: what is there says nothing of the whole."""
-        self.whole = False
+        self.whole, self.dropped = False, dropped
         self.data.clear()
         self.size_bytes = 0
 
@@ -104,4 +105,4 @@ class Reader:
                 run.data.append(data)
                 run.size_bytes += len(data)
                 if run.size_bytes > self._most_bytes:
-                    run.spoil()
+                    run.spoil(dropped=True)

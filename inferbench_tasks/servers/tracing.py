@@ -151,6 +151,7 @@ class TracedEngine:
             source.start()
         start_ns = time.monotonic_ns()
         used: Used = {}
+        outputs: dict[str, Array] | None = None
         try:
             outputs = self._engine.run(inputs)
         finally:
@@ -160,6 +161,9 @@ class TracedEngine:
                 used |= source.stop()
             if self._source is not None:
                 self._source.stop(start_ns, end_ns)
+                # Only sources that count runs without a word have it.
+                if outputs is None and (raised := getattr(self._source, "raised", None)) is not None:
+                    raised()
         thread = threading.get_native_id()
         self._recorder.run({"start_ns": start_ns, "end_ns": end_ns, "thread": thread, "used": used})
         return outputs

@@ -46,10 +46,10 @@ class Asked:
 class Assembled:
     """``spans``: trace by trace, parents before children.
 
-    ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: what
-    the server counted and did not keep. ``ignored``: requests whose ``traceparent`` was none, ``ignored_states`` whose
-    ``tracestate`` was. ``clock``: how both clocks were set against each other, ns. ``samplings``: of each source that
-    samples what came of it, see ``missing``.
+    ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: runs
+    and requests that its instruments told nothing of, for whatever reason. ``ignored``: requests whose ``traceparent``
+    was none, ``ignored_states`` whose ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
+    ``samplings``: of each source that samples what came of it, see ``missing``.
     """
 
     spans: list[Span] = field(default_factory=list)

@@ -7,24 +7,33 @@ from typing import Any
 
 
 def samplings(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
-    """Of all servers together {runs, left_out, lost}: runs of traced requests that were sampled, how many of them lost
-    samples, and how many samples the kernel told of; None where no server was sampled."""
+    """Of all servers together {runs, left_out, dropped, lost}, as a source tells it of one (``servers.sources.base``);
+    None where no server was sampled."""
     rows = list(each)
-    return {name: sum(row[name] for row in rows) for name in ("runs", "left_out", "lost")} if rows else None
+    names = ("runs", "left_out", "dropped", "lost")
+    # Not every source bounds what it keeps.
+    return {name: sum(row.get(name, 0) for row in rows) for name in names} if rows else None
 
 
 def missing_in_words(trace: Mapping[str, Any]) -> str:
-    """What a trace of requests that were asked one by one lacks; empty where it is whole. ``trace``: what a result
-    says of it."""
+    """What a trace lacks; empty where it is whole. ``trace``: what a result says of it.
+
+    Of a share of a load what the server kept is told with its requests (``share``).
+    """
     words = []
-    if lost := trace.get("lost"):
-        words.append(f"The server kept nothing of {lost:,} runs or requests: a bound was reached.")
+    if (lost := trace.get("lost")) and trace.get("one_in") is None:
+        words.append(f"The server's instruments told nothing of {lost:,} runs or requests.")
     sampling = trace.get("sampling") or {}
     if left_out := sampling.get("left_out"):
         least = f", {sampling['lost']:,} that the kernel told of" if sampling["lost"] else ""
         words.append(
             f"{left_out:,} of {sampling['runs']:,} sampled runs lost samples{least}: they are in no share of what "
             "layers ran."
+        )
+    if dropped := sampling.get("dropped"):
+        words.append(
+            f"Of {dropped:,} of {sampling['runs']:,} sampled runs the server dropped the samples, having no room for "
+            "so many: they are in no share of what layers ran."
         )
     if unseen := trace.get("unseen"):
         words.append(f"Monitors did not see all of it: {unseen}.")

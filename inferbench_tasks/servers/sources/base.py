@@ -14,14 +14,17 @@ class LayerSource(Protocol):
 
     The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
     too (the level library) says what it tells of them in ``primitives``; one that does so by samples has, after
-    ``spans``, ``sampling``: {runs, left_out, lost}, see ``SampledObjects``.
+    ``spans``, ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see
+    ``SampledObjects``. One that counts runs without a word (``lost``) has ``raised``, called after ``stop`` of a run
+    that raised: it is none of those that it should tell of.
     """
 
     #: Its name for people; the engines that have it; what it can tell, and what not.
     title: ClassVar[str]
     engines: ClassVar[tuple[str, ...]]
     tells: ClassVar[str]
-    #: Runs of which it told nothing because a bound of its runtime was reached; known after ``spans``.
+    #: Runs from the first traced request on of which it told nothing, for whatever reason; none that raised. Known
+    #: after ``spans``.
     lost: int
 
     @classmethod

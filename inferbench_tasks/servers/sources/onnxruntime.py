@@ -54,6 +54,12 @@ class OnnxRuntimeProfile:
             self._samples.stop(start_ns)
         self._starts_ns.append(start_ns)
 
+    def raised(self) -> None:
+        """Of the run that was stopped last the profile need not tell."""
+        self._starts_ns.pop()
+        if self._samples is not None:
+            self._samples.raised()
+
     def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
         """Read the profile, which ends the session's."""
         began_ns = int(self.session.get_profiling_start_time_ns())

@@ -66,6 +66,10 @@ class OpenVinoCounters:
         """Keep what they stand at."""
         self._read(start_ns, end_ns)
 
+    def raised(self) -> None:
+        """The run that was stopped last is no inference."""
+        self._readings.pop()
+
     def _read(self, start_ns: int, end_ns: int) -> None:
         ran = [node for node in self._request.get_profiling_info() if node.status.name == "EXECUTED"]
         nodes = [(node.node_name, node.node_type, node.exec_type) for node in ran]

@@ -50,8 +50,9 @@ class SampledObjects:
         #: Samples of the newest are kept: before the traced runs are those that warm the server up.
         self._runs: list[tuple[int, SampledRun]] = []
         self._bytes = 0
-        #: {runs, left_out, lost}: how many were traced; how many of these lost samples, so that nothing of them is in
-        #: any share; how many samples that were, as far as the kernel told. None until it is known.
+        #: {runs, left_out, dropped, lost}: how many were traced; how many of these lost samples, and of how many others
+        #: we dropped them for want of room, so that nothing of either is in any share; how many samples were lost, as
+        #: far as the kernel told. None until it is known.
         self.sampling: dict[str, int] | None = None
 
     def start(self) -> None:
@@ -66,8 +67,14 @@ class SampledObjects:
         for _, old in self._runs:
             if self._bytes <= MOST_BYTES:
                 break
-            self._bytes -= old.size_bytes
-            old.spoil()
+            if old.whole:
+                self._bytes -= old.size_bytes
+                old.spoil(dropped=True)
+
+    def raised(self) -> None:
+        """The run that was stopped last is none of those that are traced."""
+        _, run = self._runs.pop()
+        self._bytes -= run.size_bytes
 
     def into(self, layers: Sequence[Layer], since_ns: int, until_ns: int) -> None:
         """Put ``inside`` into the layers (Unix time) of the runs that began between these two; no more come."""
@@ -78,8 +85,13 @@ class SampledObjects:
             Sample(sample.time_ns + offset_ns, sample.address) for run in runs for sample in run.samples()
         ]
         share(layers, samples, mapped(_MAPS.read_text()))
-        left_out, lost = sum(not run.whole for run in runs), sum(run.lost for run in runs)
-        self.sampling = {"runs": len(runs), "left_out": left_out, "lost": lost}
+        dropped = sum(run.dropped for run in runs)
+        self.sampling = {
+            "runs": len(runs),
+            "left_out": sum(not run.whole for run in runs) - dropped,
+            "dropped": dropped,
+            "lost": sum(run.lost for run in runs),
+        }
 
 
 def mapped(text: str) -> list[Mapped]:

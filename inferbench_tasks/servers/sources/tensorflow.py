@@ -42,6 +42,8 @@ class TensorFlowProfiler:
         self._folder = Path(f"{path}.tensorflow")
         self.lost = 0
         self._layers: list[dict[str, Any]] = []
+        #: When each run began, CLOCK_MONOTONIC, and whether its profile told of it.
+        self._runs: list[tuple[int, bool]] = []
         self._brackets: list[tuple[int, int]] = []
 
     @classmethod
@@ -65,7 +67,7 @@ class TensorFlowProfiler:
             mark.__exit__(None, None, None)
 
     def stop(self, start_ns: int, end_ns: int) -> None:
-        """End it, and keep what it tells; a run of which it tells nothing is lost."""
+        """End it, and keep what it tells, and whether it tells anything."""
         from tensorflow import profiler
 
         profiler.experimental.stop()
@@ -73,11 +75,16 @@ class TensorFlowProfiler:
         for path in self._folder.rglob("*.xplane.pb"):
             layers += layers_of(message("XSpace").FromString(path.read_bytes()), self._brackets)
         rmtree(self._folder)
-        self.lost += not layers
+        self._runs.append((start_ns, bool(layers)))
         self._layers += layers
 
+    def raised(self) -> None:
+        """Of the run that was stopped last nothing need be told."""
+        self._runs.pop()
+
     def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
-        """The kernels of the runs since then."""
+        """The kernels of the runs since then; those of the traced requests that have none are lost."""
+        self.lost = sum(not told for start_ns, told in self._runs if since_ns <= start_ns <= until_ns)
         since_ns += epoch_offset()["offset_ns"]
         return [layer for layer in self._layers if layer["start_ns"] >= since_ns]
 

@@ -95,7 +95,8 @@ def test_what_was_lost_before_a_run_is_not_its_loss(tmp_path: Path) -> None:
 
 
 def test_one_run_has_so_many_samples_and_no_more(tmp_path: Path) -> None:
-    """Beyond the bound it is as one that lost some, and takes no more memory."""
+    """Beyond the bound it has none and takes no more memory, and says that none was lost; unless the kernel lost some
+    then, too."""
     kernel = Kernel(tmp_path / "ring")
     reader = Reader([kernel.ring], NEVER_S, most_bytes=10 * SAMPLE_BYTES)
     for count, whole in ((10, True), (11, False)):
@@ -103,6 +104,11 @@ def test_one_run_has_so_many_samples_and_no_more(tmp_path: Path) -> None:
         kernel.write(*[sample(at) for at in range(count)])
         run = reader.end()
         assert run.whole is whole and len(run.samples()) == (count if whole else 0)
+        assert run.dropped is not whole
+    reader.begin()
+    kernel.write(*[sample(at) for at in range(ROOM + 100)])
+    run = reader.end()
+    assert not run.whole and not run.dropped
     reader.close()
 
 

@@ -100,19 +100,45 @@ def test_runs_that_lost_samples_are_left_out_and_counted(kernel: Kernel) -> None
     layers = unix(*(layer("a", at * hour_ns - minute_ns, at * hour_ns + minute_ns) for at in (1, 2, 3)))
     source.into(layers, 2 * hour_ns, 3 * hour_ns)
     assert [each["inside"][0]["attributes"]["samples_of_layer"] for each in layers] == [3, 3, 3]
-    assert source.sampling == {"runs": 2, "left_out": 1, "lost": 10}
+    assert source.sampling == {"runs": 2, "left_out": 1, "dropped": 0, "lost": 10}
 
 
 def test_of_more_samples_than_are_kept_the_oldest_runs_go(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of three runs have room: the first, which warmed up, is gone."""
+    """Two of three runs have room: the first, which warmed up, is gone. That is our bound's doing, and nothing was
+    lost."""
     monkeypatch.setattr(sampled_objects, "MOST_BYTES", 8 * SAMPLE_BYTES)
     source = SampledObjects()
     for start_ns in (10, 20, 30):
         asked(source, kernel, start_ns, 4)
     source.into([], 10, 30)
-    assert source.sampling == {"runs": 3, "left_out": 1, "lost": 0}
+    assert source.sampling == {"runs": 3, "left_out": 0, "dropped": 1, "lost": 0}
+
+
+def test_a_run_that_lost_samples_is_not_dropped_too(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no room: where that ends, it is still counted as what it is, once."""
+    monkeypatch.setattr(sampled_objects, "MOST_BYTES", 8 * SAMPLE_BYTES)
+    source = SampledObjects()
+    asked(source, kernel, 10, SIZE // SAMPLE_BYTES + 9)
+    for start_ns in (20_000, 30_000, 40_000):
+        asked(source, kernel, start_ns, 4)
+    source.into([], 10, 40_000)
+    assert source.sampling == {"runs": 4, "left_out": 1, "dropped": 1, "lost": 10}
+
+
+def test_a_run_that_raised_is_none_of_those_that_were_sampled(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it take room from those that are."""
+    monkeypatch.setattr(sampled_objects, "MOST_BYTES", 8 * SAMPLE_BYTES)
+    source = SampledObjects()
+    for start_ns in (10, 20, 30):
+        asked(source, kernel, start_ns, 4)
+        if start_ns == 20:
+            source.raised()
+    source.into([], 10, 30)
+    assert source.sampling == {"runs": 2, "left_out": 0, "dropped": 0, "lost": 0}
 
 
 def test_rings_that_can_not_be_mapped_say_why(monkeypatch: pytest.MonkeyPatch) -> None:

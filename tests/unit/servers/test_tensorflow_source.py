@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from inferbench_tasks.protocols.xplane_proto import message
-from inferbench_tasks.servers.sources.tensorflow import MARK, layers_of
+from inferbench_tasks.servers.sources.tensorflow import MARK, TensorFlowProfiler, layers_of
 
 BEGAN_NS = 1_700_000_000_000_000_000
 #: The one mark began within 2 us around it.
@@ -84,6 +84,18 @@ def test_without_the_mark_or_of_another_plane_nothing_is_told(plane: str) -> Non
     if plane != "/host:CPU":
         events[MARK.format(0)] = (1, 10, 90)
     assert layers_of(space(events, plane), BRACKETS) == []
+
+
+def test_runs_without_a_kernel_are_lost_if_they_are_of_traced_requests() -> None:
+    """Four profiles told nothing: one of the warm-up, one of a run that raised, one of a traced request, one of what is
+    asked after these. The third alone is lost."""
+    source = TensorFlowProfiler("unused")
+    for start_ns, told in ((5, False), (10, True), (15, False)):
+        source._runs.append((start_ns, told))
+    source.raised()
+    source._runs += [(20, False), (40, False)]
+    source.spans(10, 30)
+    assert source.lost == 1
 
 
 def test_the_messages_are_tsl_s_own() -> None:

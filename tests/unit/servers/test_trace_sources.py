@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.servers.sources import openvino
+from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
 from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
 from inferbench_tasks.servers.sources.torch_profiler import layers_of
 
@@ -152,6 +156,25 @@ def test_a_mean_that_falls_by_rounding_is_no_negative_time() -> None:
 
 
 def test_nodes_that_ran_sometimes_are_not_told() -> None:
-    """Their means are of numbers of inferences that nobody knows: the runs are counted as lost."""
+    """Their means are of numbers of inferences that nobody knows: the runs are counted as lost, but one that raised."""
     source = counters((0, [-1, -1], 0, 0), (1, [30, 8], 10, 60), (2, [30, -1], 70, 120))
     assert source.spans(10_000, END) == [] and source.lost == 2
+    source.stop(130_000, 140_000)
+    source.raised()
+    assert source.spans(10_000, END) == [] and source.lost == 2
+
+
+def test_a_run_that_raised_is_not_one_that_a_profile_lost(tmp_path: Path) -> None:
+    """ONNX Runtime tells of no run that it refused: of three of which two were good and one was told, one is lost."""
+    source = OnnxRuntimeProfile(str(tmp_path / "x"), SimpleNamespace())
+    for start_ns in (10, 20, 30):
+        source.start()
+        source.stop(start_ns, start_ns + 5)
+        if start_ns == 20:
+            source.raised()
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"name": "model_run", "cat": "Session", "ts": 1, "dur": 1}]))
+    source.session = SimpleNamespace(
+        get_profiling_start_time_ns=time.time_ns, end_profiling=lambda: str(path)
+    )
+    assert source.spans(0, END) == [] and source.lost == 1

@@ -32,6 +32,7 @@ class Source:
 
     def __init__(self) -> None:
         self.on, self.runs, self.lost = False, 0, 0
+        self.failed: list[int] = []
         self.sampling = {"runs": 2, "left_out": 1, "lost": 7}
 
     @classmethod
@@ -49,6 +50,11 @@ class Source:
         assert self.on and start_ns <= end_ns
         self.on, self.runs = False, self.runs + 1
 
+    def raised(self) -> None:
+        """Which one it was."""
+        assert not self.on
+        self.failed.append(self.runs)
+
     def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
         """No layers."""
         return []
@@ -56,7 +62,7 @@ class Source:
 
 def test_a_run_that_raises_ends_its_instrument_and_is_in_no_trace(tmp_path: Path) -> None:
     """The client gets the runtime's own error, the next request is measured as if nothing had been, and two of three
-    runs are told of."""
+    runs are told of. The instrument learns which one it was."""
     source, path = Source(), tmp_path / "told.json"
     recorder = Recorder(path, framework=True)
     engine = TracedEngine(Engine(), recorder, source)
@@ -69,5 +75,5 @@ def test_a_run_that_raises_ends_its_instrument_and_is_in_no_trace(tmp_path: Path
     engine.run(good)
     recorder.write([source])
     told = json.loads(path.read_bytes())
-    assert source.runs == 3 and len(told["runs"]) == 2
+    assert source.runs == 3 and source.failed == [2] and len(told["runs"]) == 2
     assert told["sampling"] == [{"runs": 2, "left_out": 1, "lost": 7}]

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 from inferbench_tasks.tracing.missing import missing_in_words, samplings
 
-LOSSY = {"runs": 30, "left_out": 2, "lost": 1_512}
+LOSSY = {"runs": 30, "left_out": 2, "dropped": 0, "lost": 1_512}
 
 
 def test_all_servers_are_added_up() -> None:
-    """None where no server was sampled, which is not the same as one that lost nothing."""
+    """None where no server was sampled, which is not the same as one that lost nothing. A source that keeps all it gets
+    does not say what it dropped."""
     assert samplings([]) is None
-    assert samplings([LOSSY, {"runs": 30, "left_out": 0, "lost": 0}]) == {
-        "runs": 60, "left_out": 2, "lost": 1_512,
+    assert samplings([LOSSY | {"dropped": 4}, {"runs": 30, "left_out": 0, "lost": 0}]) == {
+        "runs": 60, "left_out": 2, "dropped": 4, "lost": 1_512,
     }  # fmt: skip
 
 
 def test_what_is_missing_is_said_and_nothing_of_a_whole_trace() -> None:
-    """How many runs, of how many, and how many samples where the kernel told; runs that the server kept nothing of."""
+    """How many runs, of how many, and how many samples where the kernel told; runs of which the instruments told
+    nothing, whose reasons differ, and none is made up."""
     assert missing_in_words({}) == missing_in_words({"lost": 0, "sampling": LOSSY | {"left_out": 0}}) == ""
     assert missing_in_words({"lost": 0, "sampling": LOSSY}) == (
         "2 of 30 sampled runs lost samples, 1,512 that the kernel told of: they are in no share of what layers ran."
     )
     assert missing_in_words({"unseen": "killed"}) == "Monitors did not see all of it: killed."
     untold = missing_in_words({"lost": 3, "sampling": LOSSY | {"lost": 0}})
-    assert (
-        untold.startswith("The server kept nothing of 3 runs") and "sampled runs lost samples: they" in untold
+    assert untold.startswith("The server's instruments told nothing of 3 runs or requests. 2 of 30 sampled runs")
+    assert "sampled runs lost samples: they" in untold and "bound" not in untold
+
+
+def test_runs_that_we_dropped_are_not_said_to_have_lost_anything() -> None:
+    """They were sampled as a whole, and there was no room for them: words and a figure of their own."""
+    sampling = {"runs": 30, "left_out": 0, "dropped": 12, "lost": 0}
+    assert missing_in_words({"lost": 0, "sampling": sampling}) == (
+        "Of 12 of 30 sampled runs the server dropped the samples, having no room for so many: they are in no share of "
+        "what layers ran."
+    )
+
+
+def test_a_share_of_a_load_says_what_monitors_did_not_see() -> None:
+    """What the server kept of it is told with its requests."""
+    assert missing_in_words({"one_in": 20, "lost": 3, "unseen": "killed"}) == (
+        "Monitors did not see all of it: killed."
     )
