@@ -66,8 +66,7 @@ def _doubts(trace: dict[str, Any]) -> str:
         "reach beyond their parents": checks.get("beyond_parents"),
     }
     doubts = "".join(f" Of its spans {count} {what}." for what, count in counts.items() if count)
-    # Of a share of a load its own words tell what the server kept.
-    if trace.get("one_in") is None and (missing := missing_in_words(trace)):
+    if missing := missing_in_words(trace):
         doubts += f" {missing}"
     sent = trace.get("sent") or {}
     if problem := sent.get("problem"):

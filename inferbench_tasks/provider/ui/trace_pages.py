@@ -165,11 +165,11 @@ def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:
     shown.tiles = {title: value for title, value in named.items() if value is not None}
     shown.overheads = told.get("overheads") or []
     shown.counters = told.get("counters") or []
+    words = [doubts_in_words(told), missing_in_words(told)]
     if share := share_in_words(told):
         shown.tiles["requests"] = f"{told['requests']:,} of {told['of']:,}"
-        shown.note = " ".join(filter(None, (f"{share}.", doubts_in_words(told))))
-    else:
-        shown.note = missing_in_words(told)
+        words.insert(0, f"{share}.")
+    shown.note = " ".join(filter(None, words))
 
 
 def _without_spans(db: PerfDB, run: str, problem: str) -> _Shown:

@@ -109,6 +109,10 @@ def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
         "keeps so many and no more: what it tells is of the load's beginning. "
         f"Its load does not count: round 1, level model: late.{longest}"
     )
+    blind = sampled(unseen="the sampler ended with exit code 1: killed")
+    assert layers.words([run("a", blind)]).endswith(
+        f"{longest} Monitors did not see all of it: the sampler ended with exit code 1: killed."
+    )
     cost, parts = layers.tables([run("a", sampled())])
     assert (
         cost["rows"][1] == ["a", "model", "8.4", "1.05", "–"] and "all requests of the load" in cost["note"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.provider.ui.render import page
-from inferbench_tasks.provider.ui.trace_pages import _Shown
+from inferbench_tasks.provider.ui.trace_pages import _Shown, _tell_of_run
 
 pytestmark = pytest.mark.airflow
 
@@ -25,6 +25,18 @@ def test_what_others_are_divided_by_has_no_interval() -> None:
     assert [row.replace("</td>", "").split('<td class="n">')[2].partition("<")[0] for row in rows] == [
         "–", "1.1–1.3", "–",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [{}, {"one_in": 20, "of": 1_000, "failed": 0, "unanswered": 0}])
+def test_figures_of_a_sampler_that_failed_are_said_to_be_of_a_part(share: dict[str, Any]) -> None:
+    """Whether requests were asked one by one or are a share of a load, of which it is said how large it is, too."""
+    row = {"counter": "server's CPU, cores", "samples": 30, "least": 0.5, "mean": 1.25, "most": 2.0}
+    told = {"requests": 51, "spans": 9, "lost": 0, "counters": [row], "unseen": "it was killed"} | share
+    shown = _Shown("r.000", "r", drawn=False)
+    _tell_of_run(shown, told)
+    text = bytes(page("trace.html", here="traces", **vars(shown)).body).decode()
+    assert "Monitors did not see all of it: it was killed." in text and "1.25" in text
+    assert ("51 of 1,000 requests of the load were traced" in text) == bool(share)
 
 
 def test_what_monitors_saw_stands_below_the_pictures() -> None:
