@@ -7,7 +7,7 @@ resolved = catalogue.resolve("model", "digits", "^1")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,24 @@ FOLDER = "manifests"
 MAX_FILES = 2000
 #: InferBench's own environment, among the places where frameworks run.
 HERE = "here"
+BUILT_IN, PERFDB = "built-in", "PerfDB"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A manifest and where it is: ``built-in``, a file, ``PerfDB``."""
+    """A manifest and where it is: ``built-in``, a file, ``PerfDB``.
+
+    ``conflict``: where its version has another content; "" where it has none.
+    """
 
     manifest: Manifest
     origin: str
+    conflict: str = ""
 
     def row(self) -> dict[str, Any]:
         """For a list."""
-        return {**self.manifest.row(), "origin": self.origin}
+        origin = f"{self.origin}, in conflict with {self.conflict}" if self.conflict else self.origin
+        return {**self.manifest.row(), "origin": origin}
 
 
 @dataclass(frozen=True)
@@ -68,15 +74,25 @@ class Catalogue:
     """Manifests by kind, name and version."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """InputError where one version stands in two places with different content."""
-        self._entries: dict[str, Entry] = {}
+        """InputError where one version has different content in a file and elsewhere.
+
+        What is built in and what is in PerfDB nobody can take back when a release brings a version that somebody had
+        stored before: both are kept, in conflict, and only who asks for that version is refused.
+        """
+        self._entries: dict[str, list[Entry]] = {}
         for entry in entries:
-            other = self._entries.setdefault(entry.manifest.id, entry)
-            old, new = other.manifest.digest, entry.manifest.digest
-            if old != new:
+            there = self._entries.setdefault(entry.manifest.id, [])
+            other = next((each for each in there if each.manifest.digest != entry.manifest.digest), None)
+            if other is None:
+                there[:] = there or [entry]
+            elif {each.origin for each in (*there, entry)} <= {BUILT_IN, PERFDB}:
+                there[:] = [replace(each, conflict=entry.origin) for each in there]
+                there.append(replace(entry, conflict=other.origin))
+            else:
                 raise InputError(
-                    f"{entry.manifest.id} has one content in {other.origin} ({old[:12]}) and another in {entry.origin} "
-                    f"({new[:12]}); a version never changes: give one of them a new one"
+                    f"{entry.manifest.id} has one content in {other.origin} ({other.manifest.digest[:12]}) and another "
+                    f"in {entry.origin} ({entry.manifest.digest[:12]}); a version never changes: give one of them a "
+                    "new one"
                 )
 
     @classmethod
@@ -84,7 +100,7 @@ class Catalogue:
         """All that this installation knows, or what it knows of one kind; without a PerfDB only what is built in or
         lies in files.
         """
-        stored = [Entry(manifest, "PerfDB") for manifest in ManifestStore(db).all()] if db else []
+        stored = [Entry(manifest, PERFDB) for manifest in ManifestStore(db).all()] if db else []
         there = [*built_in(kind), *files(), *stored]
         return cls(entry for entry in there if kind in ("", entry.manifest.kind))
 
@@ -92,7 +108,8 @@ class Catalogue:
         """Those of a kind and a name, by kind and name, the newest version first."""
         chosen = [
             entry
-            for entry in self._entries.values()
+            for same_version in self._entries.values()
+            for entry in same_version
             if kind in ("", entry.manifest.kind) and name in ("", entry.manifest.name)
         ]
         order = {
@@ -101,7 +118,9 @@ class Catalogue:
         return sorted(chosen, key=lambda e: (e.manifest.kind, e.manifest.name, order[e.manifest.version]))
 
     def resolve(self, kind: str, name: str, constraint: str = "*") -> Resolved:
-        """The newest version that fits and exists. InputError, which says which names or versions there are."""
+        """The newest version that fits and exists. InputError, which says which names or versions there are, or that
+        the version is in conflict.
+        """
         try:
             wanted = Constraint.parse(constraint)
         except ValueError as error:
@@ -117,7 +136,15 @@ class Catalogue:
             raise InputError(
                 f"no version of the {kind} {name} fits {constraint!r}; there are: {there}", field="version"
             )
-        return Resolved(versions[newest], f"{name}@{constraint}")
+        entry = versions[newest]
+        if entry.conflict:
+            raise InputError(
+                f"{entry.manifest.id} is in conflict: it has one content in {entry.origin} and another in "
+                f"{entry.conflict}, and a version never changes. Add yours under another version (`inferbench "
+                "manifests add`), and name that one",
+                field="version",
+            )
+        return Resolved(entry, f"{name}@{constraint}")
 
     def framework_for(self, name: str, constraint: str, backend: type[Backend] | None) -> Manifest:
         """The newest version of a framework that fits and runs where the backend does: InputError without one.
@@ -161,7 +188,7 @@ def built_in(kind: str = "") -> Iterator[Entry]:
     for each, make in makers.items():
         if kind in ("", each):
             for manifest in make():
-                yield Entry(manifest, "built-in")
+                yield Entry(manifest, BUILT_IN)
 
 
 def files(folder: Path | None = None) -> Iterator[Entry]:

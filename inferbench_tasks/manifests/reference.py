@@ -28,7 +28,8 @@ HEAD = f"""\
 What can stand in a manifest: one YAML document, read as strictly as [a submission](submission.md#the-file). How to
 write one: [own manifest](../how-to/own-manifest.md). A manifest has `kind`, `name` and `version`; the SHA-256 of what
 it says (canonical JSON without what has its default) is its digest. A version never changes: other content under the
-same version is refused, wherever the two lie.
+same version is refused, wherever the two lie. Where a release brings a version that PerfDB had before, the list has
+both as being in conflict, and that version alone can't be named.
 
 ## Constraints
 

@@ -70,6 +70,35 @@ def test_by_the_commands(
     assert call("list", "modle")[0] == 2
 
 
+def test_a_release_may_bring_a_version_that_perfdb_had_before(
+    perfdb: PerfDB, http: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A data set's that somebody had stored as words@1.0.0: both are listed, all else is as before, and that version is
+    refused by the commands and over REST."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    theirs = of_plain({"kind": "dataset", "name": "words", "version": "1.0.0", "source": "our scans"}, "x")
+    ManifestStore(perfdb).add(theirs)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["manifests", *words])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    rows = json.loads(call("list", "dataset", "--name", "words", "-o", "json")[1])
+    assert [row["origin"] for row in rows] == [
+        "built-in, in conflict with PerfDB",
+        "PerfDB, in conflict with built-in",
+    ]
+    assert call("show", "model:digits@^1")[0] == 0
+    code, _, err = call("show", "dataset:words@^1")
+    assert code == 2 and "dataset:words@1.0.0 is in conflict" in err and "another version" in err
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    assert len(list(bench.manifests(kind="dataset", name="words"))) == 2
+    with pytest.raises(InputError, match="in conflict"):
+        bench.manifest("dataset:words@1.0.0")
+
+
 def test_over_rest(perfdb: PerfDB, http: TestClient) -> None:
     """The client's words: a page, one in full by constraint, and 404 with the versions there are."""
     ManifestStore(perfdb).add(scenario("1.4.0"))

@@ -84,6 +84,31 @@ def test_a_version_with_two_contents_is_refused_and_says_where() -> None:
         Catalogue([Entry(scenario("1.0.0"), "PerfDB"), Entry(scenario("1.0.0", 6), "a file")])
 
 
+def test_what_a_release_brings_beside_other_content_in_perfdb_blocks_that_version_alone() -> None:
+    """Both are listed as being in conflict; whoever names that version is told the remedy, which is another version."""
+    built_in, stored = Entry(scenario("1.0.0"), "built-in"), Entry(scenario("1.0.0", 6), "PerfDB")
+    older = Entry(scenario("0.9.0"), "built-in")
+    catalogue = Catalogue([older, built_in, stored])
+    assert [(row["version"], row["origin"]) for row in (entry.row() for entry in catalogue.entries())] == [
+        ("1.0.0", "built-in, in conflict with PerfDB"),
+        ("1.0.0", "PerfDB, in conflict with built-in"),
+        ("0.9.0", "built-in"),
+    ]
+    assert {entry.manifest.digest for entry in catalogue.entries()} == {
+        entry.manifest.digest for entry in (older, built_in, stored)
+    }
+    assert catalogue.resolve("scenario", "calm", "^0.9").entry == older
+    with pytest.raises(
+        InputError, match=r"calm@1\.0\.0 is in conflict: .* Add yours under another version .* and name that"
+    ):
+        catalogue.resolve("scenario", "calm", "*")
+    added = Catalogue([*catalogue.entries(), Entry(scenario("1.0.1", 6), "PerfDB")])
+    assert added.resolve("scenario", "calm", "^1").manifest.version == "1.0.1"
+    for rate in (5, 6, 7):  # a third content, or either again
+        with pytest.raises(InputError, match=r"another in x\.yaml .* a version never changes"):
+            Catalogue([*catalogue.entries(), Entry(scenario("1.0.0", rate), "x.yaml")])
+
+
 def test_ids_are_kind_name_and_constraint() -> None:
     """With all parts, without constraint, without kind; and what is none."""
     assert parse_id("model:digits@^1") == ("model", "digits", "^1")
