@@ -52,7 +52,8 @@ def queued_job(
     fetching: Callable[[JobBase], float] = lambda spec: 0.0,
 ) -> QueuedJob:
     """The job for the policy. ``conf``: what its trigger changed of what it asks for; ``fetching``: the seconds that
-    its hosts take at most to have what was made for them, which no earlier run tells of these hosts.
+    its hosts take at most to have what was made for them. These are beside the limit, and part of the estimate until a
+    run tells how long it took.
 
     Fair share goes by ``login``, whatever user the submission names; by that user only where a schedule started it.
     Priority and expected duration count as far as the login's role goes.
@@ -63,9 +64,8 @@ def queued_job(
     for name, usual in request.scaled_by.items():
         declared_s *= (conf.get(name) or usual) / usual
     fetch_s = fetching(spec)
-    declared_s += fetch_s
     kind = f"{request.series}{changed['job_id']}"
-    est_s = estimator.estimate_s(kind, declared_s)
+    work_s = estimator.estimate_s(kind, declared_s)
     own = device_types(spec.needed_device(), cluster)
     elsewhere: frozenset[str] = frozenset()
     if spec.stages_elsewhere():
@@ -84,8 +84,8 @@ def queued_job(
         tenant=login or spec.user,
         spec_hash=kind,
         submit_s=submit_s,
-        est_s=est_s,
-        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)) + fetch_s,
+        est_s=work_s if estimator.knows(kind) else work_s + fetch_s,
+        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(work_s)) + fetch_s,
         device_types=own,
         n_devices=spec.needed_devices(),
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),

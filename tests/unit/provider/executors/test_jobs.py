@@ -77,8 +77,9 @@ def test_replicas_ask_for_a_host_that_has_their_balancer() -> None:
 
 
 def test_what_its_hosts_have_to_fetch_is_time_of_its_own() -> None:
-    """The first guess is as much longer; and however short its runs were, it is not stopped while it fetches."""
-    load = {"arrivals": {"kind": "poisson", "rate_rps": 1}}
+    """The first guess is as much longer, no later one; and the limit, however short its runs were, is three times the
+    estimate without it, and that time once."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 1}, "duration_s": 300.0}
     job = JobSpec.model_validate({"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": load})
     request = LeaseRequest(job.model_dump(mode="json"))
     estimator, key = Estimator(), JobKey("digits", "manual", 0)
@@ -89,7 +90,11 @@ def test_what_its_hosts_have_to_fetch_is_time_of_its_own() -> None:
 
     plain, large = queued(0.0), queued(300.0)
     assert large.est_s == pytest.approx(plain.est_s + 300)
-    assert large.limit_s == pytest.approx(3 * large.est_s + 300)
+    assert large.limit_s == pytest.approx(3 * plain.est_s + 300)
+    estimator.observe(plain.spec_hash, 500.0)
+    plain, large = queued(0.0), queued(300.0)
+    assert large.est_s == plain.est_s
+    assert large.limit_s == pytest.approx(3 * plain.est_s + 300)
     for _ in range(200):
         estimator.observe(plain.spec_hash, 20.0)
     assert queued(300.0).limit_s >= LEAST_LIMIT_S + 300 and queued(0.0).limit_s == LEAST_LIMIT_S
