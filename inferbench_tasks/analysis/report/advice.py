@@ -21,7 +21,14 @@ from inferbench_tasks.analysis.report.distinguish import (
     with_interval,
 )
 from inferbench_tasks.analysis.report.judged import JudgedRuns
-from inferbench_tasks.analysis.report.kept import failures, keeping_text, listing, overshoot, unknown_text
+from inferbench_tasks.analysis.report.kept import (
+    failures,
+    keeping_text,
+    listing,
+    missing_text,
+    overshoot,
+    unknown_text,
+)
 from inferbench_tasks.analysis.report.loads import (
     by_load,
     configuration,
@@ -91,7 +98,7 @@ def advise(views: Sequence[RunView]) -> Advice:
         keeping = [view for view in with_slo if view.figure("slo.met") is True]
         unknown = [view for view in with_slo if view.figure("slo.met") is None]
         if unknown and not keeping:
-            return Advice(None, (unknown_text(unknown), *note))
+            return Advice(None, (unknown_text(unknown), *missing_text(with_slo), *note))
         if not keeping:
             nearest = min(with_slo, key=overshoot)
             return Advice(

@@ -21,15 +21,21 @@ def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[st
         who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
         return [f"{who} the SLO ({bounds})."]
     sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
-    missing = [view for view in all_ if view.figure("slo.met") is False]
-    if missing:
-        others = len(missing) - 1
-        more = f"; {others} more {'misses' if others == 1 else 'miss'} it" if others else ""
-        sentences.append(f"With {missing[0].label}, {failures(missing[0])}{more}.")
+    sentences += missing_text(all_)
     unknown = [view for view in all_ if view.figure("slo.met") is None]
     if unknown:
         sentences.append(unknown_text(unknown))
     return sentences
+
+
+def missing_text(views: Sequence[RunView]) -> list[str]:
+    """The first run that misses its objective, with its figures, and how many others do; [] where none does."""
+    missing = [view for view in views if view.figure("slo.met") is False]
+    if not missing:
+        return []
+    others = len(missing) - 1
+    more = f"; {others} more {'misses' if others == 1 else 'miss'} it" if others else ""
+    return [f"With {missing[0].label}, {failures(missing[0])}{more}."]
 
 
 def bounds_text(view: RunView) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.lacking import Lack, lack_of
 from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.beginning import in_short
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.missing import missing, withheld_notes
 from inferbench_tasks.analysis.report.runs import RunView
@@ -97,6 +98,16 @@ def test_every_run_whose_objective_is_undecided_is_named_with_its_reason() -> No
         "r0, r1, r2, r3, r4 and r5 (each: its p99 is withheld); and 3 more." in many
         and "Whether 9 runs" in many
     )
+
+
+def test_beside_a_run_that_nobody_can_tell_of_those_that_miss_the_objective_are_told() -> None:
+    """The first with its figure, the others with their number, in the two sentences that a report begins with."""
+    missing = [view(records(latency), name) for name, latency in (("a", 40.0), ("b", 90.0), ("c", 95.0))]
+    advice = advise([_view("open"), *missing])
+    assert advice.best is None
+    first, _ = in_short(advice)
+    assert first[0].startswith("Whether open keeps the SLO can't be told: ")
+    assert first[1].startswith("With a, p99 is") and first[1].endswith("bound 20 ms; 2 more miss it.")
 
 
 def test_several_runs_that_miss_the_objective_are_counted() -> None:
