@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.datasets.base import DATASETS, Collection
+from inferbench_tasks.datasets.described import description_of
 from inferbench_tasks.errors import InferBenchError
 
 #: So many broken samples are named.
@@ -22,6 +23,7 @@ def rows() -> list[dict[str, Any]]:
         except InferBenchError as error:
             table.append({"name": name, "what": str(error), "form": None, "generated": None, "from": None})
             continue
+        described = description_of(source)
         table.append(
             {
                 "name": name,
@@ -31,7 +33,7 @@ def rows() -> list[dict[str, Any]]:
                 "needs": "evaluate.path" if source.takes_path else None,
                 "from": source.origin,
                 "licence": source.licence,
-                "manifest": f"{name}@{source.described.version}" if source.described else None,
+                "manifest": f"{name}@{described.version}" if described else None,
                 "by": DATASETS.origin(name),
             }
         )

@@ -65,7 +65,8 @@ class DataSource(ABC):
 
     ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
     whether it reads a file or folder of the user's. ``form_by_file``: whether that file decides the form.
-    ``described``: what else its manifest says; None of one that has none, as of the user's data.
+    ``described``: what else its manifest says; None of one that has none, as of the user's data. No class inherits it
+    (``datasets.described.description_of``).
     """
 
     title: ClassVar[str]

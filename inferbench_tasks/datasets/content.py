@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+import platform
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.described import description_of
 from inferbench_tasks.errors import InputError
 
 #: Part of what is hashed; raised when what is hashed of a sample changes.
@@ -41,16 +44,31 @@ def samples_sha256(source: DataSource, collection: Collection) -> str:
 
 def require_unchanged(name: str, source: DataSource, collection: Collection) -> None:
     """InputError where the samples are others than the manifest's of that version; nothing of one without."""
-    described = source.described
+    described = description_of(type(source))
     if described is None or (there := samples_sha256(source, collection)) == described.samples_sha256:
         return
-    made_with = f"; that was made with {described.made_with}" if described.made_with else ""
+    files = [f"{file} (SHA-256 {sha256[:12]})" for file, sha256 in described.files.items()]
+    theirs = ", ".join([*files, *(f"{library} {made}" for library, made in described.made_with.items())])
+    here = ", ".join(dict.fromkeys([source.version(), *_installed(described.made_with)]))
+    made_with = (
+        f"Those were made with {theirs}; these with {here}" if theirs else f"These were made with {here}"
+    )
     raise InputError(
         f"the data set {name} has other samples here (SHA-256 {there[:12]}) than its manifest "
-        f"{name}@{described.version} says ({described.samples_sha256[:12]}){made_with}, this with {source.version()}. "
-        "A version never changes: install what it was made with, or leave this data set out",
+        f"{name}@{described.version} says ({described.samples_sha256[:12]}). {made_with}. A version never changes: "
+        "install what those were made with, or leave this data set out",
         field="evaluate.dataset",
     )
+
+
+def _installed(libraries: Iterable[str]) -> Iterator[str]:
+    """Each with the version that is here."""
+    for library in libraries:
+        try:
+            here = platform.python_version() if library == "python" else version(library)
+        except PackageNotFoundError:
+            here = "not installed"
+        yield f"{library} {here}"
 
 
 def _each(rows: Any) -> Iterator[Any]:

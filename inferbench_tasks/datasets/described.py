@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 #: What can be measured where each sample has the label of one class, and where none has a label.
 LABELLED, UNLABELLED = ("top1_ratio", "top5_ratio", "macro_f1", "auc"), ("agreement_ratio",)
@@ -14,7 +15,8 @@ class Described:
     """``version``: of the manifest, three numbers; raised whenever other samples come out, for then ``samples_sha256``
     (``content.samples_sha256``) is another. ``splits``: samples of each part that can be asked. ``labels``: the name of
     each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what the samples are read from, where
-    they are read. ``made_with``: what else they depend on, for who is told that his are others.
+    they are read. ``made_with``: the versions of the distributions (and of ``python``) that decide what comes out, for
+    who is told that his samples are others.
     """
 
     version: str
@@ -23,4 +25,13 @@ class Described:
     labels: tuple[str, ...]
     metrics: tuple[str, ...] = LABELLED
     files: Mapping[str, str] = field(default_factory=dict)
-    made_with: str = ""
+    made_with: Mapping[str, str] = field(default_factory=dict)
+
+
+def description_of(source: Any) -> Described | None:
+    """What a data set's class says of itself; None of one that says nothing.
+
+    Not what a class above it says: its samples are others, or it would not be there.
+    """
+    described: Described | None = vars(source).get("described")
+    return described

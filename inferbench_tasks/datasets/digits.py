@@ -25,6 +25,7 @@ class Digits(DataSource):
         splits={"test": digits.HELD_OUT},
         labels=NAMES,
         files=digits.Digits.files,
+        made_with={"scikit-learn": "1.9.1", "numpy": "2.4.6"},
     )
 
     def open(self, path: Path | None) -> Collection:

@@ -29,6 +29,7 @@ class Fashion(DataSource):
             "t10k-images-idx3-ubyte.gz": "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa",
             "t10k-labels-idx1-ubyte.gz": "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
         },
+        made_with={"numpy": "2.4.6"},
     )
 
     def open(self, path: Path | None) -> Collection:

@@ -159,7 +159,7 @@ class FileTypes(DataSource):
         samples_sha256="942174caac342ccc64c0f1e814be8e01e426d53346de9457bf964c76f221674c",
         splits={"test": EACH * len(WRITERS)},
         labels=tuple(WRITERS),
-        made_with=f"seed {_SEED}",
+        made_with={"numpy": "2.4.6", "python": "3.11.7"},
     )
 
     def open(self, path: Path | None) -> Collection:

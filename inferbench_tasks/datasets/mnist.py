@@ -43,6 +43,7 @@ class Mnist(DataSource):
         splits={"train": COUNT},
         labels=NAMES,
         files={FILE: "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"},
+        made_with={"numpy": "2.4.6"},
     )
 
     def open(self, path: Path | None) -> Collection:

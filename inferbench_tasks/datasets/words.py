@@ -35,7 +35,7 @@ class Words(DataSource):
         samples_sha256="c1c32473f8ea5d3bf8008526d19706c0964d3ceb302a39f05b5959770aeff26d",
         splits={"test": COUNT},
         labels=WORDS,
-        made_with=f"seed {_SEED}, Pillow 13.0.0",
+        made_with={"pillow": "13.0.0", "numpy": "2.4.6"},
     )
 
     def open(self, path: Path | None) -> Collection:

@@ -14,6 +14,7 @@ from inferbench_tasks.contracts.targets import TARGETS
 from inferbench_tasks.datasets.about import facts, rows
 from inferbench_tasks.datasets.base import DATASETS, Collection, open_dataset
 from inferbench_tasks.datasets.content import samples_sha256
+from inferbench_tasks.datasets.described import description_of
 from inferbench_tasks.errors import MissingExtraError
 from inferbench_tasks.quality.measures import MEASURES
 from tests.layouts import coco, squad
@@ -95,14 +96,14 @@ def test_a_data_set_keeps_the_contract(name: str, tmp_path: Path) -> None:
     assert name in [row["name"] for row in rows()]
 
 
-@pytest.mark.parametrize("name", [name for name in DATASETS if DATASETS.load(name).described])
+@pytest.mark.parametrize("name", [name for name in DATASETS if description_of(DATASETS.load(name))])
 def test_a_data_set_is_what_its_manifest_says(name: str, tmp_path: Path) -> None:
     """The hash of its samples, their number, the names of its classes, and measures that there are.
 
     Where the hash is another: other samples come out, and `described` needs a new version with the new hash.
     """
     collection, source = opened(name, tmp_path), DATASETS.load(name)
-    described = source.described
+    described = description_of(source)
     assert described is not None and not source.takes_path
     assert samples_sha256(source(), collection) == described.samples_sha256
     assert sum(described.splits.values()) == collection.count
@@ -113,7 +114,7 @@ def test_a_data_set_is_what_its_manifest_says(name: str, tmp_path: Path) -> None
 def test_every_data_set_that_comes_with_inferbench_has_a_manifest() -> None:
     """All but those that read the user's files."""
     ours = [name for name in DATASETS if DATASETS.origin(name) == "built-in"]
-    without = {name for name in ours if DATASETS.load(name).described is None}
+    without = {name for name in ours if description_of(DATASETS.load(name)) is None}
     assert without == {name for name in ours if DATASETS.load(name).takes_path}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import platform
 import sqlite3
 import zipfile
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.about import rows
+from inferbench_tasks.datasets.base import DATASETS, Collection, DataSource
 from inferbench_tasks.datasets.content import require_unchanged, samples_sha256
-from inferbench_tasks.datasets.described import Described
+from inferbench_tasks.datasets.described import Described, description_of
 from inferbench_tasks.datasets.file_types import WRITERS, FileTypes, content
 from inferbench_tasks.errors import InputError
 
@@ -112,17 +115,68 @@ def test_what_another_library_writes_otherwise_is_the_same_file_type() -> None:
     assert hashed("txt", b"abc") == b"abc"
 
 
+def described(collection: Collection, **more: Any) -> Described:
+    """What a manifest says of these samples."""
+    return Described("1.0.0", samples_sha256(Greys(), collection), {"test": 2}, ("dark", "light"), **more)
+
+
 def test_other_samples_under_an_old_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the version, both hashes, what each was made with, and what to do; one without a manifest is left alone."""
+    """With the version, both hashes, the files and libraries that those were made with, the libraries that are here,
+    and what to do; one without a manifest is left alone."""
     source = Greys()
     require_unchanged("greys", source, greys())
-    mine = samples_sha256(source, greys())
-    described = Described("1.0.0", mine, {"test": 2}, ("dark", "light"), made_with="a brush")
-    monkeypatch.setattr(Greys, "described", described)
+    made_with = {"numpy": "1.0.1", "a-brush": "2.0", "python": "3.0.0"}
+    said = described(greys(), made_with=made_with, files={"greys.bin": "ab" * 32})
+    monkeypatch.setattr(Greys, "described", said)
     require_unchanged("greys", source, greys())
     with pytest.raises(InputError) as refused:
         require_unchanged("greys", source, greys(labels=np.array([1, 1])))
     other = samples_sha256(source, greys(labels=np.array([1, 1])))
-    for words in ("greys@1.0.0", mine[:12], other[:12], "made with a brush", "this with 1", "never changes"):
+    for words in (
+        "greys@1.0.0",
+        said.samples_sha256[:12],
+        other[:12],
+        "made with greys.bin (SHA-256 abababababab), numpy 1.0.1, a-brush 2.0, python 3.0.0; "
+        f"these with 1, numpy {version('numpy')}, a-brush not installed, python {platform.python_version()}.",
+        "never changes",
+    ):
         assert words in str(refused.value)
     assert refused.value.field == "evaluate.dataset"
+
+
+def test_without_a_word_on_what_it_was_made_with_the_version_here_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The source's own."""
+    monkeypatch.setattr(Greys, "described", described(greys()))
+    with pytest.raises(InputError, match=r"\. These were made with 1\. A version never changes"):
+        require_unchanged("greys", Greys(), greys(labels=np.array([1, 1])))
+
+
+def test_a_data_set_made_of_another_is_not_held_to_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has other samples, and no manifest until it says one of its own; the list says none of it either."""
+    monkeypatch.setattr(Greys, "described", described(greys()))
+
+    class Darker(Greys):
+        """One of the two is darker."""
+
+    darker = greys(labels=np.array([0, 0]))
+    require_unchanged("darker", Darker(), darker)
+    monkeypatch.setattr(DATASETS, "load", lambda name, where="": Darker if name == "words" else Greys)
+    assert {row["name"]: row["manifest"] for row in rows()}["words"] is None
+    assert {row["name"]: row["manifest"] for row in rows()}["digits"] == "digits@1.0.0"
+    monkeypatch.setattr(Darker, "described", described(greys()), raising=False)
+    with pytest.raises(InputError, match=r"darker@1\.0\.0"):
+        require_unchanged("darker", Darker(), darker)
+
+
+def test_each_data_set_says_which_libraries_decide_its_samples() -> None:
+    """By the names that they are installed by, at the versions whose samples were hashed."""
+    made_with = {
+        name: said.made_with for name in DATASETS if (said := description_of(DATASETS.load(name))) is not None
+    }
+    assert all("numpy" in libraries for libraries in made_with.values())
+    assert "pillow" in made_with["words"] and "python" in made_with["file-types"]
+    assert "scikit-learn" in made_with["digits"] and "scikit-learn" in made_with["digits-png"]
+    for libraries in made_with.values():
+        assert all(version(library) for library in libraries if library != "python")
