@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
 
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.datasets.base import DATASETS, DataSource
-from inferbench_tasks.datasets.described import LABELLED, UNLABELLED
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.datasets.described import LABELLED, UNLABELLED, description_of
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.manifests.kinds.dataset import DatasetManifest
+from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.modelrepo.zoo import ZOO
+
+log = logging.getLogger(__name__)
 
 
 def datasets() -> Iterator[DatasetManifest]:
-    """One of each name that models have, and one of each that can be named and has one."""
+    """One of each name that models have, and one of each that can be named and has one.
+
+    A package's that is no manifest is left out, with the reason in the log: all others are asked for here, too.
+    """
     names: set[str] = set()
     for name in ZOO:
         try:
@@ -22,14 +32,24 @@ def datasets() -> Iterator[DatasetManifest]:
             continue
         if dataset is not None and dataset.name not in names:
             names.add(dataset.name)
-            yield of_model(dataset)
+            try:
+                manifest = of_model(dataset)
+            except ValidationError as error:
+                log.warning("no manifest of the data set of the model %s: %s", name, error)
+                continue
+            yield manifest
     for name in DATASETS:
         try:
             source = DATASETS.load(name)
         except InferBenchError:
             continue  # a third party's that can't be imported; whoever asks for it is told why
-        if (manifest := of_source(name, source)) is not None:
-            yield manifest
+        try:
+            named = of_source(name, source)
+        except InputError as error:
+            log.warning("no manifest of the data set %s: %s", name, error)
+            continue
+        if named is not None:
+            yield named
 
 
 def of_model(dataset: Dataset) -> DatasetManifest:
@@ -53,31 +73,43 @@ def of_model(dataset: Dataset) -> DatasetManifest:
 def named_dataset(name: str) -> DatasetManifest | None:
     """Of the data set of that name (``evaluate.dataset``); None of the user's data, and of packages' that have none.
 
-    UnknownKindError.
+    UnknownKindError; InputError where a package's says of itself what no manifest can.
     """
     return of_source(name, DATASETS.load(name, "evaluate.dataset"))
 
 
 def of_source(name: str, source: type[DataSource]) -> DatasetManifest | None:
-    """The manifest of a data set that is named; None of one that has none."""
-    described = source.described
+    """The manifest of a data set that is named; None of one that has none. InputError where what it says is none."""
+    try:
+        content = _content(name, source)
+        manifest = None if content is None else of_plain(content, "described")
+    # Of a package's class nobody has checked what it holds.
+    except (AttributeError, TypeError, ValueError, InputError) as error:
+        raise InputError(
+            f"what the data set {name} ({DATASETS.origin(name)}) says of itself is no manifest, so it can't be used: "
+            f"{error}"
+        ) from error
+    assert manifest is None or isinstance(manifest, DatasetManifest)
+    return manifest
+
+
+def _content(name: str, source: type[DataSource]) -> dict[str, Any] | None:
+    described = description_of(source)
     if described is None:
         return None
-    return DatasetManifest.model_validate(
-        {
-            "kind": "dataset",
-            "name": name,
-            "version": described.version,
-            "description": source.title,
-            "licence": source.licence,
-            "source": source.origin,
-            "files": dict(described.files),
-            "splits": dict(described.splits),
-            "labelled": True,
-            "classes": len(described.labels),
-            "labels": described.labels,
-            "metrics": described.metrics,
-            "generated": source.generated,
-            "samples_sha256": described.samples_sha256,
-        }
-    )
+    return {
+        "kind": "dataset",
+        "name": name,
+        "version": described.version,
+        "description": source.title,
+        "licence": source.licence,
+        "source": source.origin,
+        "files": dict(described.files),
+        "splits": dict(described.splits),
+        "labelled": True,
+        "classes": len(described.labels),
+        "labels": described.labels,
+        "metrics": described.metrics,
+        "generated": source.generated,
+        "samples_sha256": described.samples_sha256,
+    }

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.datasets.base import DATASETS
+from inferbench_tasks.datasets.shapes import Shapes
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.manifests.built_in import datasets as built_in_datasets
 from inferbench_tasks.manifests.built_in.datasets import datasets, named_dataset
 from inferbench_tasks.manifests.built_in.frameworks import frameworks
 from inferbench_tasks.manifests.built_in.models import families, models
@@ -17,9 +24,20 @@ from inferbench_tasks.manifests.kinds.framework import Here, OwnEnvironment
 from inferbench_tasks.manifests.kinds.model import BuiltInSource, ModelManifest
 from inferbench_tasks.manifests.pins import read_pins
 from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.registry import Registry
 from inferbench_tasks.requests.digits import Digits
 from inferbench_tasks.requests.photographs import Photographs
 from tests.unit.manifests.built_in import FILE, digests
+
+
+class Inherited(Shapes):
+    """A package's data set made of one of ours, whose samples it does not have."""
+
+
+class Theirs(Shapes):
+    """A package's data set that says something of itself."""
+
+    described = Shapes.described
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +107,50 @@ def test_data_sets_that_come_with_no_model_have_manifests() -> None:
     for manifest in made.values():
         assert not manifest.samples_sha256 or (manifest.licence and manifest.description and manifest.metrics)
     assert named_dataset("folder") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"version": "1.0"}, "version: '1.0' is no version"),
+        ({"samples_sha256": "AB" * 32}, "samples_sha256: must be a SHA-256"),
+        ({"labels": ("one",)}, "classes: must be a whole number from 2"),
+        ({"files": None}, "NoneType"),
+        (None, "has no attribute 'version'"),
+    ],
+)
+def test_a_package_that_describes_its_data_set_wrongly_spoils_no_other(
+    said: dict[str, Any] | None, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where it is named the reason is told; the list has all others, and the reason is in the log."""
+    ours = {manifest.id for manifest in datasets()}
+    registry: Registry[Any] = Registry(DATASETS.what, DATASETS.group, dict(DATASETS._built_in))
+    registry.__dict__["_plugins"] = {
+        name: EntryPoint(name, f"{__name__}:{name.title()}", DATASETS.group)
+        for name in ("theirs", "inherited")
+    }
+    monkeypatch.setattr(built_in_datasets, "DATASETS", registry)
+    assert {manifest.id for manifest in datasets()} == {*ours, "dataset:theirs@1.0.0"}
+    assert named_dataset("inherited") is None and not caplog.records
+    assert Theirs.described is not None
+    monkeypatch.setattr(Theirs, "described", "words" if said is None else replace(Theirs.described, **said))
+    assert {manifest.id for manifest in datasets()} == ours
+    assert words in caplog.text and "theirs" in caplog.text
+    with pytest.raises(InputError) as refused:
+        named_dataset("theirs")
+    assert "what the data set theirs (unknown) says of itself is no manifest" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_model_whose_data_set_no_manifest_can_be_of_spoils_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A package's model may bring data of any name; the list has all others, and the reason is in the log."""
+    ours = {manifest.id for manifest in datasets()}
+    monkeypatch.setattr(Photographs, "name", "not a name")
+    left = {manifest.id for manifest in datasets()}
+    assert ours - left == {"dataset:sample-photographs@1.0.0"} and left < ours
+    assert "no manifest of the data set of the model" in caplog.text
 
 
 def test_a_framework_says_where_it_runs() -> None:
