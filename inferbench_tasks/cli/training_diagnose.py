@@ -107,7 +107,8 @@ def emit_causes(import_id: str, causes: Sequence[Cause], output: OutputFormat) -
 
 def _say_causes(causes: Sequence[Cause]) -> None:
     for place, cause in enumerate(causes, 1):
-        cost = f" It costs {cause.cost_s:.3g} s of a step." if cause.cost_s else ""
+        at_most = "at most " if cause.at_most else ""
+        cost = f" It costs {at_most}{cause.cost_s:.3g} s of a step." if cause.cost_s else ""
         gain = f" (about {cause.gain_s:.3g} s of a step)" if cause.gain_s else ""
         remedy = [f"   -> {cause.remedy}{gain}"] if cause.remedy else []
         evidence = [f"     {line}" for line in cause.evidence]

@@ -8,6 +8,7 @@ after some hundred steps, and stays: a few of the smallest denormals by 0.9 are 
 from __future__ import annotations
 
 from copy import deepcopy
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from inferbench_tasks.training.own_step import median_ms
@@ -21,7 +22,8 @@ FIGURES: Final = ("denormal_ratio", "optimiser_ms", "optimiser_flushed_ms")
 def probe(rank: Rank) -> dict[str, float | None]:
     """``denormal_ratio``: of the floats in the optimiser's state, as the last epoch left it. Where there are any, of a
     rank with one thread: ``optimiser_ms``, a step of the optimiser from that state, and ``optimiser_flushed_ms``, the
-    same where the processor takes such numbers for 0 (``train.flush_denormals``), a setting of each thread.
+    same where the processor takes such numbers for 0 (``train.flush_denormals``), a setting of each thread. A compiled
+    network's optimiser is none of what is compiled, and is timed as any other.
 
     {} on a GPU, whose units are as fast with them, of what has no optimiser, and of one without such a state.
     """
@@ -39,22 +41,26 @@ def probe(rank: Rank) -> dict[str, float | None]:
 
 
 def _times(rank: Rank, state: dict[str, Any]) -> dict[str, float | None]:
-    """By copies of weights and state; gradients of 0 leave denormals where they are."""
+    """By copies of weights and state; gradients of 0 leave denormals where they are. Both ways twice, each first once:
+    what makes the machine slower by and by is in either alike.
+    """
     import torch
 
     weights = [weight.detach().clone() for weight in rank.module.parameters()]
     for at in state["state"]:
         weights[at].grad = torch.zeros_like(weights[at])
     copy = rank.computing.optimiser(weights)
-    copy.load_state_dict(deepcopy(state))
-    found: dict[str, float | None] = {"optimiser_ms": median_ms(rank, copy.step)}
-    copy.load_state_dict(deepcopy(state))
-    if torch.set_flush_denormal(True):
+    times_ms: dict[bool, list[float]] = {False: [], True: []}
+    for flushed in (False, True, True, False):
+        copy.state.clear()  # one copy at a time lies beside the training's
+        copy.load_state_dict(deepcopy(state))
         try:
-            found["optimiser_flushed_ms"] = median_ms(rank, copy.step)
+            if torch.set_flush_denormal(flushed) or not flushed:
+                times_ms[flushed].append(median_ms(rank, copy.step))
         finally:
             torch.set_flush_denormal(False)
-    return found
+    names = {"optimiser_ms": False, "optimiser_flushed_ms": True}
+    return {name: fmean(of) if (of := times_ms[flushed]) else None for name, flushed in names.items()}
 
 
 def _counts(value: Any) -> bool:

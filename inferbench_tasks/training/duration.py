@@ -31,13 +31,14 @@ def probe_steps(job: TrainingJob) -> int:
     count = repeats if processes and job.data.read == "warm" else 0  # a batch made in the rank
     count += probes.BATCHES if by_itself else 0  # handed over
     count += repeats if devices.kind.kind == "gpu" and job.loads and not job.loader.pin_memory else 0
+    count += 4 * repeats if train.benchmark == "train" else 0  # the optimiser, both ways twice
     if job.smooth or train.compile:
         return count
     works = 1 + by_itself  # alone, and beside a loader process
-    works += 2 if train.benchmark == "train" else 0  # the optimiser
     works += devices.threads > 1 and devices.cores is None  # with as many threads as cores
     count += repeats * works
     if train.batch_size <= probes.LARGEST_BATCH:
         count += 2 * repeats  # another batch, and the larger one
+        count += 2  # what a pass keeps
         count += 2 * ready.STEPS if processes else 0
     return count

@@ -32,9 +32,42 @@ class OwnStep:
 
     def ms(self, samples: int, before: Callable[[], object] = lambda: None) -> float:
         """The median of some repeats with a batch of so many samples, after ``before``, which is not timed."""
-        first = self._first
-        images, labels = self._rank.to_device(collate([first[at % len(first)] for at in range(samples)]))
+        images, labels = self._batch(samples)
         return median_ms(self._rank, lambda: self._step(images, labels), before)
+
+    def grown_bytes(self, few: int, many: int) -> float:
+        """By how much more memory each sample's forward pass needs, at least: what it keeps for the way back; without
+        one, the largest value among these, of which there are a few at a time. 0 where nothing grows.
+
+        Told by passes of so few and so many samples; of what has no way back by one and two, for these keep what no
+        step of it does.
+        """
+        if self._trains:
+            return max(0, sum(self._kept_bytes(many)) - sum(self._kept_bytes(few))) / (many - few)
+        kept = zip(self._kept_bytes(1), self._kept_bytes(2), strict=True)
+        return float(max((of_two - of_one for of_one, of_two in kept), default=0))
+
+    def _kept_bytes(self, samples: int) -> list[int]:
+        """The sizes of what a forward pass keeps, weights among it, in the order in which it keeps them."""
+        import torch
+
+        sizes: dict[int, int] = {}
+
+        def keep(tensor: Any) -> Any:
+            storage = tensor.untyped_storage()
+            sizes.setdefault(storage.data_ptr(), storage.nbytes())
+            return tensor.detach()  # the graph would hold itself by the tensor
+
+        images, _ = self._batch(samples)
+        hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+        with hooks, self._rank.computing.autocast():
+            scores = self._network(images)
+        del scores  # held until here, so that no two storages had one address
+        return list(sizes.values())
+
+    def _batch(self, samples: int) -> tuple[Any, Any]:
+        first = self._first
+        return self._rank.to_device(collate([first[at % len(first)] for at in range(samples)]))
 
     def _step(self, images: Any, labels: Any) -> None:
         import torch

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.cores import usable_cores
+from inferbench_tasks.memory import left_bytes
 from inferbench_tasks.training import denormal
 from inferbench_tasks.training.items import collate
 from inferbench_tasks.training.own_step import MOST_REPEATS, OwnStep, first_items, median_ms
-from inferbench_tasks.training.phases import MEASURED
+from inferbench_tasks.training.phases import CLOCKS, MEASURED
 from inferbench_tasks.training.ready import ready_ms
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ log = logging.getLogger(__name__)
 #: A step of so many samples is not worth a larger one: what does not depend on their number is hidden.
 LARGEST_BATCH = 64
 #: A larger batch is tried where so much of a step without loading is likely to be the same for any number of samples:
-#: what a batch and half of it have in common, the optimiser, and the time between phases. It needs memory that the job
-#: did not ask for: little in networks whose time hardly depends on their samples.
+#: what a batch and half of it have in common, the optimiser, and the time between phases.
 _LIKELY_SHARE = 0.4
+#: It needs memory that the job did not ask for, and is tried where it needs at most so much of what is free by what its
+#: samples keep: gradients on their way, copies, and the batches of a loader process come on top.
+_MEMORY_SHARE = 0.25
 #: Of fewer samples several times as many are timed beside, and not half: one sample is no batch to normalise by, and
 #: one more changes the way in which a product is computed, by up to as much as it takes.
 _FEWEST_HALVED, _TINY_TIMES = 4, 4
@@ -49,13 +52,13 @@ BATCHES = 12
 _PATIENCE_S = 60.0
 
 
-def probe(rank: Rank, epochs: Sequence[Epoch] = ()) -> dict[str, float | None]:
+def probe(rank: Rank, epochs: Sequence[Epoch]) -> dict[str, float | None]:
     """``alone_ms``: forward, loss and backward of a batch by themselves; of them ``beside_ms``, with a loader
     process that makes batches beside them (None of a run that has such processes, or no loader);
     ``fewer_threads_ms``, with ``fewer_threads`` of torch, those that a rank has cores for (None where it has no more);
-    ``larger_ms``, with ``larger_batch`` samples (None of large batches, and where time grows with the samples); there,
-    of a run with loader processes, too: ``ready_ms`` and ``larger_ready_ms``, getting a batch, and one of as many
-    samples, that lies ready. All None of smooth inference and of a compiled network.
+    ``larger_ms``, with ``larger_batch`` samples (None of large batches, where time grows with the samples, and without
+    memory for them); there, of a run with loader processes, too: ``ready_ms`` and ``larger_ready_ms``, getting a batch,
+    and one of as many samples, that lies ready. All None of smooth inference and of a compiled network.
 
     ``own_making_ms``: making a batch in the rank itself; None of a run without loader processes, and of cold reads.
     ``hand_over_ms``: what it takes to get a batch that is made in no time from a loader process; None of a run that has
@@ -99,7 +102,7 @@ def cores_of_a_rank(job: TrainingJob) -> int:
 
 def around_ms(epochs: Sequence[Epoch]) -> float:
     """What the median step of the last synchronised epoch took besides loading, copying, forward, loss and backward:
-    the optimiser, and the time between phases. 0 where it has no measured steps.
+    the optimiser, and the time between phases without what reading the clocks took. 0 where it has no measured steps.
     """
     for epoch in reversed(epochs):
         if epoch.kind != "synchronised":
@@ -107,11 +110,8 @@ def around_ms(epochs: Sequence[Epoch]) -> float:
         rows = [row for row in epoch.rows if row[epoch.columns.index("part")] == MEASURED]
         if rows:
             step = epoch.columns.index("step_ns")
-            others = [
-                epoch.columns.index(f"{phase}_wall_ns")
-                for phase in _BEFORE
-                if f"{phase}_wall_ns" in epoch.columns
-            ]
+            names = {*(f"{phase}_wall_ns" for phase in _BEFORE), CLOCKS}
+            others = [at for at, name in enumerate(epoch.columns) if name in names]
             times_ns = [(row[step] or 0) - sum(row[at] or 0 for at in others) for row in rows]
             return max(0.0, float(np.median(times_ns)) / 1e6)
     return 0.0
@@ -134,11 +134,26 @@ def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
     if size <= LARGEST_BATCH:
         other = size // 2 if size >= _FEWEST_HALVED else _TINY_TIMES * size
         few, many = sorted(((other, own.ms(other)), (size, alone_ms)))
-        if fixed_of(*few, *many) + around >= _LIKELY_SHARE * (alone_ms + around):
-            larger = max(LARGEST_BATCH, 2 * size)
+        larger = max(LARGEST_BATCH, 2 * size)
+        likely = fixed_of(*few, *many) + around >= _LIKELY_SHARE * (alone_ms + around)
+        # A GPU without room says so; on a CPU the kernel ends the rank, and with it a training that was measured.
+        if likely and (rank.device.type != "cpu" or _has_room(rank, own.grown_bytes(few[0], many[0]) * larger)):
             found |= {"larger_ms": own.ms(larger), "larger_batch": larger}
             if job.loads and job.loader.workers:
                 found |= {"ready_ms": ready_ms(rank, size), "larger_ready_ms": ready_ms(rank, larger)}
+
+
+def _has_room(rank: Rank, needed_bytes: float) -> bool:
+    """Whether each rank of this host may have so much more, by what its cgroups and the machine have free."""
+    import psutil
+
+    free_bytes, left = psutil.virtual_memory().available, left_bytes(cached=True)
+    room_bytes = _MEMORY_SHARE * (free_bytes if left is None else min(free_bytes, left))
+    if needed_bytes * rank.job.devices.ranks_of_host <= room_bytes:
+        return True
+    text = "not probed: a larger batch: each of %d rank(s) would need %.3g bytes at least, of %.3g that all may take"
+    log.warning(text, rank.job.devices.ranks_of_host, needed_bytes, room_bytes)
+    return False
 
 
 def _with_threads(own: OwnStep, size: int, threads: int) -> float:

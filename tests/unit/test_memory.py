@@ -49,6 +49,25 @@ def test_the_least_limit_on_the_way_up_counts(
     assert left_bytes(proc, cgroups) == left
 
 
+@pytest.mark.parametrize(
+    ("own", "files", "left"),
+    [
+        ("0::/\n", {"memory.max": "9000", "memory.current": "8000",
+                    "memory.stat": "anon 500\ninactive_file 4000\nactive_file 2000\nshmem 300\n"}, 7000),
+        ("4:memory:/\n", {"memory__memory.limit_in_bytes": "9000", "memory__memory.usage_in_bytes": "8000",
+                          "memory__memory.stat": "inactive_file 1\ntotal_inactive_file 4000\n"}, 5000),
+        ("0::/\n", {"memory.max": "9000", "memory.current": "8000"}, 1000),
+    ],
+)  # fmt: skip
+def test_pages_of_files_are_left_to_who_needs_memory(
+    tmp_path: Path, own: str, files: dict[str, str], left: int
+) -> None:
+    """Of either version, if they are asked for; nothing where the kernel does not tell them."""
+    proc, cgroups = put(tmp_path, own, **files)
+    assert left_bytes(proc, cgroups, cached=True) == left
+    assert left_bytes(proc, cgroups) == 1000
+
+
 def test_the_sandbox_takes_its_share_of_the_own_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """90% of a limit below the machine's memory, and of the machine's where the limit is above it."""
     total = psutil.virtual_memory().total

@@ -14,9 +14,9 @@ class Cause(Document):
     """``sentence``: what it is. ``evidence``: the figures, with where they stand. ``remedy``: None where there is none.
 
     ``kind``: a ``cause`` holds the training up, a ``comparison`` sets it beside another, ``wrong`` is a figure that is
-    not to be believed. ``cost_s``: what it takes of a step, seconds; None where that can't be told. ``changes``: the
-    remedy as fields of the submission, empty where no field mends it. ``gain_s``: what they are predicted to save of a
-    step, seconds. ``rank``: the one that it is about, where it is one.
+    not to be believed. ``cost_s``: what it takes of a step, seconds; None where that can't be told. ``at_most``: that
+    is no more than a bound. ``changes``: the remedy as fields of the submission, empty where no field mends it.
+    ``gain_s``: what they are predicted to save of a step, seconds. ``rank``: the one that it is about, where it is one.
     """
 
     rule: str
@@ -25,6 +25,7 @@ class Cause(Document):
     evidence: list[str]
     remedy: str | None = None
     cost_s: float | None = None
+    at_most: bool = False
     changes: dict[str, Any] = {}
     gain_s: float | None = None
     rank: int | None = None

@@ -110,8 +110,10 @@ def diagnose(
     of_device = list(slow_device.find(result, others, run.step_ms))
     causes = in_order([*causes_of(run), *of_device], run.step_ms)
     first = next((cause for cause in causes if cause.kind == "cause"), None)
+    at_most = "at most " if first and first.at_most else ""
     sentence = (
-        f"{first.sentence} That costs {number((first.cost_s or 0.0) * 1e3)} ms of a step of {number(run.step_ms)} ms."
+        f"{first.sentence} That costs {at_most}{number((first.cost_s or 0.0) * 1e3)} ms of a step of "
+        f"{number(run.step_ms)} ms."
         if first
         else f"No rule finds what holds it up: none names {LEAST_SHARE:.0%} of a step of {number(run.step_ms)} ms or "
         "more."

@@ -66,6 +66,7 @@ class Observation:
     ``bare_step_ms``: without instruments. ``ranks``: steps by rank. ``probes``: see ``training.probes``. ``jade``: see
     ``training.jade``; None where it was not asked for. ``memory``: see ``training.memory_figures``, None of older
     runs. ``events``: see ``figures.events``, None where they were not asked for. ``device``: its name.
+    ``clocks_ms``: of the step, that in which the phases' clocks were read; 0 of older results.
     """
 
     job: TrainingJob
@@ -82,6 +83,7 @@ class Observation:
     memory: Mapping[str, Any] | None = None
     events: Mapping[str, Any] | None = None
     device: str | None = None
+    clocks_ms: float = 0.0
 
     @property
     def processes(self) -> int:
@@ -206,6 +208,7 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
         memory=summary.memory,
         events=summary.events,
         device=result.device.name if result.device else None,
+        clocks_ms=timing.get("clocks_ms") or 0.0,
     )
 
 

@@ -28,7 +28,7 @@ def diagnoses(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, An
                     cause.rule,
                     " ".join(texts),
                     cause.remedy or "–",
-                    number(cost_ms),
+                    f"{'at most ' if cause.at_most else ''}{number(cost_ms)}",
                     number(gain_ms),
                     _measured_gain(diagnosis, cause),
                 ]

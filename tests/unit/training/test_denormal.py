@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import weakref
 from collections.abc import Iterator
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +19,8 @@ from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.job import TrainingJob
 
 TINY = 1e-40
+#: The same in fp32, as an integer: where denormal numbers count as 0, none is made of the other.
+DENORMAL_BITS = 71362
 
 
 @pytest.fixture(autouse=True)
@@ -99,13 +105,68 @@ def test_a_frozen_weight_has_no_state() -> None:
     assert found["denormal_ratio"] == 1.0 and (found["optimiser_ms"] or 0) > 0
 
 
-def test_a_job_has_them_taken_for_zero() -> None:
-    """In the thread that makes the rank; torch's other threads begin later, and have it from that one."""
-    import torch
+def test_one_copy_of_the_state_lies_beside_the_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the four times has its own, made when the one before is gone."""
+    copies: list[Any] = []
 
+    def copied(state: Any) -> Any:
+        assert all(old() is None for old in copies), "the last one is still there"
+        copy = deepcopy(state)
+        copies.append(weakref.ref(copy["state"][0]["exp_avg"]))
+        return copy
+
+    monkeypatch.setattr(denormal, "deepcopy", copied)
+    denormal.probe(rank(job({"optimiser": "adam"}), denormals=75))
+    assert len(copies) == 4
+
+
+def test_each_way_is_timed_first_once(torch_again: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What grows from one time to the next, 1, 2, 3 and 4 ms, is in both alike."""
+    ways: list[bool] = []
+
+    def median_ms(rank: Any, work: Any) -> float:
+        bits = torch_again.full((1,), DENORMAL_BITS, dtype=torch_again.int32)
+        ways.append(not (bits.view(torch_again.float32) * 1.0).view(torch_again.int32).item())
+        return float(len(ways))
+
+    monkeypatch.setattr(denormal, "median_ms", median_ms)
+    found = denormal.probe(rank(job(), denormals=75))
+    assert ways == [False, True, True, False]
+    assert found["optimiser_ms"] == found["optimiser_flushed_ms"] == 2.5
+
+
+def test_a_job_has_them_taken_for_zero() -> None:
+    """What the state has none of then."""
+    of = rank(job(), denormals=75)
+    assert (denormal.probe(of)["denormal_ratio"] or 0) > 0
     Computing(job({"flush_denormals": True}), "cpu")
-    assert float(torch.tensor([TINY]) * 1.0) == 0
-    assert denormal.probe(rank(job({"flush_denormals": True}), denormals=75)) == {"denormal_ratio": 0.0}
+    assert denormal.probe(of) == {"denormal_ratio": 0.0}
+
+
+#: How many products of a million denormal numbers by 1, of which two threads make half each, are no 0 in their bits (a
+#: comparison would take them for 0 as well): as the job has it, and once the first thread alone computes with them.
+THREADS = """
+import sys, torch
+from inferbench_tasks.training.computing import Computing
+from inferbench_tasks.training.job import TrainingJob
+torch.set_num_threads(2)
+Computing(TrainingJob.model_validate_json(sys.argv[1]), "cpu")
+numbers = torch.full((1 << 20,), int(sys.argv[2]), dtype=torch.int32).view(torch.float32)
+for _ in range(2):
+    print(int(((numbers * 1.0).view(torch.int32) != 0).sum()))
+    torch.set_flush_denormal(False)
+"""
+
+
+def test_torchs_other_threads_take_them_for_zero_too() -> None:
+    """They begin after the thread that makes the rank has been told, and have it from that one: they keep it when that
+    one has it no more.
+    """
+    spec = job({"flush_denormals": True}, threads=2).model_dump_json()
+    command = [sys.executable, "-c", THREADS, spec, str(DENORMAL_BITS)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    of_job, of_first = map(int, text.split())
+    assert of_job == 0 < of_first < 1 << 20
 
 
 def test_a_job_without_the_field_keeps_its_digest_and_a_gpu_has_no_use_for_it() -> None:

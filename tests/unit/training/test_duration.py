@@ -24,14 +24,16 @@ def test_the_probes_behind_the_last_epoch_count() -> None:
 
 
 def test_what_is_not_probed_takes_no_time() -> None:
-    """Smooth inference and a compiled network have no steps by themselves, large batches none of another size; a
-    network with its data on the device gets no batch from anybody.
+    """Smooth inference has no steps by themselves, a compiled network the optimiser's, large batches none of another
+    size; a network with its data on the device gets no batch from anybody.
     """
     assert probe_steps(job(train={"benchmark": "smooth_inference"}, data={"samples": 8})) == 0
     compiled, plain, large = (
         probe_steps(job(train=train)) for train in ({"compile": True}, {}, {"batch_size": 65})
     )
     assert compiled < large < plain
+    without = probe_steps(job(train={"compile": True, "benchmark": "inference"}))
+    assert compiled == without + 4 * 13, "the optimiser is not compiled"
     assert probe_steps(job(data={"where": "device"})) < plain
     assert probe_steps(job(loader={"workers": 2})) > plain
     assert probe_steps(job(devices={"threads": 4})) == plain + 13

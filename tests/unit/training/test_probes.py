@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from inferbench_tasks.training import denormal, probes
@@ -51,7 +53,7 @@ def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | Non
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a training; more of them spin on a busy machine
 
-    def run(**blocks: dict[str, Any]) -> tuple[dict[str, float | None], Any]:
+    def run(epochs: Sequence[Epoch] = (), **blocks: dict[str, Any]) -> tuple[dict[str, float | None], Any]:
         base: dict[str, Any] = {"kind": "training", "name": "x", "data": {"kind": "digits", "samples": 16}}
         base |= {"train": {"batch_size": 4}}
         job = TrainingJob.model_validate(
@@ -63,7 +65,7 @@ def probed(tmp_path: Path) -> Iterator[Callable[..., tuple[dict[str, float | Non
         np.save(paths["labels_path"], labels)
         rank = Rank(Order(job=job, **paths), 0, 1)
         before = [weights.detach().clone() for weights in rank.module.parameters()]
-        found = probe(rank)
+        found = probe(rank, epochs)
         assert all(
             bool((old == new).all()) for old, new in zip(before, rank.module.parameters(), strict=True)
         )
@@ -123,20 +125,67 @@ def test_a_larger_batch_is_tried_where_little_grows_with_the_samples(
 def test_a_step_that_is_mostly_optimiser_is_the_same_for_any_batch(
     probed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 4 samples in 5 ms and 2 in 2.6 little is; 7 ms of a step that are none of its passes are."""
+    """Of 4 samples in 5 ms and 2 in 2.6 little is; 7 ms of a step that are neither its passes nor the clocks are."""
     monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 0.2 + samples * 1.2)
-    columns = ["part", "step_ns", "loading_wall_ns", "forward_wall_ns", "optimiser_wall_ns"]
+    columns = ["part", "step_ns", "loading_wall_ns", "forward_wall_ns", "optimiser_wall_ns", "clocks_ns"]
     rows: list[list[int | None]] = [
-        [WARMUP, 99 * MS, 0, 0, 99 * MS],
-        [MEASURED, 12 * MS, 1 * MS, 4 * MS, 6 * MS],
-        [MEASURED, 15 * MS, 4 * MS, 4 * MS, 6 * MS],
+        [WARMUP, 99 * MS, 0, 0, 99 * MS, 0],
+        [MEASURED, 22 * MS, 1 * MS, 4 * MS, 6 * MS, 10 * MS],
+        [MEASURED, 25 * MS, 4 * MS, 4 * MS, 6 * MS, 10 * MS],
     ]
     of: dict[str, Any] = {"started_ns": 0, "ready_ns": 0, "round": 0}
     epochs = [Epoch(kind="synchronised", columns=columns, rows=rows, **of), Epoch(kind="bare", **of)]
     assert probes.around_ms(epochs) == 7.0 and probes.around_ms(epochs[1:]) == 0.0
-    monkeypatch.setattr(probes, "around_ms", lambda _: 7.0)
+    assert probed(epochs)[0]["larger_batch"] == 64
+    assert probed(epochs[1:])[0]["larger_batch"] is None
+    clocks = Epoch(kind="synchronised", columns=columns, rows=[[MEASURED, 9 * MS, 0, 4 * MS, 0, 5 * MS]], **of)
+    assert probed([clocks])[0]["larger_batch"] is None
+
+
+@pytest.mark.parametrize(
+    ("available", "left", "larger"),
+    [(256_000_000, None, 64), (255_999_999, None, None), (1 << 40, 256_000_000, 64), (1 << 40, 255_999_999, None)],
+)
+def test_a_larger_batch_takes_no_training_with_it_that_has_no_memory_for_it(
+    probed: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    available: int,
+    left: int | None,
+    larger: int | None,
+) -> None:
+    """64 samples of 1 MB are a quarter of 256, of the machine or of what its cgroups leave; else the log says why."""
+    monkeypatch.setattr(OwnStep, "ms", lambda self, samples, before=None: 4.0 + samples / 4)
+    monkeypatch.setattr(OwnStep, "grown_bytes", lambda self, few, many: 1e6)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+    monkeypatch.setattr(probes, "left_bytes", lambda cached: left)
     found, _ = probed()
-    assert found["larger_batch"] == 64
+    assert found["larger_batch"] == larger and (found["larger_ms"] is None) == (larger is None)
+    assert ("1 rank(s) would need 6.4e+07 bytes" in caplog.text) == (larger is None)
+
+
+@pytest.mark.parametrize(("train", "grown"), [({}, (8 + 100) * 4), ({"benchmark": "inference"}, 100 * 4)])
+def test_what_a_pass_keeps_of_each_sample_is_counted(train: dict[str, Any], grown: int) -> None:
+    """Its 8 inputs and the 100 values between two layers, of 4 bytes; of what has no way back the larger one. No
+    weights: they are the same for any number of samples.
+    """
+    torch = pytest.importorskip("torch")
+    job = TrainingJob.model_validate({"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": train})
+    network = torch.nn.Sequential(torch.nn.Linear(8, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
+    rank: Any = SimpleNamespace(
+        job=job, items=[(torch.ones(8), 0)], build=lambda: network, computing=Computing(job, "cpu"),
+        to_device=lambda batch: batch[:2],
+    )  # fmt: skip
+    assert OwnStep(rank).grown_bytes(2, 6) == grown
+
+
+def test_ranks_of_a_host_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two may have an eighth each."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=800))
+    monkeypatch.setattr(probes, "left_bytes", lambda cached: None)
+    devices = SimpleNamespace(ranks_of_host=2)
+    rank: Any = SimpleNamespace(job=SimpleNamespace(devices=devices))
+    assert probes._has_room(rank, 100) and not probes._has_room(rank, 101)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.training import ready
+from inferbench_tasks.training.items import collate
 from inferbench_tasks.training.sending import Times
 
 
@@ -19,11 +22,21 @@ def rank(samples: int = 3) -> Any:
     return SimpleNamespace(items=items, job=job, device=torch.device("cpu"))
 
 
-def test_batches_of_any_size_are_taken_from_a_real_loader_process() -> None:
-    """Larger ones than the data set has samples, too."""
-    for samples in (1, 64):
-        took_ms = ready.ready_ms(rank(), samples)
-        assert took_ms is None or took_ms > 0  # on a busy machine too few may lie ready
+@pytest.mark.parametrize("samples", [1, 64])
+def test_batches_of_any_size_are_taken_from_a_real_loader_process(
+    monkeypatch: pytest.MonkeyPatch, samples: int
+) -> None:
+    """Larger ones than the data set has samples, too; by its own stamps they lay ready, for it has time enough."""
+    here, sleep = os.getpid(), time.sleep
+
+    def sized(items: list[Any]) -> Any:
+        assert len(items) == samples and os.getpid() != here, "raised in the rank, too"
+        return collate(items)
+
+    monkeypatch.setattr(ready, "collate", sized)
+    monkeypatch.setattr(time, "sleep", lambda pause_s: sleep(max(pause_s, 0.05)))
+    took_ms = ready.ready_ms(rank(), samples)
+    assert took_ms is not None and took_ms > 0
 
 
 def test_only_batches_that_lay_ready_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,8 @@ def find(run: Observation) -> Iterator[Cause]:
     size = run.job.train.batch_size
     if alone_ms is None or larger_ms is None or tried is None or tried <= size or take_turns(run):
         return  # threads that wait for each other's turn do so in each operation, however many samples it is of
-    between_ms = max(0.0, run.step_ms - sum(phase.wall_ms for phase in run.phases.values()))
+    # Reading the clocks is no part of the training, though of its measured steps.
+    between_ms = max(0.0, run.step_ms - sum(phase.wall_ms for phase in run.phases.values()) - run.clocks_ms)
     same_ms = fixed_of(size, alone_ms, int(tried), larger_ms)
     optimiser = run.phases.get("optimiser")
     # Of several threads waits are sums, which no wall time has room for.
@@ -38,7 +39,8 @@ def find(run: Observation) -> Iterator[Cause]:
     optimiser_ms = optimiser.wall_ms - waited_ms - denormals_ms if optimiser else 0.0
     fixed_ms = same_ms + optimiser_ms + between_ms
     loading = run.phases.get("loading")
-    computing_ms = run.step_ms - (loading.wall_ms if loading else 0.0) - run.rest_wait_ms - denormals_ms
+    others_ms = (loading.wall_ms if loading else 0.0) + run.rest_wait_ms + denormals_ms + run.clocks_ms
+    computing_ms = run.step_ms - others_ms
     if fixed_ms < FIXED_SHARE * computing_ms:
         return
     sample_ms = max(0.0, larger_ms - alone_ms) / (tried - size)

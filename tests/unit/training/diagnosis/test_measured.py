@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli import training_diagnose
 from inferbench_tasks.cli.training_diagnose import said
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
 from inferbench_tasks.submission.base import submission_of
+from inferbench_tasks.training.diagnosis import measured
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis, changed_job, diagnose
 from inferbench_tasks.training.diagnosis.observation import of_result
@@ -93,6 +95,27 @@ def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> No
     submission = changed_job(of, cause)
     assert submission["loader"] == {"workers": 1} and submission["data"] == {"kind": "jpeg"}
     submission_of(TrainingJob).model_validate(submission)
+
+
+def test_a_bound_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a cause costs 5 ms at most, in the diagnosis and where it is printed."""
+    cause = Cause(rule="denormals", kind="cause", sentence="s.", evidence=[], cost_s=0.005, at_most=True)
+    monkeypatch.setattr(measured, "causes_of", lambda run: [cause])
+    assert diagnose(result()).sentence == "s. That costs at most 5 ms of a step of 12 ms."
+    training_diagnose._say_causes([cause])
+    assert "It costs at most 0.005 s of a step." in capsys.readouterr().out
+
+
+def test_the_time_of_reading_the_clocks_is_seen() -> None:
+    """0 of older results, which do not tell it."""
+    of = result()
+    assert of.summary is not None
+    of.summary.synchronised["clocks_ms"] = 0.25
+    run = of_result(of)
+    assert run is not None and run.clocks_ms == 0.25
+    del of.summary.synchronised["clocks_ms"]
+    run = of_result(of)
+    assert run is not None and run.clocks_ms == 0.0
 
 
 def test_waits_of_threads_that_exchange_hold_no_step_up() -> None:

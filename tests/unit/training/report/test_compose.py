@@ -126,6 +126,8 @@ def test_a_page_says_what_holds_each_run_up() -> None:
         "a", "fetch", "Reading holds it up. 18 of 20 ms.", "Keep it in memory.", "18", "19.5", "–",
     ]  # fmt: skip
     assert table["rows"][1][2] == "Nothing holds it up."
+    bound = Diagnosis(run_id="a", sentence="s", causes=[cause.model_copy(update={"at_most": True})])
+    assert diagnosis_tables.diagnoses([(view("a"), bound)])[0]["rows"][0][4] == "at most 18"
     page = html([view("a")], [], {"name": "n"}, pairs)
     assert "What holds it up" in page and "Keep it in memory." in page
 

@@ -9,7 +9,7 @@ import pytest
 
 from inferbench_tasks.training.diagnosis.measured import causes_of
 from inferbench_tasks.training.diagnosis.observation import Batch, Observation, PhaseTimes, Steps
-from inferbench_tasks.training.diagnosis.runs import small_batch, straggler
+from inferbench_tasks.training.diagnosis.runs import denormals, small_batch, straggler
 from inferbench_tasks.training.diagnosis.thread_times import stopped_ratio
 from inferbench_tasks.training.job import TrainingJob
 from tests.unit.training.diagnosis.observations import first, observe
@@ -260,16 +260,57 @@ def test_denormal_numbers_are_no_small_batch() -> None:
     assert [cause.rule for cause in causes_of(run)] == ["small_batch"]
     (cause,) = causes_of(replace(run, probes={**run.probes, **probes}))
     assert cause.rule == "denormals" and cause.changes == {"train.flush_denormals": True}
-    assert cause.cost_s == cause.gain_s == pytest.approx(0.0055)
+    assert cause.cost_s == pytest.approx(0.0055) and cause.at_most and cause.gain_s is None, "nobody saw the steps"
     assert cause.sentence.endswith("50.0% of its state are below the smallest normal float.")
 
 
+@pytest.mark.parametrize(("since", "gain_s"), [(0, 0.0055), (30, None), (50, None)])
+def test_a_gain_is_predicted_of_denormal_numbers_that_were_there_from_the_start(
+    since: int, gain_s: float | None
+) -> None:
+    """Of 60 steps from the first one, from the half, or of the last ten: without them the optimiser takes 0.5 ms. What
+    they cost is at most what the last state does.
+    """
+    base = fixed(8.0, 98.0)
+    raw = steps(np.where(np.arange(COUNT) < since, 0.5, 6.2), 5.0, 5.0)
+    optimiser_ms = float(raw["optimiser_wall_ns"].mean() / 1e6) + 0.3  # of which 0.3 are none of the probes'
+    run = replace(
+        base,
+        ranks=(raw,),
+        phases={**base.phases, "optimiser": PhaseTimes(optimiser_ms, optimiser_ms)},
+        probes={"denormal_ratio": 0.5, "optimiser_ms": 6.0, "optimiser_flushed_ms": 0.5},
+    )
+    (cause,) = denormals.find(run)
+    assert cause.gain_s == (None if gain_s is None else pytest.approx(gain_s)) and cause.at_most == bool(since)
+    assert cause.cost_s is not None and cause.cost_s <= 0.0055 + 1e-12
+    assert ("what they cost is a bound" in cause.evidence[0]) == bool(since)
+
+
 def test_denormal_numbers_that_cost_nothing_are_no_cause() -> None:
-    """A processor that is as fast with them, and a state without any."""
+    """A processor that is as fast with them, or hardly slower, three of them in 220 million numbers, and a state
+    without any: whatever else the optimiser does meanwhile.
+    """
     run = fixed(8.0, 98.0)
-    probes = {"denormal_ratio": 0.5, "optimiser_ms": 1.0, "optimiser_flushed_ms": 1.0}
-    for more in (probes, {"denormal_ratio": 0.0, "optimiser_ms": None, "optimiser_flushed_ms": None}, {}):
+    run = replace(run, step_ms=10.0, phases={**run.phases, "optimiser": PhaseTimes(2, 2)})
+
+    def probes(ratio: float, state_ms: float | None, flushed_ms: float | None) -> dict[str, float | None]:
+        return {"denormal_ratio": ratio, "optimiser_ms": state_ms, "optimiser_flushed_ms": flushed_ms}
+
+    for more in (
+        probes(0.5, 1.0, 1.0), probes(0.5, 1.19, 1.0), probes(3 / 220e6, 3.0, 1.0), probes(0.0, None, None), {},
+    ):  # fmt: skip
         assert causes_of(replace(run, probes={**run.probes, **more})) == []
+        assert denormals.cost_ms(replace(run, probes={**run.probes, **more})) == 0
+
+
+def test_reading_the_clocks_is_no_fixed_part_of_a_step() -> None:
+    """4 samples in 8 ms and 64 in 76: 3.5 are fixed, and 1 of the optimiser, which is no half of 9 ms; 0.6 more between
+    the phases would make it one, and are the time in which the clocks were read.
+    """
+    run = replace(fixed(8.0, 76.0), step_ms=9.6)
+    (cause,) = causes_of(run)
+    assert cause.rule == "small_batch" and cause.evidence[1].endswith("between the phases: 0.6 ms")
+    assert causes_of(replace(run, clocks_ms=0.6)) == []
 
 
 def test_the_larger_batch_has_to_be_copied_to_a_gpu_too() -> None:
