@@ -137,7 +137,9 @@ def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
         larger = max(LARGEST_BATCH, 2 * size)
         likely = fixed_of(*few, *many) + around >= _LIKELY_SHARE * (alone_ms + around)
         # A GPU without room says so; on a CPU the kernel ends the rank, and with it a training that was measured.
-        if likely and (rank.device.type != "cpu" or _has_room(rank, own.grown_bytes(few[0], many[0]) * larger)):
+        if likely and (
+            rank.device.type != "cpu" or _has_room(rank, own.grown_bytes(few[0], many[0]) * larger)
+        ):
             found |= {"larger_ms": own.ms(larger), "larger_batch": larger}
             if job.loads and job.loader.workers:
                 found |= {"ready_ms": ready_ms(rank, size), "larger_ready_ms": ready_ms(rank, larger)}

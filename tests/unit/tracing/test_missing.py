@@ -25,7 +25,9 @@ def test_what_is_missing_is_said_and_nothing_of_a_whole_trace() -> None:
     )
     assert missing_in_words({"unseen": "killed"}) == "Monitors did not see all of it: killed."
     untold = missing_in_words({"lost": 3, "sampling": LOSSY | {"lost": 0}})
-    assert untold.startswith("The server's instruments told nothing of 3 runs or requests. 2 of 30 sampled runs")
+    assert untold.startswith(
+        "The server's instruments told nothing of 3 runs or requests. 2 of 30 sampled runs"
+    )
     assert "sampled runs lost samples: they" in untold and "bound" not in untold
 
 

@@ -138,13 +138,20 @@ def test_a_step_that_is_mostly_optimiser_is_the_same_for_any_batch(
     assert probes.around_ms(epochs) == 7.0 and probes.around_ms(epochs[1:]) == 0.0
     assert probed(epochs)[0]["larger_batch"] == 64
     assert probed(epochs[1:])[0]["larger_batch"] is None
-    clocks = Epoch(kind="synchronised", columns=columns, rows=[[MEASURED, 9 * MS, 0, 4 * MS, 0, 5 * MS]], **of)
+    clocks = Epoch(
+        kind="synchronised", columns=columns, rows=[[MEASURED, 9 * MS, 0, 4 * MS, 0, 5 * MS]], **of
+    )
     assert probed([clocks])[0]["larger_batch"] is None
 
 
 @pytest.mark.parametrize(
     ("available", "left", "larger"),
-    [(256_000_000, None, 64), (255_999_999, None, None), (1 << 40, 256_000_000, 64), (1 << 40, 255_999_999, None)],
+    [
+        (256_000_000, None, 64),
+        (255_999_999, None, None),
+        (1 << 40, 256_000_000, 64),
+        (1 << 40, 255_999_999, None),
+    ],
 )
 def test_a_larger_batch_takes_no_training_with_it_that_has_no_memory_for_it(
     probed: Callable[..., Any],
@@ -170,7 +177,9 @@ def test_what_a_pass_keeps_of_each_sample_is_counted(train: dict[str, Any], grow
     weights: they are the same for any number of samples.
     """
     torch = pytest.importorskip("torch")
-    job = TrainingJob.model_validate({"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": train})
+    job = TrainingJob.model_validate(
+        {"kind": "training", "name": "x", "data": {"kind": "digits"}, "train": train}
+    )
     network = torch.nn.Sequential(torch.nn.Linear(8, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
     rank: Any = SimpleNamespace(
         job=job, items=[(torch.ones(8), 0)], build=lambda: network, computing=Computing(job, "cpu"),

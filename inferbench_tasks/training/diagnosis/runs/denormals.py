@@ -55,7 +55,11 @@ def find(run: Observation) -> Iterator[Cause]:
     if cost <= 0:
         return
     always, ratio = from_the_start(run), run.probes["denormal_ratio"] or 0.0
-    bound = "" if always else "; such numbers came by and by, or nobody knows since when: what they cost is a bound"
+    bound = (
+        ""
+        if always
+        else "; such numbers came by and by, or nobody knows since when: what they cost is a bound"
+    )
     yield Cause(
         rule="denormals",
         kind="cause",

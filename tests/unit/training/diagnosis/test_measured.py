@@ -97,7 +97,9 @@ def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> No
     submission_of(TrainingJob).model_validate(submission)
 
 
-def test_a_bound_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bound_is_said_to_be_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Where a cause costs 5 ms at most, in the diagnosis and where it is printed."""
     cause = Cause(rule="denormals", kind="cause", sentence="s.", evidence=[], cost_s=0.005, at_most=True)
     monkeypatch.setattr(measured, "causes_of", lambda run: [cause])

@@ -260,7 +260,9 @@ def test_denormal_numbers_are_no_small_batch() -> None:
     assert [cause.rule for cause in causes_of(run)] == ["small_batch"]
     (cause,) = causes_of(replace(run, probes={**run.probes, **probes}))
     assert cause.rule == "denormals" and cause.changes == {"train.flush_denormals": True}
-    assert cause.cost_s == pytest.approx(0.0055) and cause.at_most and cause.gain_s is None, "nobody saw the steps"
+    assert cause.cost_s == pytest.approx(0.0055) and cause.at_most and cause.gain_s is None, (
+        "nobody saw the steps"
+    )
     assert cause.sentence.endswith("50.0% of its state are below the smallest normal float.")
 
 
@@ -281,7 +283,9 @@ def test_a_gain_is_predicted_of_denormal_numbers_that_were_there_from_the_start(
         probes={"denormal_ratio": 0.5, "optimiser_ms": 6.0, "optimiser_flushed_ms": 0.5},
     )
     (cause,) = denormals.find(run)
-    assert cause.gain_s == (None if gain_s is None else pytest.approx(gain_s)) and cause.at_most == bool(since)
+    assert cause.gain_s == (None if gain_s is None else pytest.approx(gain_s)) and cause.at_most == bool(
+        since
+    )
     assert cause.cost_s is not None and cause.cost_s <= 0.0055 + 1e-12
     assert ("what they cost is a bound" in cause.evidence[0]) == bool(since)
 
