@@ -156,13 +156,12 @@ class Observation:
     @property
     def crowded_ms(self) -> float:
         """What computing takes longer beside a loader process than alone, by the probes; of a run with such processes
-        by its own steps. 0 where that is not known: without these probes, and of several ranks on GPUs, or of several
-        threads, whose waits for one another can't be told.
+        by its own steps. 0 where that is not known: without these probes, and, with such processes, of several ranks.
         """
         alone_ms, beside_ms = self.probes.get("alone_ms"), self.probes.get("beside_ms")
         if self.workers:
-            known = self.processes == 1 or (self.threads == 1 and not self.on_gpu)
-            beside_ms = self.computing_ms if known else None
+            # Several ranks are slower beside each other, too: by itself is without the others.
+            beside_ms = self.computing_ms if self.processes == 1 else None
         return max(0.0, beside_ms - alone_ms) if alone_ms is not None and beside_ms is not None else 0.0
 
     def _stall_ms(self, batch: Batch, rest_ms: float) -> float:
@@ -198,7 +197,13 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
         cores=_cores(result, job),
         step_ms=timing["step_ms"]["mean"],
         phases=phases,
-        batch=_batch(summary.loader, phases, job, timing["steps"] * len(timing["ranks"])),
+        batch=_batch(
+            summary.loader,
+            phases,
+            job,
+            timing["steps"] * len(timing["ranks"]),
+            summary.probes.get("own_making_ms"),
+        ),
         start_ms=summary.loader.get("start_ms") or 0.0,
         warmup_ms=timing["warmup"]["mean_step_ms"],
         bare_step_ms=job.samples_per_step * job.devices.ranks / rate * 1e3 if rate else None,
@@ -231,7 +236,11 @@ def _held_cores(result: TrainingResult) -> int:
 
 
 def _batch(
-    loader: Mapping[str, Any], phases: Mapping[str, PhaseTimes], job: TrainingJob, batches: int
+    loader: Mapping[str, Any],
+    phases: Mapping[str, PhaseTimes],
+    job: TrainingJob,
+    batches: int,
+    own_making_ms: float | None,
 ) -> Batch | None:
     parts = loader.get("parts")
     if not parts:
@@ -242,6 +251,9 @@ def _batch(
             wait_ms = parts["made_wait_ms"]
         # Of a short epoch most batches are made before the measured steps; what hands them over is in these alone.
         cpu_ms = max(cpu_ms, parts.get("made_cpu_ms") or 0.0)
+        # A process that has just started computes more for its first batch than for any other.
+        if own_making_ms is not None:
+            cpu_ms = min(cpu_ms, own_making_ms)
     else:
         wait_ms, cpu_ms = phases["loading"].wait_ms, phases["loading"].cpu_ms
     making_ms = max(parts["making_ms"] - wait_ms, 0.0)

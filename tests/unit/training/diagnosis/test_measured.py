@@ -82,6 +82,9 @@ def test_batches_of_loader_processes_are_seen_by_what_each_used() -> None:
     run = of_result(of)
     assert run is not None and run.batch is not None and run.batch.wait_ms == 3.0
     assert run.batch.making_ms == pytest.approx(1.0) and run.batch.cpu_ms == 0.9
+    of.summary.probes["own_making_ms"] = 0.7  # the first batch of a process took more than any other
+    warm = of_result(of)
+    assert warm is not None and warm.batch is not None and warm.batch.cpu_ms == 0.7
 
 
 def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> None:
