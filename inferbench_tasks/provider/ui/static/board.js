@@ -48,9 +48,10 @@ function filterBoard() {
   board.hidden = !see.points.length;
   const text = document.getElementById("board-told");
   text.textContent = !see.points.length ? "No valid run that matches has both figures." : `${shown.length} of ${see.points.length} configurations${see.bound === null ? "" : ` keep ${boundWords(see)}`}${see.left_out ? `; ${see.left_out} older ones are not drawn` : ""}.`;
-  const best = new Map(), better = (a, b) => see.y.higher ? a.y > b.y : a.y < b.y;
+  // Of equal heights the one that is better across: else which comes first would decide.
+  const best = new Map(), beats = (axis, a, b) => axis.higher ? a > b : a < b, better = (a, b) => a.y === b.y ? beats(see.x, a.x, b.x) : beats(see.y, a.y, b.y);
   for (const point of shown) { const key = `${point.group}\n${point.device}`; if (!best.has(key) || better(point, best.get(key))) best.set(key, point); }
-  const list = [...best.values()].sort((a, b) => a.group.localeCompare(b.group) || (better(a, b) ? -1 : 1)), most = new Map();
+  const list = [...best.values()].sort((a, b) => a.group.localeCompare(b.group) || better(b, a) - better(a, b)), most = new Map();
   for (const point of list) most.set(point.group, Math.max(most.get(point.group) || 0, point.y));
   see.best = list;
   const bars = document.getElementById("board-bars");
