@@ -22,13 +22,15 @@ from typer.testing import CliRunner
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.main import app
-from inferbench_tasks.contracts.verdict import MODE
+from inferbench_tasks.contracts.verdict import MODE, Verdict
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.requests import fashion
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.datasets import arrays
+from inferbench_tasks.training.diagnosis import raw as diagnosed_steps
+from inferbench_tasks.training.diagnosis.measured import diagnose
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.result import TrainingResult
@@ -48,9 +50,12 @@ train: {batch_size: 16, warmup_steps: 4}
 timing: [synchronised, events, jade]
 sweep:
   zip:
-    devices.processes: [1, 2]
-    devices.strategy: [single, ddp]
-    loader.workers: [1, 0]
+    train.benchmark: [train, train, inference]
+    model.name: [fashion-cnn, fashion-cnn, resnet-18]
+    data.image_size: [28, 28, 32]
+    devices.processes: [1, 2, 2]
+    devices.strategy: [single, ddp, ddp]
+    loader.workers: [1, 0, 0]
 """
 
 
@@ -72,7 +77,9 @@ def job(
 def test_one_process_and_two_train_and_tell_their_phases(
     tmp_path: Path, perfdb: PerfDB, perfdb_uri: str
 ) -> None:
-    """From the YAML to the results: the loss falls, phases fit into the step and what they leave is shown."""
+    """From the YAML to the results: the loss falls, phases fit into the step and what they leave is shown; and two that
+    only infer, by a network with running statistics, are told of in the same report.
+    """
     file = tmp_path / "both.yaml"
     file.write_text(YAML)
     env = {
@@ -87,7 +94,8 @@ def test_one_process_and_two_train_and_tell_their_phases(
     results = [
         perfdb.results_of(TrainingResult, {"run_id": row["run_id"]})[0] for row in json.loads(done.stdout)
     ]
-    assert len(results) == 2, done.stderr
+    assert len(results) == 3, done.stderr
+    *results, inferring = results
     for result in results:
         assert [reason.check for reason in result.verdict.reasons] == ["interference.noted"], result.verdict
         assert result.summary is not None and result.engine is not None and result.samples is not None
@@ -135,7 +143,12 @@ def test_one_process_and_two_train_and_tell_their_phases(
     # In this process, for another takes seconds to import.
     listed = CliRunner().invoke(app, ["training", "list", "-o", "json"], env=env)
     assert listed.exit_code == 0, listed.output
-    assert {row["run"] for row in json.loads(listed.stdout)} == {one.run_id, two.run_id}
+    assert {row["run"] for row in json.loads(listed.stdout)} == {one.run_id, two.run_id, inferring.run_id}
+    assert inferring.summary and len(inferring.summary.synchronised["ranks"]) == 2
+    for result in (one, two, inferring):  # of a run that nobody watched nothing is diagnosed
+        as_valid = result.model_copy(update={"verdict": Verdict(kind="valid")})
+        diagnosis = diagnose(as_valid, diagnosed_steps.ranks_of(perfdb, result))
+        assert diagnosis.step_s and diagnosis.sentence
     shown = CliRunner().invoke(app, ["training", "show", two.run_id, "-o", "yaml"], env=env)
     assert shown.exit_code == 0 and "explained_ratio" in shown.stdout
 

@@ -67,12 +67,13 @@ def held_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
 def unblocked_phases(run: Observation) -> tuple[str, ...]:
     """The phases that compute only: what blocks a thread there is no disk, loader or other rank.
 
-    Forward is one without the exchange of running statistics, which it begins with: where that was timed, or of a
-    network of ours without any.
+    Forward is one without the exchange of running statistics, which it begins with in a training: where that was timed,
+    or of a network of ours without any.
     """
-    if run.ranks and all(statistics_timed(steps) for steps in run.ranks):
-        return ("forward", "loss", "optimiser")
     job = run.job
+    exchanges = job.train.benchmark == "train"  # any other runs the network itself in each rank
+    if not exchanges or (run.ranks and all(statistics_timed(steps) for steps in run.ranks)):
+        return ("forward", "loss", "optimiser")
     try:
         own_forward = job.model.kind == "network" and not networks.of(job).has_statistics
     except InputError:  # of a package that is not installed here, or can't be imported: nobody knows

@@ -73,11 +73,12 @@ def find(run: Observation) -> Iterator[Cause]:
         return
     when = "all the time" if begins == 0 else f"since measured step {begins}"
     stopped = [stopped_ratio(run, steps, begins) for steps in run.ranks]
+    follows = "the epoch ends with it" if run.job.train.benchmark == "inference" else "they wait for it"
     yield Cause(
         rule="straggler",
         kind="cause",
         sentence=f"Rank {slow} is a straggler {when}: it takes {factor:.2f} times as long as the others for what each "
-        "rank does by itself, and they wait for it.",
+        f"rank does by itself, and {follows}.",
         evidence=[
             f"what each does by itself, ms of a step: rank {slow} {number(float(own_ms[slow, begins:].mean()))}, the "
             f"others {number(others_ms)}, over {count - begins} steps",
@@ -134,10 +135,12 @@ def own_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
 
 def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
     """What a rank was blocked in each step where it only computes, ms."""
-    if run.on_gpu:
-        return np.zeros(len(steps["step"]))  # a rank whose device computes longer is slow, and not stopped
-    phases = [phase for phase in unblocked_phases(run) if f"{phase}_wall_ns" in steps]
-    total: NDArray[np.float64] = np.sum([blocked_ns(steps, phase) for phase in phases], axis=0) / 1e6
+    total = np.zeros(len(steps["step"]))
+    for phase in (
+        () if run.on_gpu else unblocked_phases(run)
+    ):  # one whose device computes longer is not stopped
+        if f"{phase}_wall_ns" in steps:
+            total += blocked_ns(steps, phase) / 1e6
     return total
 
 

@@ -331,6 +331,33 @@ def test_steps_that_grow_with_their_samples_are_not_too_small() -> None:
     assert causes_of(replace(fixed(8.0, 23.0), probes={})) == [], "nothing was tried"
 
 
+@pytest.mark.parametrize("network", ["resnet-18", "fashion-cnn"])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("benchmark", ["inference", "smooth_inference"])
+def test_a_rank_that_is_stopped_in_inference_is_the_straggler(
+    benchmark: str, share: float, network: str
+) -> None:
+    """Of two that compute 4 ms a step: a forward pass that no gradient follows exchanges nothing, with running
+    statistics or without, so that what blocks it stops its rank; and nothing is named where nothing does.
+    """
+    pair = []
+    for seed in range(2):
+        own_ns = 4e6 * (1 + 0.05 * np.random.default_rng(seed).standard_normal(COUNT))
+        times = {f"loading_{of}_ns": np.zeros(COUNT) for of in ("wall", "cpu", "wait")}
+        times |= {"forward_cpu_ns": own_ns, "forward_wait_ns": np.zeros(COUNT)}
+        times["forward_wall_ns"] = own_ns / (1 - seed * share)
+        pair.append({"step": np.arange(COUNT, dtype=np.float64), **times})
+    fields = {"train": {"benchmark": benchmark}, "model": {"name": network}}
+    run = observe(None, loading_ms=0, processes=2, cores=2, ranks=(pair[0], pair[1]), fields=fields)
+    found = list(straggler.find(run))
+    assert [cause.rank for cause in found] == ([1] if share else [])
+    for cause in found:
+        assert "1.4" in cause.sentence and cause.cost_s == pytest.approx(4e-3 * 0.3 / 0.7, rel=0.1)
+        assert cause.sentence.endswith(
+            "the epoch ends with it." if benchmark == "inference" else "they wait for it."
+        )
+
+
 def test_on_gpus_what_blocks_a_thread_is_its_device() -> None:
     """Both ranks are blocked 15 of 20 ms in backward and one of them half of its optimiser: no exchange, no stop."""
     run = two(steps(np.full(COUNT, 4.0), 20.0, 5.0, 1), stopped(0.3, 2, 20.0))
