@@ -1,13 +1,15 @@
 """Epochs of ours and of a plain loop in turns, in one process:
-``torchrun -m benchmarks.training.beside_plain ORDER PAIRS ours|plain``, which of them is made first.
+``torchrun -m benchmarks.training.beside_plain ORDER MAKINGS PAIRS ours|plain``, which of them is made first at first.
 
 The plain loop is what a script of one's own has: DataLoader, DistributedDataParallel, SGD, nothing else. Each has a
-network, an optimiser and a loader of its own; both start from the same weights and read the same files. Rank 0 prints a
-JSON line: seconds and CPU seconds of a step of each pair of epochs.
+network, an optimiser and a loader of its own; both start from the same weights and read the same files. Both are made
+anew for each ``PAIRS`` pairs of epochs, each of them first in turns: where memory lies makes one of two equal loops
+faster for as long as it lives. Rank 0 prints a JSON line: seconds and CPU seconds of a step of each pair of epochs.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -72,20 +74,32 @@ def ours(order: Order, rank: int, world: int) -> Epoch:
     return epoch
 
 
+MAKERS: dict[str, Callable[[Order, int, int], Epoch]] = {"ours": ours, "plain": plain}
+
+
 def main() -> None:
-    """All pairs, each first in turns."""
+    """All makings."""
     order = Order.read(Path(sys.argv[1]))
-    pairs, rank, world = int(sys.argv[2]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    made_first = sys.argv[3]
+    makings, pairs, first = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     if world > 1:
         torch.distributed.init_process_group("gloo")
-    makers = {"ours": ours, "plain": plain}
-    both = {
-        name: makers[name](order, rank, world) for name in sorted(makers, key=lambda name: name != made_first)
-    }
-    job = order.job
-    steps = job.samples_per_process // job.train.batch_size - job.train.warmup_steps
+    rows = []
+    for _ in range(makings):
+        rows += made(order, rank, world, pairs, first)
+        gc.collect()  # a network and its optimiser hold each other
+        (first,) = MAKERS.keys() - {first}
+    if rank == 0:
+        print(json.dumps(rows))
+    if world > 1:
+        torch.distributed.destroy_process_group()
+
+
+def made(order: Order, rank: int, world: int, pairs: int, first: str) -> list[dict[str, tuple[float, float]]]:
+    """Both made, ``first`` first, and their pairs of epochs, each first in turns; one pair before them warms up."""
+    both = {name: MAKERS[name](order, rank, world) for name in sorted(MAKERS, key=lambda name: name != first)}
+    steps = order.job.samples_per_process // order.job.train.batch_size - order.job.train.warmup_steps
     rows = []
     for pair in range(pairs + 1):
         times = {}
@@ -95,10 +109,7 @@ def main() -> None:
             seconds, cpu_s = both[name]()
             times[name] = (seconds / steps, cpu_s / steps)
         rows.append(times)
-    if rank == 0:
-        print(json.dumps(rows[1:]))  # the first pair warms up
-    if world > 1:
-        torch.distributed.destroy_process_group()
+    return rows[1:]
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python -m benchmarks.training.peers [--pairs N] [--starts N] [--minutes M] [--rows FILE]
 
 Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. Where the
-allocator puts a network makes one of two equal loops up to 10% faster for as long as its process lives, so that there
-are several starts, of which each makes the other of the two first. The ratio of the steps is the mean of the starts'
-means over their pairs, on the logarithm, with Student's 95% interval over the starts; CPU time beside the wall clock.
+allocator puts a network makes one of two equal loops up to 10% faster for as long as it lives, so that there are
+several starts, in each of which both are made several times, the other of the two first in turns. The ratio of the
+steps is the mean of the starts' means over their pairs, on the logarithm, with Student's 95% interval over the starts;
+CPU time beside the wall clock.
 The gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
 
 Rows are appended to a file of JSON lines, case by case, the short steps first; a case that is decided there, by this
@@ -38,8 +39,10 @@ GATE_RATIO = 1.02
 KEPT, FAILED = "kept", "failed"
 #: Network -> image side and batch: a step of a few ms, and one of some tens.
 CASES = {"fashion-cnn": (28, 32), "resnet-18": (32, 16)}
-#: Pairs of epochs of each start.
-PAIRS = {"fashion-cnn": 25, "resnet-18": 3}
+#: Pairs of epochs of each making, even: each is the first in half of them.
+PAIRS = {"fashion-cnn": 6, "resnet-18": 2}
+#: How often both are made in each start, even for the same reason.
+MAKINGS = 4
 STARTS = 16
 Times = dict[str, tuple[float, float]]
 
@@ -76,7 +79,7 @@ def start(processes: int, pairs: int, made_first: str, folder: Path) -> list[Tim
         [
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
             "--nproc-per-node", str(processes), "-m", "benchmarks.training.beside_plain",
-            str(folder / "order.json"), str(pairs), made_first,
+            str(folder / "order.json"), str(MAKINGS), str(pairs), made_first,
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.PIPE, text=True, check=True, timeout=1800,
@@ -105,7 +108,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pairs", type=int, help="of epochs, of each start [by the network]")
+    parser.add_argument("--pairs", type=int, help="of epochs, of each making [by the network]")
     parser.add_argument("--starts", type=int, default=STARTS, help="of processes, of each case")
     parser.add_argument("--minutes", type=float, help="begin no case after so long")
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-peers.jsonl")

@@ -45,10 +45,10 @@ class Computing:
 
         A pinned batch is copied while the device computes.
         """
-        import torch
-
         if self.device.type == "cpu" and not self._train.channels_last:
             return tensor_or_module  # it is there
+        import torch
+
         how: dict[str, Any] = {}
         if self._train.channels_last and _has_four_axes(tensor_or_module):
             how["memory_format"] = torch.channels_last
@@ -62,9 +62,11 @@ class Computing:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """In it forward and loss are computed in the job's precision."""
+        if self._dtype is None:
+            return nullcontext()
         import torch
 
-        return nullcontext() if self._dtype is None else torch.autocast(self.device.type, self._dtype)
+        return torch.autocast(self.device.type, self._dtype)
 
     def optimiser(self, parameters: Iterable[Any]) -> Any:
         """The job's, with its settings."""
