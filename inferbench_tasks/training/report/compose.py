@@ -26,7 +26,7 @@ from inferbench_tasks.training.report.words import sentences
 #: A run and its raw steps by rank; [] where they can't be read.
 RawSteps = tuple[TrainingView, Sequence[Steps]]
 REPORT_FILE = "report.html"
-#: So many runs have pictures of their own; of the others the tables tell.
+#: So many runs have pictures of their own, or are named with a warning; of the others the tables tell.
 MOST_RUNS = 6
 
 
@@ -149,9 +149,22 @@ def _subtitle(views: Sequence[TrainingView]) -> str:
 
 
 def _notes(views: Sequence[TrainingView]) -> list[str]:
-    """A run's warnings in one note."""
-    warnings = [(view.label, view.result.certificate.get("warnings", [])) for view in views]
-    return [f"{label}: {'; '.join(texts)}." for label, texts in warnings if texts]
+    """Each warning once, with the runs that have it: those of most runs first."""
+    labels_of: dict[str, list[str]] = {}
+    for view in views:
+        for text in view.result.certificate.get("warnings", []):
+            labels_of.setdefault(text, []).append(view.label)
+    shared = sorted(labels_of.items(), key=lambda item: -len(item[1]))
+    return [f"{_whose(labels, len(views))}: {text}." for text, labels in shared]
+
+
+def _whose(labels: Sequence[str], runs: int) -> str:
+    if len(labels) == 1:
+        return labels[0]
+    if len(labels) == runs:
+        return f"All {runs} runs"
+    more = f"; and {len(labels) - MOST_RUNS} more" if len(labels) > MOST_RUNS else ""
+    return f"{len(labels)} of {runs} runs ({'; '.join(labels[:MOST_RUNS])}{more})"
 
 
 def _facts(view: TrainingView) -> dict[str, Any]:

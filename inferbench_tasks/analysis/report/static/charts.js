@@ -39,8 +39,9 @@ function fit(data, layout, width) {
   const small = width < 460;
   if (layout.title) {
     const lines = onLines(layout.title.text, width / (small ? 7.5 : 8.5));
-    layout.title = { ...layout.title, text: lines.join("<br>"), font: { size: small ? 13 : 15 } };
-    layout.margin = { ...layout.margin, t: 26 + 18 * lines.length };
+    // From the top down: by itself its first line is put in the middle, and a third one over the axis.
+    layout.title = { ...layout.title, text: lines.join("<br>"), font: { size: small ? 13 : 15 }, yref: "container", y: 1, yanchor: "top", pad: { t: 12 } };
+    layout.margin = { ...layout.margin, t: 24 + 20 * lines.length };
   }
   const named = data.filter((trace) => trace.name && trace.showlegend !== false);
   if (layout.showlegend === false || named.length < 2) return;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,25 @@ def test_every_run_is_shown_with_its_verdict_and_nothing_runs_as_code() -> None:
         "Where the time of a step goes" in title for title in titles
     )
     assert "0.5000" in page and "87.5%" in page
+
+
+def test_a_warning_is_told_once_with_the_runs_that_have_it() -> None:
+    """Of nine runs all have the first one, two the second, eight the third and one a fourth."""
+    warnings_of = {"r0": ["clock", "steal", "slow"], "r8": ["clock", "alone"]}
+    warnings_of |= {f"r{number}": ["clock", "slow"] for number in range(2, 8)}
+    warnings_of["r1"] = ["clock", "steal", "slow"]
+    views = []
+    for label, warnings in sorted(warnings_of.items()):
+        made = view(label)
+        made.result.certificate["warnings"] = warnings
+        views.append(made)
+    page = html(views, [], {"name": "n"})
+    assert re.findall('<div class="note">(.*)</div>', page) == [
+        "All 9 runs: clock.",
+        "8 of 9 runs (r0; r1; r2; r3; r4; r5; and 2 more): slow.",
+        "2 of 9 runs (r0; r1): steal.",
+        "r8: alone.",
+    ]
 
 
 def test_bars_are_the_phases_and_what_no_phase_explains() -> None:
