@@ -12,7 +12,7 @@ import pytest
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend.recommender import choose, recommend
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.slowdown import slowdowns

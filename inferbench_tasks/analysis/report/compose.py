@@ -8,7 +8,8 @@ from typing import Any
 
 from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.report import page
-from inferbench_tasks.analysis.report.advice import Advice, advise
+from inferbench_tasks.analysis.report.advice import Advice
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
 from inferbench_tasks.analysis.report.columns import Column, columns_of, unsteady_notes
 from inferbench_tasks.analysis.report.links import links

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.analysis.report import page
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.columns import columns_of
 from inferbench_tasks.analysis.report.compose import notes_of, row_of, subtitle
 from inferbench_tasks.analysis.report.runs import RunView, load_runs

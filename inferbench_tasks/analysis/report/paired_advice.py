@@ -1,6 +1,6 @@
 """What an interleaved sweep says: which configuration to use, by the pairs of its blocks, and how sure that is.
 
-The same criteria in the same order as of single runs (``advice``), each decided by the interval over the blocks. So a
+The same criteria in the same order as of single runs (``choose``), each decided by the interval over the blocks. So a
 disturbed machine, of whose runs none is valid, still says which of two configurations needs less.
 """
 

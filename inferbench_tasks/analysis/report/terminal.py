@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.analysis.labels import name_by_difference
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.columns import unsteady_notes
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.quiet import quiet_sentence

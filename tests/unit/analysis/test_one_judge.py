@@ -13,7 +13,9 @@ from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.recommend.recommender import choose
-from inferbench_tasks.analysis.report.advice import CPU, THROUGHPUT, Advice, advise
+from inferbench_tasks.analysis.report.advice import Advice
+from inferbench_tasks.analysis.report.advise import advise
+from inferbench_tasks.analysis.report.choose import CPU, THROUGHPUT
 from inferbench_tasks.analysis.report.differences import NONE_SHOWN, difference
 from inferbench_tasks.analysis.report.paired import NOT_DECIDED
 from inferbench_tasks.analysis.report.replay import agreement

@@ -11,7 +11,7 @@ from inferbench_tasks.analysis.charts.sweep import bars
 from inferbench_tasks.analysis.devices.costs import offers
 from inferbench_tasks.analysis.devices.speedup import speedups
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.columns import Column, doubt_of, unsteady_notes
 from inferbench_tasks.analysis.report.differences import difference
 from inferbench_tasks.analysis.stated import UNBOUNDED_RATIO, Z95, stated

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_table
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view
 

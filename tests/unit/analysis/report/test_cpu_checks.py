@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from inferbench_tasks.analysis.report.advice import advise, not_one_clock
+from inferbench_tasks.analysis.report.advise import advise
+from inferbench_tasks.analysis.report.choose import not_one_clock
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.distinguish import interval, settling
 from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.runs import RunView

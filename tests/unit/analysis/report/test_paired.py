@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.noise import pairs as simulated
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.paired import Blocks, Pair, PairedRatio, change_of
 from inferbench_tasks.analysis.report.paired_advice import against_first, choose, comparisons_of

@@ -6,7 +6,7 @@ from html import unescape
 from typing import Any
 
 from inferbench_tasks.analysis.lacking import Lack, lack_of
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.beginning import in_short
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.missing import missing, withheld_notes
