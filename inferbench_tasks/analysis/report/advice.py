@@ -22,6 +22,8 @@ class Advice:
     among: tuple[RunView, ...] = ()
     #: Those of the sentences that make the choice doubtful.
     doubts: tuple[str, ...] = ()
+    #: In how many runs the objective is neither met nor missed, where the first of the sentences does not say it.
+    undecided: str = ""
 
     @property
     def text(self) -> str:

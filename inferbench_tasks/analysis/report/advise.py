@@ -19,9 +19,11 @@ from inferbench_tasks.analysis.report.kept import (
     listing,
     missing_text,
     overshoot,
+    undecided_text,
     unknown_text,
 )
 from inferbench_tasks.analysis.report.loads import by_load, load_of
+from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 
@@ -34,6 +36,14 @@ def advise(views: Sequence[RunView]) -> Advice:
 
     Of an interleaved sweep by the pairs of its blocks, which a disturbed machine leaves standing.
     """
+    advice = _advice_of(views)
+    undecided = [view for view in views if objective_word(view) == "undecided"]
+    if not undecided or advice.sentences[0] == unknown_text(undecided):
+        return advice
+    return replace(advice, undecided=undecided_text(len(undecided), len(views)))
+
+
+def _advice_of(views: Sequence[RunView]) -> Advice:
     blocks = Blocks.among(views)
     if blocks is not None:
         best, texts = paired_advice.sentences_of(blocks)

@@ -18,11 +18,14 @@ _CHOICE = "Use "
 def in_short(advice: Advice) -> tuple[list[str], list[str]]:
     """The two sentences that a reader needs first, and all others in their order.
 
-    The choice comes before what led to it, and behind it what makes it doubtful, which nobody may miss.
+    The choice comes before what led to it, and behind it what makes it doubtful, which nobody may miss; the last one
+    says of how many runs the objective is undecided, where some are.
     """
     choice = [text for text in advice.sentences if advice.best is not None and text.startswith(_CHOICE)]
     wanted = [*choice, *advice.doubts, *advice.sentences]
     first = list(dict.fromkeys(wanted))[: max(_SENTENCES, len(choice) + len(advice.doubts))]
+    if advice.undecided:
+        first = [*first[: max(_SENTENCES - 1, len(choice) + len(advice.doubts))], advice.undecided]
     return first, [text for text in advice.sentences if text not in first]
 
 

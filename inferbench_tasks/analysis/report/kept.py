@@ -64,6 +64,11 @@ def unknown_text(views: Sequence[RunView]) -> str:
     return f"Whether {len(views)} runs keep the SLO can't be told: {'; '.join(parts)}."
 
 
+def undecided_text(undecided: int, runs: int) -> str:
+    """In how many of the runs nobody can tell whether they keep their objective."""
+    return f"The SLO is undecided, neither met nor missed, in {undecided} of {runs} run{'s' if runs > 1 else ''}."
+
+
 def _doubts(view: RunView) -> str:
     checks = [check for check in checks_of(view) if check.met is None]
     withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from inferbench_tasks.analysis.report.advice import Advice
+from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.provenance import beside
@@ -31,6 +32,41 @@ def test_without_a_choice_the_first_two_stand() -> None:
     """In their own order, whatever they begin with."""
     first, rest = in_short(Advice(None, ("No run keeps it.", "Use nothing.", "One is left out.")))
     assert (first, rest) == (["No run keeps it.", "Use nothing."], ["One is left out."])
+
+
+def test_undecided_runs_are_counted_at_the_head() -> None:
+    """Of four runs one meets its objective, one misses it and two have too few requests: the choice, then how many are
+    undecided, as in the table. A run that is disturbed and misses it is undecided as well. Where all meet it, or the
+    first sentence tells of these runs, nothing is added; without a choice the first sentence stays.
+    """
+    few = {"load__batch_size": 8, "load__arrivals": {"kind": "poisson", "rate_rps": 25.0}}
+    met, missed = view(records(5.0), "r.0"), view(records(90.0), "r.1", job={"serve__threads": 2})
+    two = [
+        view(records(5.0, rate_rps=25, seed=n), f"r.{n}", job={**few, "serve__threads": n}) for n in (3, 4)
+    ]
+    said = "The SLO is undecided, neither met nor missed, in {} runs."
+    runs = named(met, missed, *two)
+    advice = advise(runs)
+    first, rest = in_short(advice)
+    assert first[-1] == said.format("2 of 4") and len(first) == 2
+    assert sorted([*first[:-1], *rest]) == sorted(dict.fromkeys(advice.sentences))
+    assert first[0] in html(runs, {}) and said.format("2 of 4") in html(runs, {})
+    disturbed = view(records(90.0), "r.5", "disturbed: others", job={"serve__threads": 3})
+    assert in_short(advise(named(met, disturbed)))[0][-1] == said.format("1 of 2")
+    (only, *_), _ = in_short(advise(named(*two)))
+    assert only.startswith("Whether 2 runs keep the SLO can't be told") and not advise(named(*two)).undecided
+    assert not advise(named(met)).undecided and not advise(named(met, missed)).undecided
+    assert not advise([]).undecided
+
+
+def test_a_choice_its_doubts_and_what_is_undecided_all_stand() -> None:
+    """None takes another's place."""
+    best = view(records(5.0))
+    advice = Advice(
+        best, ("All keep it.", "Use a.", "Close.", "Moved."), doubts=("Close.", "Moved."), undecided="Two."
+    )
+    assert in_short(advice) == (["Use a.", "Close.", "Moved.", "Two."], ["All keep it."])
+    assert in_short(Advice(None, ("One.", "Other."), undecided="Two.")) == (["One.", "Two."], ["Other."])
 
 
 def test_the_picture_shows_all_runs_and_is_drawn_once() -> None:
