@@ -13,7 +13,7 @@ from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
-from inferbench_tasks.running.cluster_abilities import of_cluster_here
+from inferbench_tasks.running.cluster_abilities import not_for_run, of_cluster_here
 from inferbench_tasks.running.known_systems import system_rows
 from inferbench_tasks.stages.fixed_batch import remarks
 from inferbench_tasks.submission.reader import read_with_jobs
@@ -32,14 +32,16 @@ def plan(
     """Show the jobs of a submission and the graph of their stages.
 
     Of a model file that was inspected or run here before it is said if it takes a batch of its own; of systems which
-    devices were chosen, and the first requirement that each other one misses.
+    devices were chosen, and the first requirement that each other one misses; where no worker is registered, of jobs
+    that need several hosts what they take, for `inferbench run` refuses them.
     """
     gc.disable()  # of a plan nothing becomes garbage before the command ends; to look for it took a fifth of its time
     cluster = of_cluster_here(settings.data_dir())
     submission, jobs = read_with_jobs(file, cluster)
     compiled = compile_plan(submission, jobs)
     systems = [row.model_dump() for row in system_rows(submission, jobs, cluster)]
-    said = remarks(compiled.jobs, file.absolute().parent, settings.data_dir())
+    of_models = remarks(compiled.jobs, file.absolute().parent, settings.data_dir())
+    said = [*of_models, *not_for_run(jobs, cluster)]
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
         emit([_row(compiled, index) for index in range(len(compiled.jobs))], output)

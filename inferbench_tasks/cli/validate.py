@@ -12,7 +12,12 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
-from inferbench_tasks.running.cluster_abilities import ClusterAbilities, of_cluster_here, shortages_here
+from inferbench_tasks.running.cluster_abilities import (
+    ClusterAbilities,
+    not_for_run,
+    of_cluster_here,
+    shortages_here,
+)
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.named_systems import form_alone
@@ -68,13 +73,14 @@ def check_file(path: Path) -> dict[str, Any]:
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}
     of_form = form_alone(submission)
+    here = [OF_FORM] if of_form else [*_shortages(jobs, cluster), *not_for_run(jobs, cluster)]
     return {
         "file": str(path),
         "ok": True,
         "name": submission.name,
         "jobs": len(jobs),
         "digest": None if of_form else digest_of_jobs(job.digest for job in jobs),
-        "warnings": [*warnings(jobs), *([OF_FORM] if of_form else _shortages(jobs, cluster))],
+        "warnings": [*warnings(jobs), *here],
         "problems": [],
     }
 

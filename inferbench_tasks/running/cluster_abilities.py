@@ -25,6 +25,7 @@ from inferbench_tasks.running.known_systems import absent, of_devices, of_this_m
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec, Submission
+from inferbench_tasks.submission.sweep import Job
 from inferbench_tasks.submission.systems import System
 from inferbench_tasks.workers.devices import gpu_count
 
@@ -165,6 +166,17 @@ def other_hosts(spec: JobBase, command: str) -> Iterator[Finding]:
             f"here, `inferbench worker --join` there, and `inferbench submit` in place of `{command}`"
         )
         yield Finding((spec.elsewhere_by(),), message)
+
+
+def not_for_run(jobs: Iterable[Job[JobBase]], cluster: ClusterAbilities) -> list[str]:
+    """Jobs that need other hosts, which ``inferbench run`` refuses: each reason once, with the first job it is true of;
+    [] where devices are registered, for then the problems say whether there are hosts enough.
+    """
+    messages: dict[str, str] = {}
+    for job in jobs:
+        for finding in other_hosts(job.spec, "run"):
+            messages.setdefault(finding.message, f"{job.job_id}: {finding.fields[0]}: {finding.message}")
+    return [] if not messages or cluster.devices() else list(messages.values())
 
 
 def _no_balancer(spec: JobBase) -> Iterator[Finding]:

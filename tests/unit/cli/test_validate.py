@@ -69,6 +69,45 @@ def test_what_this_machine_has_too_little_of_is_a_warning(
     assert ": devices.count: needs 64 devices with a core each; " in err and "`inferbench run` refuses" in err
 
 
+@pytest.mark.parametrize(
+    ("block", "field", "words"),
+    [
+        (
+            "serve: {devices: 3, spread: own_hosts}\n",
+            "serve.spread",
+            "replica, replica_2 on other hosts needs",
+        ),
+        ("serve: {devices: [2, 3], spread: own_hosts}\n", "serve.spread", "replica on another host needs"),
+        (
+            "  from: other_host\n",
+            "load.from",
+            "load on another host needs a system with workers of two hosts",
+        ),
+    ],
+)
+def test_what_one_host_can_not_run_is_said_without_workers(
+    block: str, field: str, words: str, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Replicas on hosts of their own and a load from another host: `run` refuses them, and `validate` and `plan` say so
+    with what they take, of each need once; exit code 0, for a system with such hosts runs them.
+    """
+    path = tmp_path / "apart.yaml"
+    sweep = "sweep:\n  serve.devices: [2, 3]\n" if "[2, 3]" in block else ""
+    path.write_text(GOOD + block.replace("[2, 3]", "2") + sweep)
+    told = f": {field}: {words}"
+    for command in ("validate", "plan"):
+        with pytest.raises(SystemExit) as ended:
+            main([command, str(path)])
+        err = " ".join(capsys.readouterr().err.split())
+        assert ended.value.code == 0 and err.count(told) == 1, err
+        assert "`inferbench worker --join` there" in err and "`inferbench submit` in place of `run`" in err
+        assert err.count("needs a system with workers of") == (2 if sweep else 1)
+    with pytest.raises(SystemExit) as refused:
+        main(["run", "--inline", str(path)])
+    assert refused.value.code == 2 and told in " ".join(capsys.readouterr().err.split())
+    assert not list(data_dir.glob("invocations/*"))
+
+
 def test_systems_are_checked_by_their_form_where_no_worker_is(
     tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
