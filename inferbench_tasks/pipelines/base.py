@@ -133,6 +133,10 @@ class Pipeline(Generic[SpecT]):
         """What a job is expected to take on its device: as its submission says, else as the pipeline guesses."""
         return spec.expected_duration_s or self.expected_s(spec)
 
+    def starts_s(self, spec: SpecT) -> float:
+        """What a job's limit has beside its expected time, for starts that give up by themselves; seconds."""
+        return 0.0
+
     def row(self, spec: SpecT) -> dict[str, Any]:
         """What lists of jobs say of one, beside its device."""
         return {}

@@ -13,7 +13,7 @@ from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
 from inferbench_tasks.pipelines.serving_files import file_findings
 from inferbench_tasks.pipelines.serving_nights import watched
-from inferbench_tasks.pipelines.serving_seconds import expected_s, load_s
+from inferbench_tasks.pipelines.serving_seconds import expected_s, load_s, starts_s
 from inferbench_tasks.pipelines.watched import Watched
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
@@ -112,6 +112,10 @@ class ServingPipeline(Pipeline[JobSpec]):
     def expected_s(self, spec: JobSpec) -> float:
         """The load, and what is around it."""
         return expected_s(spec)
+
+    def starts_s(self, spec: JobSpec) -> float:
+        """Of replicas on hosts of their own."""
+        return starts_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""

@@ -33,6 +33,24 @@ def _replicas_s(spec: JobSpec) -> float:
     return TASK_S + further * (TASK_S + SERVER_S + 2 * MOST_S)
 
 
+def starts_s(spec: JobSpec) -> float:
+    """What may go by until what starts on hosts of its own has started, or has given up by itself: on each host, one
+    after the other, its server, on each further one what watches beside it, and the way there; then what stands before
+    them. 0 on one host.
+    """
+    if not spec.serve.apart:
+        return 0.0
+    from inferbench_tasks.backends import nginx_balancer
+    from inferbench_tasks.backends.base import BACKENDS
+    from inferbench_tasks.stages.senders import listener
+    from inferbench_tasks.stages.spread import balance
+
+    backend = BACKENDS.load(spec.serve.backend, "serve.backend")
+    server_s = spec.serve.ready_timeout_s or backend.ready_timeout_s
+    further_s = listener.START_S + balance.REACHED_S
+    return spec.serve.devices * server_s + (spec.serve.devices - 1) * further_s + nginx_balancer.READY_S
+
+
 def load_s(spec: JobSpec) -> float:
     """With its warm-up, and all of a search's probes."""
     if (load := spec.load) is None:

@@ -53,7 +53,8 @@ def queued_job(
 ) -> QueuedJob:
     """The job for the policy. ``conf``: what its trigger changed of what it asks for; ``fetching``: the seconds that
     its hosts take at most to have what was made for them. These are beside the limit, and part of the estimate until a
-    run tells how long it took.
+    run tells how long it took. Beside the limit is, too, what starts on several hosts may take until they give up by
+    themselves (``Pipeline.starts_s``): who says then what did not start is the start, not the limit.
 
     Fair share goes by ``login``, whatever user the submission names; by that user only where a schedule started it.
     Priority and expected duration count as far as the login's role goes.
@@ -63,7 +64,7 @@ def queued_job(
     declared_s = claim_s(spec, login)
     for name, usual in request.scaled_by.items():
         declared_s *= (conf.get(name) or usual) / usual
-    fetch_s = fetching(spec)
+    fetch_s, starts_s = fetching(spec), pipeline_of(spec).starts_s(spec)
     kind = f"{request.series}{changed['job_id']}"
     work_s = estimator.estimate_s(kind, declared_s)
     own = device_types(spec.needed_device(), cluster)
@@ -85,7 +86,7 @@ def queued_job(
         spec_hash=kind,
         submit_s=submit_s,
         est_s=work_s if estimator.knows(kind) else work_s + fetch_s,
-        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(work_s)) + fetch_s,
+        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(work_s)) + fetch_s + starts_s,
         device_types=own,
         n_devices=spec.needed_devices(),
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),

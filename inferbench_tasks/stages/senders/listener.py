@@ -20,7 +20,8 @@ from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.links.invitation import Invitation
 
-_START_S = 20.0
+#: How long it may take to say where it listens.
+START_S = 20.0
 
 
 def start(
@@ -53,7 +54,7 @@ def start(
             config_path=str(order_path),
         )
         records.write(servers_dir, record.model_copy(update={"server": handle}))
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + START_S
     while not _written(told):
         if child.poll() is not None or time.monotonic() > deadline:
             end = log_path.read_text(errors="replace").strip().split("\n")[-1]

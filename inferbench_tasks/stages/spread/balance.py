@@ -30,7 +30,7 @@ STAGE = Stage(
 )
 #: How long a replica of another host may take to answer from here: it did there. Longer than the lease of a host that
 #: is gone lasts (15 s): then the job is run again, which a failure that explained itself would keep it from.
-_REACHED_S, _POLL_S = 20.0, 0.2
+REACHED_S, _POLL_S = 20.0, 0.2
 
 
 class Input(serve.Input):
@@ -128,7 +128,7 @@ def _require_alike(first: serve.Output, far: tuple[FarReplica, ...]) -> None:
 def _require_reached(far: FarReplica, host: str, ctx: Context) -> None:
     """ServerError where it does not answer this host, though it answered its own."""
     endpoint = far.replica.endpoint
-    deadline_s = time.monotonic() + _REACHED_S
+    deadline_s = time.monotonic() + REACHED_S
     probe = open_probe(endpoint, timeout_s=5.0)
     try:
         while not probe.ready():
@@ -136,7 +136,7 @@ def _require_reached(far: FarReplica, host: str, ctx: Context) -> None:
                 raise CancelledError("The run was cancelled while its replicas were asked.")
             if time.monotonic() > deadline_s:
                 raise ServerError(
-                    f"{far.name} does not answer {host} at {endpoint.url} within {_REACHED_S:g} s: does a firewall "
+                    f"{far.name} does not answer {host} at {endpoint.url} within {REACHED_S:g} s: does a firewall "
                     "keep that host from its ports, or is INFERBENCH_LOAD_ADDRESS there another network's?"
                 )
             time.sleep(_POLL_S)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from inferbench_tasks.backends import nginx_balancer
 from inferbench_tasks.networks.links.measure import QUESTIONS_S, STREAM_S
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.pipelines.serving_seconds import ALONE_S, SERVER_S, TASK_S
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.stages.senders import listener
+from inferbench_tasks.stages.spread import balance
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S, JobSpec
 
 JOB = {
     "name": "x",
@@ -39,3 +42,15 @@ def test_a_replica_on_a_host_of_its_own_takes_what_happens_there(devices: int, f
     assert more_s == pytest.approx(TASK_S + further * (TASK_S + SERVER_S + 2 * link_s))
     together = JobSpec.model_validate(JOB | {"serve": {"devices": devices}})
     assert SERVING.expected_s(together) - SERVING.expected_s(plain) == pytest.approx(further * SERVER_S)
+
+
+@pytest.mark.parametrize(("given", "server_s"), [({}, READY_TIMEOUT_S), ({"ready_timeout_s": 300}, 300.0)])
+def test_starts_on_several_hosts_may_take_what_each_has_for_itself(
+    given: dict[str, float], server_s: float
+) -> None:
+    """Of three hosts a server's start on each, what listens and is reached on two, and nginx; on one host none."""
+    apart = {"devices": 3, "spread": "own_hosts", **given}
+    spec = JobSpec.model_validate(JOB | {"serve": apart})
+    each_s = listener.START_S + balance.REACHED_S
+    assert SERVING.starts_s(spec) == pytest.approx(3 * server_s + 2 * each_s + nginx_balancer.READY_S)
+    assert SERVING.starts_s(JobSpec.model_validate(JOB | {"serve": {"devices": 3, **given}})) == 0

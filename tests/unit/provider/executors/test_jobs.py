@@ -100,6 +100,29 @@ def test_what_its_hosts_have_to_fetch_is_time_of_its_own() -> None:
     assert queued(300.0).limit_s >= LEAST_LIMIT_S + 300 and queued(0.0).limit_s == LEAST_LIMIT_S
 
 
+@pytest.mark.parametrize("hosts", [2, 8])
+def test_no_limit_ends_a_start_that_has_time_left(hosts: int) -> None:
+    """Servers on hosts of their own that take all of what each start may have, one after the other, meet their own
+    limit before the job's, however short its runs were; the estimate, and a job on one host, have nothing of it.
+    """
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 1}, "duration_s": 5.0}
+    job = {"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": load}
+    waits_s = 300.0
+
+    def queued(spread: str, estimator: Estimator) -> QueuedJob:
+        serve = {"devices": hosts, "spread": spread, "ready_timeout_s": waits_s}
+        request = LeaseRequest(JobSpec.model_validate({**job, "serve": serve}).model_dump(mode="json"))
+        return spec(request, {}, estimator)
+
+    estimator = Estimator()
+    apart, together = queued("own_hosts", estimator), queued("one_host", estimator)
+    assert apart.limit_s > hosts * waits_s + LEAST_LIMIT_S and apart.est_s < waits_s
+    assert together.limit_s == LEAST_LIMIT_S
+    for _ in range(200):
+        estimator.observe(apart.spec_hash, 5.0)
+    assert queued("own_hosts", estimator).limit_s > hosts * waits_s + LEAST_LIMIT_S
+
+
 def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:
     """A run of stages that began and ended so many seconds after it began."""
     begin = datetime(2026, 1, 1, tzinfo=UTC)
