@@ -116,6 +116,7 @@ class Begun:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
+                self.process.wait()
         log = self._log.read_text(errors="replace")
         if not self._answer.exists():
             return f"it was ended: {log[-3000:]}"

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from inferbench_tasks import private
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.processes import of_session
 
+#: How long what was killed may take to be gone.
+_GONE_S = 5.0
 #: What this process started and has to reap; they outlive it otherwise.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -63,13 +67,17 @@ def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
         _signal(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and any(p.alive() for p in alive):
-        _reap(alive)
+        _reap(p.pid for p in alive)
         time.sleep(0.1)
     members |= {m.pid: m for s in sessions for m in of_session(s)}
     for member in members.values():
         if member.is_running():
             _signal(member.pid, signal.SIGKILL)
-    _reap(alive)
+    for process in alive:  # what was killed a moment ago may not have ended yet
+        if (child := _children.get(process.pid)) is not None:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_GONE_S)
+    _reap(_children)  # also those that were killed and replaced before: nobody else asks after them
 
 
 def signal_to(process: Process, number: int) -> None:
@@ -81,7 +89,7 @@ def end_session(leader: int) -> None:
     """Kill what a dead process left of its session."""
     for member in of_session(leader):
         _signal(member.pid, signal.SIGKILL)
-    _reap([Process("", leader, 0.0, "")])
+    _reap([leader])
 
 
 def end_by_environment(name: str, value: str, patience_s: float = 5.0) -> None:
@@ -114,11 +122,11 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-def _reap(processes: list[Process]) -> None:
-    for process in processes:
-        child = _children.get(process.pid)
-        if child is not None and child.poll() is not None:
-            del _children[process.pid]
+def _reap(pids: Iterable[int]) -> None:
+    """Take note that these children have ended, if they have: each stays a zombie until then."""
+    for pid in list(pids):
+        if (child := _children.get(pid)) is not None and child.poll() is not None:
+            del _children[pid]
 
 
 def save(path: Path, processes: list[Process]) -> None:

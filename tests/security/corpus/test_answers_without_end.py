@@ -64,6 +64,7 @@ class Asker:
             self._process.wait(10)
         finally:
             self._process.kill()
+            self._process.wait()
             self._process.stdout.close()
 
 

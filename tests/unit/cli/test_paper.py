@@ -187,6 +187,7 @@ def test_a_signal_ends_the_run_that_is_under_way(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=30)
     finally:
         process.kill()
+        process.wait()
     assert process.returncode == 128 + signal.SIGTERM
     assert (tmp_path / "ended").exists()
     assert b"goes on" in said
