@@ -258,6 +258,30 @@ def test_a_module_of_the_users_is_tried_where_it_reaches_nothing(tmp_path: Path,
     assert not (victim / "x").exists()
 
 
+#: A network that stops amid the second epoch of each rank, once it has said so beside the order: its loader process has
+#: batches left to make, and lives until somebody ends it.
+STOPS = """
+import os, sys, time
+from pathlib import Path
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.steps = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 10)), 0
+
+    def forward(self, images):
+        self.steps += 1
+        if self.steps == 100:
+            Path(sys.argv[-1]).with_name(f"amid-{os.getpid()}").touch()
+            time.sleep(300)
+        return self.layers(images)
+
+def build():
+    return Net()
+"""
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("victim", "said"),
@@ -271,11 +295,15 @@ def test_whatever_is_killed_ends_the_training_and_leaves_no_process(
     victim: str, said: str, tmp_path: Path, data_dir: Path
 ) -> None:
     """A rank, one of its loader's processes, or torchrun: the error tells what ended, and nothing is left."""
-    spec = job(2, 8, samples=1024, rounds=100)
-    spec = spec.model_copy(update={"loader": spec.loader.model_copy(update={"workers": 1})})
+    document = job(2, 8, samples=1024, rounds=100).model_dump(mode="json")
+    document["loader"]["workers"] = 1
+    if victim == "loader process":  # it must not be at the end of its epoch by the time it is killed
+        (tmp_path / "net.py").write_text(STOPS)
+        document["model"] = {"kind": "file", "name": "stops", "module": "net.py", "channels": 1}
+    spec = TrainingJob.model_validate(document)
     gives_up = threading.Event()
     ctx = Context(data_dir=data_dir, base_dir=tmp_path, cancelled=gives_up.is_set)
-    made = generate.run(generate.Input(run_id="x.000", job_id="x", job=spec), ctx)
+    made = perform(generate, generate.Input(run_id="x.000", job_id="x", job=spec), ctx)
     inp = train.Input(run_id="x.000", job_id="x", job=spec, generate=made)
     folder = Path(made.images_path).parent
     raised: list[BaseException] = []
@@ -294,7 +322,7 @@ def test_whatever_is_killed_ends_the_training_and_leaves_no_process(
             time.sleep(0.2)
         killed = None
         while killed is None and thread.is_alive() and time.monotonic() < deadline:
-            killed = victims_of(folder).get(victim)  # a loader's process is there within epochs only
+            killed = victims_of(folder).get(victim)
         assert killed is not None, raised
         os.kill(killed.pid, signal.SIGKILL)
         thread.join(60)
@@ -309,8 +337,11 @@ def test_whatever_is_killed_ends_the_training_and_leaves_no_process(
 
 
 def victims_of(folder: Path) -> dict[str, psutil.Process]:
-    """One process of each kind, of those that there are: torchrun, a rank, and what a rank has forked."""
+    """One process of each kind, of those that there are: torchrun, a rank, and what a rank has forked that has stopped
+    amid an epoch (``STOPS``).
+    """
     found: dict[str, psutil.Process] = {}
+    stopped = {int(path.name.removeprefix("amid-")) for path in folder.glob("amid-*")}
     processes = {process.pid: process for process in of_run(folder)}
     for process in processes.values():
         try:
@@ -319,7 +350,8 @@ def victims_of(folder: Path) -> dict[str, psutil.Process]:
             else:
                 parent = process.ppid()
                 forked = parent in processes and "torch.distributed.run" not in processes[parent].cmdline()
-                found["loader process" if forked else "rank"] = process
+                if not forked or parent in stopped:
+                    found["loader process" if forked else "rank"] = process
         except psutil.Error:
             continue
     return found
