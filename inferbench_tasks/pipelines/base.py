@@ -134,7 +134,7 @@ class Pipeline(Generic[SpecT]):
         return spec.expected_duration_s or self.expected_s(spec)
 
     def starts_s(self, spec: SpecT) -> float:
-        """What a job's limit has beside its expected time, for starts that give up by themselves; seconds."""
+        """What a job's starts may take until each gives up by itself; seconds. Its limit leaves them that."""
         return 0.0
 
     def row(self, spec: SpecT) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return expected_s(spec)
 
     def starts_s(self, spec: JobSpec) -> float:
-        """Of replicas on hosts of their own."""
+        """Of all its servers, and of what stands before several."""
         return starts_s(spec)
 
     def result(self) -> type[ResultDocument]:

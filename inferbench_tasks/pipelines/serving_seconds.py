@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.part import Part
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S, JobSpec, ServeSpec
 
 #: What starting a server, four tasks and the collection take beside the load, seconds.
 AROUND_LOAD_S = 10.0
@@ -34,21 +35,36 @@ def _replicas_s(spec: JobSpec) -> float:
 
 
 def starts_s(spec: JobSpec) -> float:
-    """What may go by until what starts on hosts of its own has started, or has given up by itself: on each host, one
-    after the other, its server, on each further one what watches beside it, and the way there; then what stands before
-    them. 0 on one host.
+    """What may go by until all that it starts has started, or has given up by itself: its servers one after the other,
+    those of neighbours and traces among them, and nginx before several. On hosts of their own also what watches beside
+    each further one, and the way there.
     """
-    if not spec.serve.apart:
-        return 0.0
-    from inferbench_tasks.backends import nginx_balancer
-    from inferbench_tasks.backends.base import BACKENDS
-    from inferbench_tasks.stages.senders import listener
-    from inferbench_tasks.stages.spread import balance
+    further = spec.serve.devices - 1
+    seconds = (1 + further + _traced_servers(spec)) * _ready_s(spec.serve)
+    for one in spec.share.beside if spec.share else ():
+        seconds += _ready_s(ServeSpec.model_validate(one.serve) if one.serve else spec.serve)
+    if further:
+        from inferbench_tasks.backends import nginx_balancer
 
-    backend = BACKENDS.load(spec.serve.backend, "serve.backend")
-    server_s = spec.serve.ready_timeout_s or backend.ready_timeout_s
-    further_s = listener.START_S + balance.REACHED_S
-    return spec.serve.devices * server_s + (spec.serve.devices - 1) * further_s + nginx_balancer.READY_S
+        seconds += nginx_balancer.READY_S
+    if spec.serve.apart:
+        from inferbench_tasks.stages.senders import listener
+        from inferbench_tasks.stages.spread import balance
+
+        seconds += further * (listener.START_S + balance.REACHED_S)
+    return seconds
+
+
+def _ready_s(serve: ServeSpec) -> float:
+    """How long one server may take until its model answers."""
+    from inferbench_tasks.backends.base import BACKENDS
+
+    if serve.ready_timeout_s:
+        return serve.ready_timeout_s
+    try:
+        return BACKENDS.load(serve.backend).ready_timeout_s
+    except InputError:  # of a package that only workers have: no reason to keep the job from them
+        return READY_TIMEOUT_S
 
 
 def load_s(spec: JobSpec) -> float:
@@ -70,13 +86,20 @@ def _evaluation_s(spec: JobSpec) -> float:
     return times * samples / spec.traffic.samples_per_request / rate_rps + samples * ALONE_S
 
 
-def _trace_s(spec: JobSpec) -> float:
-    """A server of each round and level, the usual ones where none is named; of a share of the load all of it, twice."""
+def _traced_servers(spec: JobSpec) -> int:
+    """One of each round and level, the usual ones where none is named; of a share of the load two of each round."""
     from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST
 
     if spec.trace is None:
-        return 0.0
+        return 0
     if spec.trace.one_in is not None:
-        return spec.trace.rounds * 2 * (SERVER_S + load_s(spec))
-    levels = LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1
-    return spec.trace.rounds * levels * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
+        return spec.trace.rounds * 2
+    return spec.trace.rounds * (LEVELS.index(spec.trace.deepest or USUAL_DEEPEST) + 1)
+
+
+def _trace_s(spec: JobSpec) -> float:
+    """Of a share of the load each server has all of it."""
+    if spec.trace is None:
+        return 0.0
+    asked_s = load_s(spec) if spec.trace.one_in is not None else 2 * spec.trace.requests * ALONE_S
+    return _traced_servers(spec) * (SERVER_S + asked_s)

@@ -23,8 +23,10 @@ from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.base import JobBase
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S
 
-#: Three times a short estimate would stop a healthy job whose model loads slowly for once.
+#: Three times a short estimate would stop a healthy job whose model loads slowly for once: this holds one usual start
+#: (``READY_TIMEOUT_S``) and a minute, as three times any longer estimate does.
 LEAST_LIMIT_S = 180.0
 #: So many finished runs teach a new scheduler its estimates.
 LEARN_FROM = 2000
@@ -53,8 +55,9 @@ def queued_job(
 ) -> QueuedJob:
     """The job for the policy. ``conf``: what its trigger changed of what it asks for; ``fetching``: the seconds that
     its hosts take at most to have what was made for them. These are beside the limit, and part of the estimate until a
-    run tells how long it took. Beside the limit is, too, what starts on several hosts may take until they give up by
-    themselves (``Pipeline.starts_s``): who says then what did not start is the start, not the limit.
+    run tells how long it took. Beside the limit is, too, what starts may take until they give up by themselves
+    (``Pipeline.starts_s``), beyond the one usual start that any limit holds: who says then what did not start is the
+    start, not the limit.
 
     Fair share goes by ``login``, whatever user the submission names; by that user only where a schedule started it.
     Priority and expected duration count as far as the login's role goes.
@@ -64,7 +67,8 @@ def queued_job(
     declared_s = claim_s(spec, login)
     for name, usual in request.scaled_by.items():
         declared_s *= (conf.get(name) or usual) / usual
-    fetch_s, starts_s = fetching(spec), pipeline_of(spec).starts_s(spec)
+    fetch_s = fetching(spec)
+    starts_s = max(0.0, pipeline_of(spec).starts_s(spec) - READY_TIMEOUT_S)
     kind = f"{request.series}{changed['job_id']}"
     work_s = estimator.estimate_s(kind, declared_s)
     own = device_types(spec.needed_device(), cluster)

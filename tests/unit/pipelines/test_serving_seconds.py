@@ -48,9 +48,41 @@ def test_a_replica_on_a_host_of_its_own_takes_what_happens_there(devices: int, f
 def test_starts_on_several_hosts_may_take_what_each_has_for_itself(
     given: dict[str, float], server_s: float
 ) -> None:
-    """Of three hosts a server's start on each, what listens and is reached on two, and nginx; on one host none."""
+    """Of three hosts a server's start on each, what listens and is reached on two, and nginx; of three devices of one
+    host the servers and nginx.
+    """
     apart = {"devices": 3, "spread": "own_hosts", **given}
     spec = JobSpec.model_validate(JOB | {"serve": apart})
     each_s = listener.START_S + balance.REACHED_S
-    assert SERVING.starts_s(spec) == pytest.approx(3 * server_s + 2 * each_s + nginx_balancer.READY_S)
-    assert SERVING.starts_s(JobSpec.model_validate(JOB | {"serve": {"devices": 3, **given}})) == 0
+    servers_s = 3 * server_s + nginx_balancer.READY_S
+    assert SERVING.starts_s(spec) == pytest.approx(servers_s + 2 * each_s)
+    assert SERVING.starts_s(JobSpec.model_validate(JOB | {"serve": {"devices": 3, **given}})) == servers_s
+
+
+@pytest.mark.parametrize(
+    ("blocks", "seconds"),
+    [
+        ({}, READY_TIMEOUT_S),
+        ({"serve": {"backend": "vllm"}}, 600.0),
+        ({"serve": {"backend": "vllm", "ready_timeout_s": 900}}, 900.0),
+        ({"serve": {"backend": "of-another-package"}}, READY_TIMEOUT_S),
+        ({"trace": {"rounds": 3, "deepest": "framework"}}, (1 + 3 * 3) * READY_TIMEOUT_S),
+        ({"trace": {"rounds": 3, "one_in": 10}}, (1 + 3 * 2) * READY_TIMEOUT_S),
+        (
+            {
+                "share": {
+                    "beside": [
+                        {"model": JOB["model"]},
+                        {"model": JOB["model"], "serve": {"ready_timeout_s": 300}},
+                    ]
+                }
+            },
+            2 * READY_TIMEOUT_S + 300,
+        ),
+    ],
+)
+def test_each_server_of_a_host_may_take_what_its_backend_has_or_the_job_says(
+    blocks: dict[str, object], seconds: float
+) -> None:
+    """Those of traces and of neighbours as well; of a backend that only workers know the usual time."""
+    assert SERVING.starts_s(JobSpec.model_validate(JOB | blocks)) == pytest.approx(seconds)

@@ -20,7 +20,7 @@ from inferbench_tasks.provider.on_device import LeaseRequest
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S, JobSpec
 from inferbench_tasks.submission.sweep import expand
 
 pytestmark = pytest.mark.airflow
@@ -100,27 +100,50 @@ def test_what_its_hosts_have_to_fetch_is_time_of_its_own() -> None:
     assert queued(300.0).limit_s >= LEAST_LIMIT_S + 300 and queued(0.0).limit_s == LEAST_LIMIT_S
 
 
-@pytest.mark.parametrize("hosts", [2, 8])
-def test_no_limit_ends_a_start_that_has_time_left(hosts: int) -> None:
-    """Servers on hosts of their own that take all of what each start may have, one after the other, meet their own
-    limit before the job's, however short its runs were; the estimate, and a job on one host, have nothing of it.
+@pytest.mark.parametrize(
+    ("serve", "starts_s"),
+    [
+        ({"devices": 2, "spread": "own_hosts", "ready_timeout_s": 300.0}, 2 * 300.0),
+        ({"devices": 8, "spread": "own_hosts", "ready_timeout_s": 300.0}, 8 * 300.0),
+        ({"devices": 8, "ready_timeout_s": 300.0}, 8 * 300.0),
+        ({"ready_timeout_s": 300.0}, 300.0),
+        ({"backend": "vllm"}, 600.0),
+        ({}, READY_TIMEOUT_S),
+    ],
+)
+@pytest.mark.parametrize("taken_s", [5.0, 60.0, 3000.0])
+def test_no_limit_ends_a_start_that_has_time_left(
+    serve: dict[str, Any], starts_s: float, taken_s: float
+) -> None:
+    """Servers that take all of what each start may have, one after the other, meet their own limit before the job's,
+    and leave what the job is expected to take, however short or long its runs were; the estimate has nothing of it.
     """
     load = {"arrivals": {"kind": "poisson", "rate_rps": 1}, "duration_s": 5.0}
     job = {"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": load}
-    waits_s = 300.0
 
-    def queued(spread: str, estimator: Estimator) -> QueuedJob:
-        serve = {"devices": hosts, "spread": spread, "ready_timeout_s": waits_s}
-        request = LeaseRequest(JobSpec.model_validate({**job, "serve": serve}).model_dump(mode="json"))
+    def queued(patience: dict[str, float], estimator: Estimator) -> QueuedJob:
+        changed = {**job, "serve": {**serve, **patience}}
+        request = LeaseRequest(JobSpec.model_validate(changed).model_dump(mode="json"))
         return spec(request, {}, estimator)
 
     estimator = Estimator()
-    apart, together = queued("own_hosts", estimator), queued("one_host", estimator)
-    assert apart.limit_s > hosts * waits_s + LEAST_LIMIT_S and apart.est_s < waits_s
-    assert together.limit_s == LEAST_LIMIT_S
+    first = queued({}, estimator)
+    assert first.limit_s >= starts_s + first.est_s
+    assert first.est_s == queued({"ready_timeout_s": 4000.0}, estimator).est_s < 200
     for _ in range(200):
-        estimator.observe(apart.spec_hash, 5.0)
-    assert queued("own_hosts", estimator).limit_s > hosts * waits_s + LEAST_LIMIT_S
+        estimator.observe(first.spec_hash, taken_s)
+    later = queued({}, estimator)
+    assert later.est_s == pytest.approx(taken_s, rel=0.1)
+    assert later.limit_s >= starts_s + later.est_s
+
+
+def test_a_usual_start_is_within_the_limit_that_every_job_has() -> None:
+    """No job of one server with the usual patience has more than it had, and one with less patience no less."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 1}, "duration_s": 5.0}
+    job = {"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": load}
+    for serve in ({}, {"ready_timeout_s": 1.0}, {"ready_timeout_s": READY_TIMEOUT_S}):
+        request = LeaseRequest(JobSpec.model_validate({**job, "serve": serve}).model_dump(mode="json"))
+        assert spec(request, {}, Estimator()).limit_s == LEAST_LIMIT_S
 
 
 def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:
