@@ -9,9 +9,10 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
-from inferbench_tasks.errors import InputError, UnknownKindError
+from inferbench_tasks.errors import InferBenchError, InputError, UnknownKindError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Registry(Generic[T]):
@@ -83,6 +84,23 @@ class Registry(Generic[T]):
             raise InputError(
                 f"The {self.what} {kind!r} of {self.origin(kind)} can't be imported: "
                 f"{type(error).__name__}: {error}"
+            ) from error
+
+    def told(self, kind: str, tell: Callable[[T], R], where: str = "") -> R:
+        """What ``tell`` says of the variant of that kind: for lists, in which one that is broken hides no other.
+
+        Raises what ``load`` does, and InputError, which names the package and its entry, where ``tell`` fails because a
+        third party's variant is not what it has to be. A failure of ours is let through.
+        """
+        variant = self.load(kind, where)
+        if kind in self._built_in:
+            return tell(variant)
+        try:
+            return tell(variant)
+        except Exception as error:  # whatever it lacks; ours must name it and go on
+            why = str(error) if isinstance(error, InferBenchError) else f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"The {self.what} {kind!r} of {self.origin(kind)} ({self._plugins[kind].value}) can't be used: {why}"
             ) from error
 
     def _require(self, kind: str, where: str = "") -> None:

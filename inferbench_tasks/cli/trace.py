@@ -9,11 +9,12 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli import trace_export, trace_open, trace_run
+from inferbench_tasks.cli import trace_export, trace_open, trace_run, trace_sources
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.queries import trace_of
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 from inferbench_tasks.tracing.stored import find_imported, refuse_imported
@@ -124,8 +125,8 @@ def show(
 ) -> None:
     """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table.
 
-    Of a share of a load (trace.one_in) which share it is, and the parts of its requests. Of an imported trace what its
-    file told: services, spans by name, what is wrong with it.
+    Of a share of a load (trace.one_in) which share it is, the parts of its requests, and what monitors saw meanwhile.
+    Of an imported trace what its file told: services, spans by name, what is wrong with it.
     """
     from inferbench_tasks.analysis.stack.base import ANALYSES
     from inferbench_tasks.analysis.stack.document import analysed
@@ -183,37 +184,7 @@ def compare(
 
 
 app.command("export")(trace_export.export)
-
-
-@app.command()
-def sources(output: OutputFormat = OUTPUT) -> None:
-    """What tells of which level here, of which backends, and why the others do not."""
-    from inferbench_tasks.servers.sources.absent import ABSENT, sources_of_ours
-    from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES
-
-    rows: list[dict[str, Any]] = list(sources_of_ours())
-    for kind in SOURCES:
-        source = SOURCES.load(kind)
-        why = source.unavailable()
-        about = {"source": kind, "level": "layer", "of": ", ".join(source.engines), "here": why is None}
-        rows.append({**about, "tells": source.tells, "why_not": why or ""})
-        # Sources of others may tell of layers alone.
-        if primitives := getattr(source, "primitives", ""):
-            rows.append({**about, "level": "library", "tells": primitives, "why_not": why or ""})
-    for kind in HARDWARE:
-        card = HARDWARE.load(kind)
-        why = card.unavailable()
-        rows.append(
-            {
-                "source": kind,
-                "level": "hardware",
-                "of": "our server",
-                "here": why is None,
-                "tells": card.tells,
-                "why_not": why or "",
-            }
-        )
-    emit([*rows, *(source.as_row() for source in ABSENT)], output)
+app.command("sources")(trace_sources.sources)
 
 
 def _open() -> PerfDB:
@@ -225,12 +196,17 @@ def _result(db: PerfDB, run: str) -> ResultDocument:
 
 
 def _show_share(run: str, trace: dict[str, Any], share: str, output: OutputFormat) -> None:
-    """The parts of the traced requests of a load, and of how many they are."""
+    """The parts of the traced requests of a load, what monitors saw meanwhile, and of how many requests it is."""
+    from inferbench_tasks.tracing.counters import in_rows
+
     if output is not OutputFormat.table:
         emit({"run": run, "traced": share, "trace": trace}, output)
         return
     emit(trace["parts"], output)
-    say(f"{share}. {doubts_in_words(trace)}".rstrip())
+    if counters := in_rows(trace):
+        say("What monitors saw meanwhile:")
+        emit(counters, output)
+    say(" ".join(filter(None, (f"{share}.", doubts_in_words(trace), missing_in_words(trace)))))
 
 
 def _show_imported(document: dict[str, Any], output: OutputFormat) -> None:

@@ -146,6 +146,16 @@ def summary(servers: Sequence[Seen]) -> dict[str, Any]:
     return {"counters": counters, **({"unseen": problems[0]} if problems else {})}
 
 
+def in_rows(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """{counter, unit, least, mean, most} of each figure that a result has of a trace, see ``summary``; none of a trace
+    of before monitors watched. ``unit`` is "" of what is counted."""
+    rows = []
+    for row in trace.get("counters") or ():
+        name, _, unit = row["counter"].partition(", ")
+        rows.append({"counter": name, "unit": unit, **{of: row[of] for of in ("least", "mean", "most")}})
+    return rows
+
+
 def packed(tracks: Iterable[Track]) -> dict[bytes, bytes]:
     """As a stored table's metadata has them, thinned to ``MOST_SAMPLES``; nothing of none."""
     rows = [asdict(_thinned(track)) for track in tracks]

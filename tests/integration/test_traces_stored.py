@@ -71,11 +71,17 @@ def test_a_share_of_a_load_says_so_wherever_it_is_shown(
     perfdb: PerfDB, http: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str], perfdb_uri: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Lists, REST, the command, pages and what goes to other tools: 3 of 70 requests, and not 3."""
+    """Lists, REST, the command, pages and what goes to other tools: 3 of 70 requests, and not 3. The command has what
+    monitors saw meanwhile, too, and that they did not see all of it."""
     path = tmp_path / "some.parquet"
     write((span for at in range(3) for span in spans_of_run(at, 0, [])), path)
     stored = perfdb.files.put(path, "spans.parquet", run_id="some")
-    trace = sampled(requests=3, of=70, spans=6) | {"file": stored.model_dump()}
+    counters = [
+        {"counter": "server's CPU, cores", "samples": 12, "least": 0.5, "mean": 1.25, "most": 2.0},
+        {"counter": "server's threads", "samples": 12, "least": 7.0, "mean": 7.0, "most": 7.0},
+    ]
+    watched = {"counters": counters, "unseen": "the sampler ended with exit code 1: killed"}
+    trace = sampled(requests=3, of=70, spans=6) | {"file": stored.model_dump()} | watched
     perfdb.save_result(result("some", extensions={"trace": trace}))
     words = "3 of 70 requests of the load were traced, 1 in 20 by chance"
     bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
@@ -94,6 +100,12 @@ def test_a_share_of_a_load_says_so_wherever_it_is_shown(
         main(["trace", "show", "some"])
     told = capsys.readouterr()
     assert ended.value.code == 0 and words in told.err and "inference" in told.out
+    assert told.err.endswith("Monitors did not see all of it: the sampler ended with exit code 1: killed.\n")
+    rows = [line.split() for line in told.out.splitlines()]
+    assert ["counter", "unit", "least", "mean", "most"] in rows
+    assert ["server's", "CPU", "cores", "0.5000", "1.250", "2.000"] in rows
+    assert ["server's", "threads", "7.000", "7.000", "7.000"] in rows
+    assert json.loads(run(capsys, "trace", "show", "some", "-o", "json"))["trace"]["counters"] == counters
 
 
 def test_a_flame_graph_and_columns_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:

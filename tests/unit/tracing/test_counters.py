@@ -17,6 +17,7 @@ from inferbench_tasks.tracing.counters import (
     Seen,
     ServerTrack,
     Track,
+    in_rows,
     joined,
     packed,
     summary,
@@ -143,6 +144,20 @@ def test_what_is_shown_is_what_monitors_tell() -> None:
     assert set(KINDS) == {"server", "host", "rapl"}
     for shown in counters._SHOWN:
         assert shown.metric in MONITORS.load(shown.source).metrics
+
+
+def test_a_row_of_each_figure_has_its_unit_apart() -> None:
+    """Of what is counted there is none; a trace of before has no rows."""
+    until_ns = OFFSET_NS + S
+    seen = [
+        ServerTrack("host's CPU", "share of all cores", [OFFSET_NS], [0.5], until_ns),
+        ServerTrack("server's threads", "", [OFFSET_NS], [7.0], until_ns),
+    ]
+    assert in_rows(summary([Seen(seen)])) == [
+        {"counter": "host's CPU", "unit": "share of all cores", "least": 0.5, "mean": 0.5, "most": 0.5},
+        {"counter": "server's threads", "unit": "", "least": 7.0, "mean": 7.0, "most": 7.0},
+    ]
+    assert in_rows({"spans": 9}) == []
 
 
 def test_many_samples_take_little_room() -> None:
