@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.counters import Track, packed
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.keep import keep
 from inferbench_tasks.tracing.spans import Span, write
@@ -19,6 +20,15 @@ TYPES = ("Conv", "Relu", "Add", "MaxPool", "MatMul", "Softmax", "Reshape", "Conc
 #: A name that a page must show as text.
 NASTY = "<img src=x onerror=alert(1)>/attention"
 _START_NS = 1_790_000_000_000_000_000
+#: What monitors saw of each traced run: all samples at moments of their own, each 0.1 s.
+TRACKS = tuple(
+    Track(name, unit, [_START_NS + at * 100_000_000 for at in range(len(values))], values)
+    for name, unit, values in (
+        ("server's CPU", "cores", [0.25, 1.5, 2.0, 1.5, 0.75]),
+        ("server's memory", "bytes", [3e8, 4e8, 4e8]),
+        ("server's threads", "", [7.0]),
+    )
+)
 
 
 def steps() -> Iterator[Span]:
@@ -87,7 +97,7 @@ def store(
 ) -> None:
     """A traced run with these spans."""
     path = folder / f"{run_id}.parquet"
-    write(spans, path)
+    write(spans, path, packed(TRACKS))
     stored = db.files.put(path, "spans.parquet", run_id=run_id)
     overheads = [
         {"level": level, "latency_ms": 5.0, "ratio": 1 + 0.01 * at, "ci95": [1.0, 1.1 + at / 100]}

@@ -15,7 +15,7 @@ from inferbench_tasks.provider.ui.trace_viewer import viewer
 from inferbench_tasks.tracing.forms import chrome
 from tests import browser
 from tests.e2e import made_traces
-from tests.e2e.made_traces import LAYERS, NASTY, REQUESTS, SPANS
+from tests.e2e.made_traces import LAYERS, NASTY, REQUESTS, SPANS, TRACKS
 from tests.e2e.page_site import Site, served
 from tests.listening import listened
 
@@ -36,6 +36,18 @@ COUNTED = """async () => {
   return Number(answer.firstRow({n: 0n}).n);
 }"""
 
+#: The same of counter tracks: the name of each, how many values it has, and the least and most of them.
+COUNTERS = """async () => {
+  while (!window.app?.trace) await new Promise(go => setTimeout(go, 100));
+  const answer = await app.trace.engine.query(`
+    select track.name as name, count(*) as n, min(value) as least, max(value) as most
+    from counter join counter_track as track on counter.track_id = track.id group by track.id order by track.name`);
+  const rows = [];
+  for (const row = answer.iter({name: "str", n: 0n, least: 0, most: 0}); row.valid(); row.next())
+    rows.push([row.name, Number(row.n), row.least, row.most]);
+  return rows;
+}"""
+
 
 @pytest.fixture(scope="module")
 def site(kept_perfdb: PerfDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -52,6 +64,13 @@ def opened(page: Page, site: Site, path: str) -> None:
     """A page with its pictures."""
     page.goto(f"{site.url}/inferbench/{path}")
     page.locator("[aria-busy=true]").wait_for(state="detached")
+
+
+def seen_by_perfetto() -> list[list[object]]:
+    """Our tracks as its engine has them: it adds the name of the event's argument to that of the track."""
+    return sorted(
+        [f"{track.title} value", len(track.values), min(track.values), max(track.values)] for track in TRACKS
+    )
 
 
 def test_a_trace_s_page_counts_what_is_stored(page: Page, site: Site) -> None:
@@ -197,7 +216,8 @@ def test_two_traces_side_by_side(page: Page, site: Site) -> None:
     bool(extras.missing("trace-ui")), reason="Perfetto's page is not installed (extra trace-ui)"
 )
 def test_perfetto_counts_the_spans_that_are_stored(page: Page, site: Site) -> None:
-    """Its own page, from here and with nothing from elsewhere, opens the trace; its engine counts what we stored."""
+    """Its own page, from here and with nothing from elsewhere, opens the trace; its engine counts what we stored, spans
+    and what monitors saw."""
     answers: list[str] = []
     page.on("response", lambda of: answers.append(of.url))
     page.goto(f"{site.url}/inferbench/trace/traced-quick/perfetto")
@@ -205,6 +225,7 @@ def test_perfetto_counts_the_spans_that_are_stored(page: Page, site: Site) -> No
     frame = page.frame(url="**/inferbench/perfetto/**")
     assert frame is not None
     assert frame.evaluate(COUNTED) == SPANS
+    assert frame.evaluate(COUNTERS) == seen_by_perfetto()
     assert "went wrong" not in frame.locator("body").inner_text()
     page.screenshot(path=site.shots / "15-perfetto.png")
     # What it asks of others its policy refuses before it leaves.
@@ -227,6 +248,7 @@ def test_perfetto_without_the_system_counts_the_spans_too(page: Page, perfdb: Pe
         page.get_by_text(f"{SPANS} spans were handed to Perfetto.").wait_for()
         frame = page.frame(url="**/secret/perfetto/**")
         assert frame is not None and frame.evaluate(COUNTED) == SPANS
+        assert frame.evaluate(COUNTERS) == seen_by_perfetto()
     assert [of for of in answers if not of.startswith((f"{url}/", "blob:", "data:"))] == []
 
 
