@@ -50,6 +50,10 @@ class ManifestsHere:
         """Of what is built in, of files, and of PerfDB where there is one."""
         return named(self.catalogue.resolve(kind, name, constraint).manifest)
 
+    def dataset(self, name: str, constraint: str) -> NamedManifest:
+        """By what the data set's class says of itself."""
+        return named(self.catalogue.dataset_for(name, constraint))
+
     def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
         """By the frameworks' manifests."""
         place = self.backend(backend) if backend else None

@@ -17,7 +17,7 @@ app = typer.Typer()
 def evaluate(
     model: str = typer.Argument(help="A model of the zoo, or a model file below the current folder."),
     dataset: str | None = typer.Option(
-        None, "--dataset", help="As `datasets list` has it; the model's own without."
+        None, "--dataset", help="As `datasets list` has it, or NAME@^1; the model's own without."
     ),
     path: str | None = typer.Option(
         None, "--path", help="Your data, below the current folder: for folder, table, arrays, coco, squad."

@@ -146,6 +146,32 @@ class Catalogue:
             )
         return Resolved(entry, f"{name}@{constraint}")
 
+    def dataset_for(self, name: str, constraint: str) -> Manifest:
+        """The manifest of a data set that can be named (``evaluate.dataset``), in the version whose samples are here.
+
+        InputError where that does not fit: other versions are of the same data as a model brings it, or of samples that
+        another release, or somebody else, has. UnknownKindError.
+        """
+        from inferbench_tasks.manifests.built_in.datasets import named_dataset
+
+        own = named_dataset(name)
+        if own is None:
+            raise InputError(
+                f"the data set {name} has no manifest, and so no versions; name it without one: {name}",
+                field="version",
+            )
+        if Constraint.parse(constraint).newest([own.version]) is None:
+            known = {entry.manifest.version for entry in self.entries("dataset", name)} - {own.version}
+            others = (
+                f"; of {', '.join(newest_first(known))} there is a manifest, and no samples" if known else ""
+            )
+            raise InputError(
+                f"no version of the data set {name} that can be evaluated on fits {constraint!r}; there are: "
+                f"{own.version}{others}",
+                field="version",
+            )
+        return self.resolve("dataset", name, own.version).manifest
+
     def framework_for(self, name: str, constraint: str, backend: type[Backend] | None) -> Manifest:
         """The newest version of a framework that fits and runs where the backend does: InputError without one.
 

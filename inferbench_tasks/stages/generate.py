@@ -177,14 +177,17 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign
 def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
     """What decides which samples are evaluated, and what the source model answers to them."""
     from inferbench_tasks.datasets.base import identity
-    from inferbench_tasks.manifests.built_in.datasets import named_dataset
+    from inferbench_tasks.manifests.built_in.datasets import named_dataset, require_resolved
 
     spec = inp.job.evaluate
     assert spec is not None
     seed = {} if spec.samples is None else {"seed": inp.job.traffic.seed}
     named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
-    if spec.dataset is not None and (manifest := named_dataset(spec.dataset)) is not None:
-        named["manifest"] = manifest.digest  # another version has other samples
+    if spec.dataset is not None:
+        manifest = named_dataset(spec.dataset)
+        require_resolved(inp.job.manifests, spec.dataset, manifest)
+        if manifest is not None:
+            named["manifest"] = manifest.digest  # another version has other samples
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}
     vary = {"vary": spec.vary.changes} if spec.vary else {}

@@ -69,6 +69,11 @@ class KnownManifests(Protocol):
     def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
         """The newest manifest that fits; InputError, which says what there is."""
 
+    def dataset(self, name: str, constraint: str) -> NamedManifest:
+        """The manifest of a known data set as it is here, which is of one version; InputError where that does not
+        fit, or where it has none.
+        """
+
     def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
         """The newest version of a framework that fits and runs where the backend does; InputError."""
 

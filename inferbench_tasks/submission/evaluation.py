@@ -17,7 +17,8 @@ class EvaluateSpec(Spec):
     alone."""
 
     dataset: Slug | None = None
-    """Which; ``inferbench datasets list`` has them. The model's own unless given."""
+    """Which; ``inferbench datasets list`` has them. The model's own unless given. With a constraint on the version of
+    its manifest, ``words@^1``, it is refused where it is another one."""
     path: RelativePath | None = None
     """Of ``folder``, ``imagenet-val``, ``table``, ``arrays``, ``coco`` and ``squad``: yours, relative to the
     submission."""

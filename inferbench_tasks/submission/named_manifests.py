@@ -1,8 +1,9 @@
 """Manifests that a submission names: resolved before it is validated, and put in where they are named.
 
 ``model: {kind: manifest, name, version}`` becomes the model's source, ``load: {scenario: NAME@^1}`` the scenario's
-load, ``stack: NAME@^1`` what it says of ``convert`` and ``serve``; under ``sweep`` too. What is validated, swept and
-hashed is then a submission like any other; ``manifests`` has to what each name was resolved.
+load, ``stack: NAME@^1`` what it says of ``convert`` and ``serve``, ``evaluate: {dataset: NAME@^1}`` the bare name of
+the data set that is here in such a version; under ``sweep`` too. What is validated, swept and hashed is then a
+submission like any other; ``manifests`` has to what each name was resolved.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from inferbench_tasks.problem import FieldPath, Problem, show
 from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.base import DEFAULT_KIND
 from inferbench_tasks.submission.document import Document
+from inferbench_tasks.submission.finding import unknown
+from inferbench_tasks.submission.named_datasets import named_datasets
 
 MODEL_KEYS = {"kind", "name", "version"}
 #: The kinds of manifests that a submission names.
-NAMED_KINDS = ("model", "scenario", "stack")
+NAMED_KINDS = ("model", "scenario", "stack", "dataset")
 #: What a scenario decides; beside one only the rest of a load may be said.
 SCENARIO_DECIDES = (
     "arrivals", "engine", "duration_s", "warmup_s", "max_requests", "batch_size", "timeout_ms", "max_error_ratio",
@@ -43,6 +46,7 @@ def names_manifests(data: Mapping[str, Any]) -> bool:
         or data.get("stack") is not None
         or (isinstance(load, dict) and load.get("scenario") is not None)
         or bool(data.get("manifests"))
+        or next(named_datasets(data), None) is not None
         or (isinstance(sweep, dict) and _sweeps_any(sweep))
     )
 
@@ -80,10 +84,14 @@ class _Resolving:
 
     def run(self) -> tuple[Document, list[Problem]]:
         data = self.document.data
-        if (count := _count_swept(data.get("sweep"))) > MAX_NAMES:
+        datasets = list(named_datasets(data))
+        swept = sum(each.at[0] == "sweep" for each in datasets)
+        if (count := _count_swept(data.get("sweep")) + swept) > MAX_NAMES:
             self._problem(("sweep",), f"names {count:,} manifests; at most {MAX_NAMES:,} are allowed")
             return self.document, self.problems
         malformed = self._given()
+        for each in datasets:
+            each.holder[each.key] = self._dataset(each.text, each.at)
         base = copy.deepcopy(data)
         if _is_named_model(data.get("model")):
             data["model"] = self._model(data["model"], ("model",))
@@ -148,11 +156,21 @@ class _Resolving:
         self._record(manifest, str(text), says)
         return {name: {**sections[name], **copy.deepcopy(values)} for name, values in says.items()}
 
+    def _dataset(self, text: str, at: FieldPath) -> str:
+        """The bare name of the data set; ``text`` as it is where it can't be resolved."""
+        manifest = self._required("dataset", text, at)
+        if manifest is None:
+            return text
+        self._record(manifest, text, self._sets(manifest))
+        return manifest.name
+
     def _sets(self, manifest: NamedManifest) -> dict[str, Any]:
         """What a manifest puts into a submission; InputError where a model can't be had here."""
         content = manifest.content
         if manifest.kind == "scenario":
             return {"load": copy.deepcopy(content["load"])}
+        if manifest.kind == "dataset":
+            return {"evaluate": {"dataset": manifest.name}}
         if manifest.kind == "stack":
             return {
                 "convert": {"format": content["format"], "precision": content.get("precision", "fp32")},
@@ -253,7 +271,12 @@ class _Resolving:
         return self._named(kind, wanted.name, wanted.constraint.text, at)
 
     def _named(self, kind: str, name: str, constraint: str, at: FieldPath) -> NamedManifest | None:
+        if kind == "dataset" and name not in self.abilities.datasets:
+            self._problem(at, unknown(self.abilities.datasets, name))
+            return None
         try:
+            if kind == "dataset":
+                return self.known.dataset(name, constraint)
             return self.known.manifest(kind, name, constraint)
         except InputError as error:
             self._problem(at, error.message if error.field else str(error))

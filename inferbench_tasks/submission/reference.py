@@ -24,6 +24,7 @@ from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
 from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswers
+from inferbench_tasks.contracts.versions import MAX_LENGTH
 from inferbench_tasks.submission.balancer import BalancerSpec
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.digest import LABELS
@@ -194,6 +195,9 @@ def json_schema(submission: type[SubmissionBase] = Submission) -> dict[str, Any]
     if "LoadSpec" in definitions:  # a scenario has arrivals
         definitions["LoadSpec"]["required"] = []
         definitions["LoadSpec"]["anyOf"] = [{"required": ["arrivals"]}, {"required": ["scenario"]}]
+    if "EvaluateSpec" in definitions:  # a constraint behind the name is resolved on reading
+        dataset = definitions["EvaluateSpec"]["properties"]["dataset"]
+        dataset["anyOf"] = [{"type": "string", "maxLength": MAX_LENGTH}, {"type": "null"}]
     definitions["SweepSpec"] = {
         "type": "object",
         "description": "Dotted paths with lists of values; zip holds lists that go together, row by row.",

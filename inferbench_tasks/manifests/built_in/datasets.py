@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.manifests.kinds.dataset import DatasetManifest
 from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.submission.manifest_record import ManifestRecord
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,23 @@ def named_dataset(name: str) -> DatasetManifest | None:
     UnknownKindError; InputError where a package's says of itself what no manifest can.
     """
     return of_source(name, DATASETS.load(name, "evaluate.dataset"))
+
+
+def require_resolved(records: Iterable[ManifestRecord], name: str, manifest: DatasetManifest | None) -> None:
+    """InputError where the data set of that name is another version here than a submission's name was resolved to.
+
+    ``manifest``: of the data set as it is here. Who reads a submission may have another release than who runs it.
+    """
+    for record in records:
+        if (record.kind, record.name) == ("dataset", name) and (
+            manifest is None or manifest.digest != record.digest
+        ):
+            here = "one without a manifest" if manifest is None else f"{manifest.id} ({manifest.digest[:12]})"
+            raise InputError(
+                f"{record.asked} is {record.id} ({record.digest[:12]}) where the submission was read, and {here} here; "
+                "have the same release on both, or read the submission again",
+                field="evaluate.dataset",
+            )
 
 
 def of_source(name: str, source: type[DataSource]) -> DatasetManifest | None:

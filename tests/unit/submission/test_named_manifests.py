@@ -202,7 +202,11 @@ def test_records_that_are_given_must_be_true() -> None:
         ({"asked": "digits@^1"}, "does not lead to adain@1.0.0"),
         ({"asked": "adain@^2"}, "does not lead to adain@1.0.0"),
         ({"digest": "0" * 64}, "another one is given"),
-        ({"kind": "dataset", "name": "digits"}, "a submission names model, scenario, stack"),
+        (
+            {"kind": "dataset", "name": "digits"},
+            "no version of the data set digits that can be evaluated on fits '1.0.0'",
+        ),
+        ({"kind": "metric", "name": "digits"}, "a submission names model, scenario, stack, dataset"),
     ):
         with pytest.raises(SubmissionError) as caught:
             given({**true, **change})
