@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +70,9 @@ def show(
 
 def rows(kind: str, output: OutputFormat) -> list[dict[str, Any]]:
     """A kind's parameters, a row each; programs get every field, people the kind once."""
-    from inferbench_tasks.submission.fields import slot_of
-
     origin = ARRIVALS.origin(kind)
     try:
-        process = ARRIVALS.load(kind)
+        table = ARRIVALS.told(kind, partial(_parameters, kind))
     except InferBenchError as error:  # one broken plugin hides no other kind
         return [
             {
@@ -85,7 +84,17 @@ def rows(kind: str, output: OutputFormat) -> list[dict[str, Any]]:
                 "origin": origin,
             }
         ]
-    table = [
+    table = [{**row, "origin": origin} for row in table]
+    if output is OutputFormat.table:
+        for row in table[1:]:
+            row |= {"kind": "", "loop": "", "origin": ""}
+    return table
+
+
+def _parameters(kind: str, process: type[ArrivalProcess]) -> list[dict[str, Any]]:
+    from inferbench_tasks.submission.fields import slot_of
+
+    return [
         {
             "kind": kind,
             "loop": process.loop,
@@ -93,15 +102,10 @@ def rows(kind: str, output: OutputFormat) -> list[dict[str, Any]]:
             "allowed": slot_of(field).describe(),
             "default": "required" if field.is_required() else field.default,
             "meaning": field.description,
-            "origin": origin,
         }
         for name, field in process.model_fields.items()
         if name != "kind"
-    ] or [{"kind": kind, "loop": process.loop, "parameter": None, "origin": origin}]
-    if output is OutputFormat.table:
-        for row in table[1:]:
-            row |= {"kind": "", "loop": "", "origin": ""}
-    return table
+    ] or [{"kind": kind, "loop": process.loop, "parameter": None}]
 
 
 def describe(spec: ArrivalProcess, times_ns: NDArray[np.int64], duration_s: float) -> dict[str, Any]:

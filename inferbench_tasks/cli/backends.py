@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import typer
 
-from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat, emit
 
@@ -25,12 +26,16 @@ def row(kind: str) -> dict[str, Any]:
     """One backend's card. ``here`` is "yes", or for each launcher why not."""
     origin = BACKENDS.origin(kind)
     try:
-        backend = BACKENDS.load(kind)
+        card = BACKENDS.told(kind, partial(_card, kind))
     except InferBenchError as error:  # one broken plugin hides no other backend
         return {
             "backend": kind, "formats": "", "protocols": "", "launchers": "", "devices": "", "batching": None,
             "here": f"no: {error}", "origin": origin,
         }  # fmt: skip
+    return {**card, "origin": origin}
+
+
+def _card(kind: str, backend: type[Backend]) -> dict[str, Any]:
     reasons = {launcher: reason_against(kind, launcher) for launcher in backend.launchers}
     against = [f"{launcher}: {reason}" for launcher, reason in reasons.items() if reason]
     possible = [launcher for launcher, reason in reasons.items() if not reason]
@@ -42,7 +47,6 @@ def row(kind: str) -> dict[str, Any]:
         "devices": ", ".join(backend.devices),
         "batching": backend.batching,
         "here": f"yes ({', '.join(possible)})" if possible else f"no: {'; '.join(against)}",
-        "origin": origin,
     }
 
 

@@ -9,8 +9,8 @@ import typer
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.formats.route import possible_precisions, route
-from inferbench_tasks.output import OutputFormat, emit
+from inferbench_tasks.formats.route import possible_precisions, route, usable
+from inferbench_tasks.output import OutputFormat, emit, say
 
 app = typer.Typer()
 
@@ -27,8 +27,9 @@ def rows() -> list[dict[str, Any]]:
     """One row per pair of formats that some way connects, fewest steps first within a source."""
     serving = _serving()
     table = []
-    for source in FORMATS:
-        for target in FORMATS:
+    formats = usable(say)
+    for source in formats:
+        for target in formats:
             form = FORMATS.load(target)
             possible = form.servable and FORMATS.load(source).given
             precisions = possible_precisions(source, target) if possible else ()
@@ -53,10 +54,10 @@ def _serving() -> dict[str, list[str]]:
     kinds_by_format: dict[str, list[str]] = {}
     for kind in BACKENDS:
         try:
-            backend = BACKENDS.load(kind)
+            formats = BACKENDS.told(kind, lambda backend: tuple(backend.formats))
         except InferBenchError as error:
-            typer.echo(str(error), err=True)
+            say(str(error))
             continue
-        for form in backend.formats:
+        for form in formats:
             kinds_by_format.setdefault(form, []).append(kind)
     return kinds_by_format

@@ -5,19 +5,23 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.models_inspect import inspect
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.modelrepo.card import FIELDS, ModelCard, field, identity
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import matches, parse
 from inferbench_tasks.perfdb.store import PerfDB
+
+if TYPE_CHECKING:
+    from inferbench_tasks.modelrepo.zoo import ZooFactory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -206,13 +210,20 @@ def _zoo() -> list[ModelCard]:
     """The built-in models; what is measured of a model is known once it was made."""
     from inferbench_tasks.modelrepo.zoo import ZOO
 
-    sources = [ZOO.load(name)(name, None) for name in ZOO]
-    return [
-        ModelCard(
-            name=s.name, version=s.version, kind="zoo", task=s.task, framework=s.framework, licence=s.licence
-        )
-        for s in sources
-    ]
+    cards = []
+    for name in ZOO:
+        try:
+            cards.append(ZOO.told(name, partial(_zoo_card, name)))
+        except InferBenchError as error:  # a package's hides no other
+            say(str(error))
+    return cards
+
+
+def _zoo_card(name: str, made: ZooFactory) -> ModelCard:
+    s = made(name, None)
+    return ModelCard(
+        name=s.name, version=s.version, kind="zoo", task=s.task, framework=s.framework, licence=s.licence
+    )
 
 
 def _shown(card: ModelCard) -> dict[str, Any]:

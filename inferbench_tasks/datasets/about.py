@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.datasets.base import DATASETS, Collection
+from inferbench_tasks.datasets.base import DATASETS, Collection, DataSource
 from inferbench_tasks.datasets.described import description_of
 from inferbench_tasks.errors import InferBenchError
 
@@ -15,29 +16,34 @@ NAMED = 20
 
 
 def rows() -> list[dict[str, Any]]:
-    """A row of each data set; nothing is opened or fetched. One that can't be imported says why."""
+    """A row of each data set; nothing is opened or fetched. One that can't be had says why."""
     table = []
     for name in DATASETS:
         try:
-            source = DATASETS.load(name)
+            table.append(row(name))
         except InferBenchError as error:
             table.append({"name": name, "what": str(error), "form": None, "generated": None, "from": None})
-            continue
-        described = description_of(source)
-        table.append(
-            {
-                "name": name,
-                "what": source.title,
-                "form": source.form,
-                "generated": "yes" if source.generated else "no",
-                "needs": "evaluate.path" if source.takes_path else None,
-                "from": source.origin,
-                "licence": source.licence,
-                "manifest": f"{name}@{described.version}" if described else None,
-                "by": DATASETS.origin(name),
-            }
-        )
     return table
+
+
+def row(name: str) -> dict[str, Any]:
+    """What a data set says of itself. UnknownKindError; InputError where a package's is none."""
+    return DATASETS.told(name, partial(_row, name), "NAME")
+
+
+def _row(name: str, source: type[DataSource]) -> dict[str, Any]:
+    described = description_of(source)
+    return {
+        "name": name,
+        "what": source.title,
+        "form": source.form,
+        "generated": "yes" if source.generated else "no",
+        "needs": "evaluate.path" if source.takes_path else None,
+        "from": source.origin,
+        "licence": source.licence,
+        "manifest": f"{name}@{described.version}" if described else None,
+        "by": DATASETS.origin(name),
+    }
 
 
 def facts(collection: Collection) -> dict[str, Any]:

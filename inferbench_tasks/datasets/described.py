@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.errors import InputError
+
 #: What can be measured where each sample has the label of one class, and where none has a label.
 LABELLED, UNLABELLED = ("top1_ratio", "top5_ratio", "macro_f1", "auc"), ("agreement_ratio",)
 
@@ -29,9 +31,14 @@ class Described:
 
 
 def description_of(source: Any) -> Described | None:
-    """What a data set's class says of itself; None of one that says nothing.
+    """What a data set's class says of itself; None of one that says nothing. InputError where it is no Described.
 
     Not what a class above it says: its samples are others, or it would not be there.
     """
-    described: Described | None = vars(source).get("described")
+    described = vars(source).get("described")
+    if described is not None and not isinstance(described, Described):
+        raise InputError(
+            f"its `described` must be a Described ({__name__}), or None where it has no manifest; it is of the type "
+            f"{type(described).__name__}"
+        )
     return described

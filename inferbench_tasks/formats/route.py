@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
+
+log = logging.getLogger(__name__)
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
@@ -35,13 +39,26 @@ def route(source: str, target: str, precision: str = "fp32", framework: str | No
     return best
 
 
+def usable(say: Callable[[str], None] = log.debug) -> list[str]:
+    """The formats that can be had. ``say`` is told why a package's can't: no way leads over it, and all others are."""
+    kinds = []
+    for kind in FORMATS:
+        try:
+            FORMATS.told(kind, lambda form: (form.sources.items(), form.servable, form.given))
+        except InputError as error:
+            say(str(error))
+        else:
+            kinds.append(kind)
+    return kinds
+
+
 def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:
     """Breadth first over (format, whether the precision is reached); FIFO order keeps it deterministic."""
     start = (source, "fp32")
     queue: deque[tuple[tuple[str, str], tuple[Hop, ...]]] = deque([(start, ())])
     visited = {start}
     routes: list[tuple[Hop, ...]] = []
-    sources = {kind: FORMATS.load(kind).sources for kind in FORMATS}
+    sources = {kind: FORMATS.load(kind).sources for kind in usable()}
     while queue:
         (at, reached), hops = queue.popleft()
         if routes and len(hops) >= len(routes[0]):
@@ -73,7 +90,7 @@ def possible_precisions(source: str, target: str) -> tuple[str, ...]:
 def targets(source: str) -> dict[str, tuple[str, ...]]:
     """Every format that can be served and reached -> its precisions."""
     precisions_of = {
-        kind: possible_precisions(source, kind) for kind in FORMATS if FORMATS.load(kind).servable
+        kind: possible_precisions(source, kind) for kind in usable() if FORMATS.load(kind).servable
     }
     return {kind: precisions for kind, precisions in precisions_of.items() if precisions}
 

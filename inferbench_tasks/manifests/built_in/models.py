@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +18,11 @@ from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.manifests.kinds.model import ModelManifest
 from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
-from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.modelrepo.zoo import ZOO, ZooFactory
 from inferbench_tasks.submission.fields import Slot, choices
 from inferbench_tasks.submission.model import CanonicalModel, Framework
+
+log = logging.getLogger(__name__)
 
 #: The package of each framework that a model is made with.
 PACKAGES = {"torch": "torch", "tensorflow": "tensorflow", "sklearn": "scikit-learn"}
@@ -30,13 +33,9 @@ def models() -> Iterator[ModelManifest]:
     """Each in its usual framework under its own name, in another one with that at its end."""
     for name in ZOO:
         try:
-            usual = ZOO.load(name)(name, None)
-        except InferBenchError:
-            continue  # a third party's that can't be imported; whoever asks for it is told why
-        yield _of_zoo(name, usual, None)
-        for framework in _FRAMEWORKS:
-            if framework != usual.framework and (other := _in_framework(name, framework)):
-                yield _of_zoo(f"{name}-{framework}", other, framework)
+            yield from ZOO.told(name, partial(_in_frameworks, name))
+        except InferBenchError as error:  # a package's hides no other
+            log.warning("no manifest of the model %s: %s", name, error)
     for family in sorted(families()):
         for framework in _FRAMEWORKS:
             yield _of_family(family, framework)
@@ -45,6 +44,16 @@ def models() -> Iterator[ModelManifest]:
 def families() -> dict[str, type[Any]]:
     """The families of canonical models, by name."""
     return {choices(model, "family")[0]: model for model in Slot.of(CanonicalModel).models()}
+
+
+def _in_frameworks(name: str, made: ZooFactory) -> list[ModelManifest]:
+    usual = made(name, None)
+    others = [
+        _of_zoo(f"{name}-{framework}", other, framework)
+        for framework in _FRAMEWORKS
+        if framework != usual.framework and (other := _in_framework(name, framework))
+    ]
+    return [_of_zoo(name, usual, None), *others]
 
 
 def _in_framework(name: str, framework: Framework) -> ModelSource | None:

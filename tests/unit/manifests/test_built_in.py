@@ -116,7 +116,7 @@ def test_data_sets_that_come_with_no_model_have_manifests() -> None:
         ({"samples_sha256": "AB" * 32}, "samples_sha256: must be a SHA-256"),
         ({"labels": ("one",)}, "classes: must be a whole number from 2"),
         ({"files": None}, "NoneType"),
-        (None, "has no attribute 'version'"),
+        (None, "its `described` must be a Described (inferbench_tasks.datasets.described), or None"),
     ],
 )
 def test_a_package_that_describes_its_data_set_wrongly_spoils_no_other(
