@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from inferbench_tasks.datasets.described import LABELLED, UNLABELLED, descriptio
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.manifests.kinds.dataset import DatasetManifest
 from inferbench_tasks.manifests.reading import of_plain
-from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.modelrepo.zoo import ZOO, ZooFactory
 from inferbench_tasks.submission.manifest_record import ManifestRecord
 
 log = logging.getLogger(__name__)
@@ -28,16 +29,12 @@ def datasets() -> Iterator[DatasetManifest]:
     names: set[str] = set()
     for name in ZOO:
         try:
-            dataset = ZOO.load(name)(name, None).dataset()
-        except InferBenchError:
+            manifest = ZOO.told(name, partial(_brought, name))
+        except (InferBenchError, ValidationError) as error:  # a package's hides no other
+            log.warning("no manifest of the data set of the model %s: %s", name, error)
             continue
-        if dataset is not None and dataset.name not in names:
-            names.add(dataset.name)
-            try:
-                manifest = of_model(dataset)
-            except ValidationError as error:
-                log.warning("no manifest of the data set of the model %s: %s", name, error)
-                continue
+        if manifest is not None and manifest.name not in names:
+            names.add(manifest.name)
             yield manifest
     for name in DATASETS:
         try:
@@ -51,6 +48,11 @@ def datasets() -> Iterator[DatasetManifest]:
             continue
         if named is not None:
             yield named
+
+
+def _brought(name: str, made: ZooFactory) -> DatasetManifest | None:
+    dataset = made(name, None).dataset()
+    return None if dataset is None else of_model(dataset)
 
 
 def of_model(dataset: Dataset) -> DatasetManifest:
