@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.base import FORMATS, Format
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ def route(source: str, target: str, precision: str = "fp32", framework: str | No
     """The shortest way; empty where nothing has to be done.
 
     All hops but one keep full precision; the one that reduces it comes as late as possible.
-    Raises InputError, which names what is possible, where there is no way.
+    Raises InputError, which names what is possible, where there is no way, and says why a package's format is none.
     """
-    FORMATS.load(target, "convert.format")
+    FORMATS.told(target, _asked_of, "convert.format")
     if source == target and precision == "fp32":
         return ()
     best = _search(source, target, precision)
@@ -39,12 +39,17 @@ def route(source: str, target: str, precision: str = "fp32", framework: str | No
     return best
 
 
+def _asked_of(form: type[Format]) -> tuple[object, ...]:
+    """What a search asks of a format."""
+    return form.sources.items(), form.servable, form.given
+
+
 def usable(say: Callable[[str], None] = log.debug) -> list[str]:
     """The formats that can be had. ``say`` is told why a package's can't: no way leads over it, and all others are."""
     kinds = []
     for kind in FORMATS:
         try:
-            FORMATS.told(kind, lambda form: (form.sources.items(), form.servable, form.given))
+            FORMATS.told(kind, _asked_of)
         except InputError as error:
             say(str(error))
         else:
@@ -103,6 +108,9 @@ def _refusal(source: str, target: str, precision: str, name: str) -> InputError:
             field="convert.precision",
         )
     known = ", ".join(f"{kind} ({', '.join(ps)})" for kind, ps in targets(source).items())
+    why: list[str] = []  # the way may have led over one of these
+    usable(why.append)
     return InputError(
-        f"{name} can't be converted to {target}; allowed: {known or 'nothing'}", field="convert.format"
+        "; ".join([f"{name} can't be converted to {target}", f"allowed: {known or 'nothing'}", *why]),
+        field="convert.format",
     )
