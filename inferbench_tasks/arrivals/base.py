@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -9,11 +12,14 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from inferbench_tasks.contracts.spec import Spec
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
 
 ARRIVALS: Registry[type[ArrivalProcess]] = Registry(
     "arrival process",
@@ -102,11 +108,29 @@ class ArrivalProcess(Spec):
             )
 
 
+@cache
+def usable() -> Mapping[str, type[ArrivalProcess]]:
+    """The kinds that can be had. Why a package's can't is said once, in the log: no other load is refused for it."""
+    kinds = {}
+    for kind in ARRIVALS:
+        try:
+            kinds[kind] = ARRIVALS.told(kind, _required)
+        except InputError as error:
+            log.warning("%s", error)
+    return kinds
+
+
+def _required(process: type[ArrivalProcess]) -> type[ArrivalProcess]:
+    if not issubclass(process, ArrivalProcess):
+        raise InputError(f"it is no ArrivalProcess ({__name__})")
+    return process
+
+
 class _ByKind:
     """The value's ``kind`` chooses the class, plugins included."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {kind: handler.generate_schema(ARRIVALS.load(kind)) for kind in ARRIVALS}
+        choices = {kind: handler.generate_schema(process) for kind, process in usable().items()}
         return core_schema.tagged_union_schema(choices, discriminator="kind")
 
 

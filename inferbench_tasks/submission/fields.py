@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
+from inferbench_tasks.arrivals.base import ArrivalProcess, usable
 from inferbench_tasks.contracts.spec import PATTERNS, Spec, stays_inside
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import FieldPath
@@ -51,7 +51,7 @@ class Slot:
         nested: list[type[Spec]] = []
         for member in self.members():
             if member.annotation is ArrivalProcess:
-                nested += [ARRIVALS.load(kind) for kind in ARRIVALS]
+                nested += usable().values()
             elif isinstance(member.annotation, type) and issubclass(member.annotation, Spec):
                 nested.append(member.annotation)
         return nested

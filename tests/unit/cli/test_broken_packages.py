@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import distributions
 from pathlib import Path
@@ -18,7 +21,7 @@ from inferbench_tasks.cli import arrivals, backends, datasets, formats, models, 
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.formats.route import possible_precisions
+from inferbench_tasks.formats.route import possible_precisions, route
 from inferbench_tasks.manifests.built_in import datasets as manifests_of_datasets
 from inferbench_tasks.manifests.built_in.frameworks import frameworks
 from inferbench_tasks.manifests.built_in.models import models as manifests_of_models
@@ -120,6 +123,35 @@ def test_backends_trainers_and_arrivals_of_a_package_that_are_none(install: Inst
     assert "can't be used" not in kinds["torchrun"]
 
 
+def test_a_load_is_not_refused_for_arrivals_of_a_package_that_are_none(tmp_path: Path) -> None:
+    """One that is no arrival process, one that can't be imported: any other load is read, and why they can't be had is
+    told once; who names one is told the same.
+    """
+    about = tmp_path / "broken-1.2.dist-info"
+    about.mkdir()
+    (tmp_path / "broken.py").write_text("class Nothing: pass\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.2\n")
+    (about / "entry_points.txt").write_text(
+        f"[{ARRIVALS.group}]\ntheirs = broken:Nothing\ngone = nowhere:Nothing\n"
+    )
+    told = (
+        "The arrival process 'gone' of their-package 1.2 can't be imported: ModuleNotFoundError: No module named "
+        "'nowhere'\n"
+        "The arrival process 'theirs' of their-package 1.2 (broken:Nothing) can't be used: it is no ArrivalProcess "
+        "(inferbench_tasks.arrivals.base)\n"
+    )
+    for kind, code, answer in (("poisson", 0, ""), ("theirs", 2, "unknown arrival process 'theirs'")):
+        (tmp_path / "x.yaml").write_text(
+            f"name: x\nmodel: {{kind: zoo, name: digits}}\nload: {{arrivals: {{kind: {kind}, rate_rps: 100}}}}\n"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-m", "inferbench_tasks.cli.main", "validate", "x.yaml"],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr[: len(told)]) == (code, told)
+        assert answer in ended.stderr[len(told) :] and "Traceback" not in ended.stderr
+
+
 def test_trace_sources_of_a_package_that_are_none(install: Install) -> None:
     """Of layers and of the hardware: a row of each that says why, beside all others."""
     ours = listed(trace.app, "sources")
@@ -142,8 +174,11 @@ def test_formats_of_a_package_that_are_none_are_on_no_way(
     assert formats.rows() == ours and possible_precisions("torch", "onnx") == ways
     told = capsys.readouterr().err
     assert told.count("The model format 'theirs' of their-package 1.2 (broken_formats:Nothing)") == 1
-    with pytest.raises(InputError, match="can't be used"):
-        FORMATS.told("theirs", lambda form: form.sources)
+    why = r"model format 'theirs' of their-package 1\.2 \(broken_formats:Nothing\) can't be used"
+    with pytest.raises(InputError, match=rf"^The {why}"):
+        route("torch", "theirs")
+    with pytest.raises(InputError, match=rf"gguf can't be converted to onnx; allowed: .*; The {why}"):
+        route("gguf", "onnx")
 
 
 def test_models_and_manifests_of_what_is_none_are_left_out(
@@ -162,6 +197,7 @@ def test_models_and_manifests_of_what_is_none_are_left_out(
     for words in (
         "no manifest of the model theirs",
         "no stack of the backend theirs",
-        "no manifest of the data set",
+        "no manifest of the data set of the model theirs",
+        "no manifest of the data set theirs",
     ):
         assert words in caplog.text
