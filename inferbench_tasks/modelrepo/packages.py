@@ -40,7 +40,10 @@ def fetch(package: Package, target: Path, watch: Watch) -> None:
             ]  # fmt: skip
         command += ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(requirements)]
         try:
-            process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+            # Where the user stands may be a project, whose pyproject.toml uv would read: out of a sandbox it can't.
+            process = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+            )
             failed, output = process.returncode != 0, process.stderr or process.stdout
         except subprocess.TimeoutExpired:
             failed, output = True, f"no answer within {TIMEOUT_S} s"
