@@ -87,7 +87,7 @@ def ledger(
             bound = quarantine if grave else warn
             worst[kind] = {"kind": kind, "value": value, "bound": bound, "quarantine": grave, "text": text}
 
-    threads = len(answers) * (job.devices.threads + job.loader.workers)
+    threads = len(answers) * (job.devices.threads + job.workers)
     for stretch in stretches:
         cores = stretch.host.cores
         if stretch.host.steal_s is None:
@@ -148,7 +148,7 @@ def _stretch(
     client = recording.get("client", "cpu_s_total")
     every = [epoch for ranks in epochs for epoch in ranks]
     cpu_s, wait_s = [epoch.cpu_s for epoch in every], [epoch.wait_s for epoch in every]
-    if job.loader.workers:
+    if job.workers:
         cpu_s += [epoch.loader_cpu_s for epoch in every]
         wait_s += [epoch.loader_wait_s for epoch in every]
     return _Stretch(

@@ -281,6 +281,11 @@ class TrainingJob(JobBase):
         return not self.smooth and self.data.where != "device"
 
     @property
+    def workers(self) -> int:
+        """Loader processes of each rank that there are: none where no loader makes the batches."""
+        return self.loader.workers if self.loads else 0
+
+    @property
     def smooth(self) -> bool:
         """Whether each step makes its batch of one sample."""
         return self.train.benchmark == "smooth_inference"

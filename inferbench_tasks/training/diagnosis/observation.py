@@ -93,7 +93,7 @@ class Observation:
     @property
     def workers(self) -> int:
         """Loader processes of each rank; none where no loader makes the batches."""
-        return self.job.loader.workers if self.job.loads else 0
+        return self.job.workers
 
     @property
     def threads(self) -> int:

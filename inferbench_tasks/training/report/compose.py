@@ -83,7 +83,7 @@ def sections(
         for chart in (
             course.phases(view, ranks),
             course.ranks(view, ranks),
-            course.workers(view, ranks, _workers(view)),
+            course.workers(view, ranks, view.workers),
         )
     ]
     models = [prediction.by_workers(view, of_result(view.result, ranks)) for view, ranks in steps[:MOST_RUNS]]
@@ -120,10 +120,6 @@ def _steps(db: PerfDB, views: Sequence[TrainingView]) -> list[RawSteps]:
 
 def _diagnoses(db: PerfDB, steps: Sequence[RawSteps]) -> list[tuple[TrainingView, Diagnosis]]:
     return [(view, diagnosis_of(db, view.result, ranks)) for view, ranks in steps]
-
-
-def _workers(view: TrainingView) -> int:
-    return int(view.result.loader.get("workers") or 0)
 
 
 def _step_ms(ranks: Sequence[Steps]) -> list[float]:

@@ -69,6 +69,11 @@ class TrainingView:
         return self.summary.bare["samples_per_s"] if self.summary else None
 
     @property
+    def workers(self) -> int:
+        """Loader processes of each rank that there were; of a batch that lies on the device there are none."""
+        return 0 if self.result.data.get("where") == "device" else int(self.result.loader.get("workers") or 0)
+
+    @property
     def threads(self) -> int | None:
         """torch's threads in each process."""
         return self.result.engine.threads if self.result.engine else None

@@ -145,6 +145,5 @@ def _more_than_cores(view: TrainingView) -> str:
     engine, device = view.result.engine, view.result.device
     if engine is None or device is None or not device.cores:
         return ""
-    workers = int(view.result.loader.get("workers") or 0)
-    count = engine.processes * (1 + workers)
+    count = engine.processes * (1 + view.workers)
     return f": {count} processes share {device.cores:g} cores" if count > device.cores else ""

@@ -105,6 +105,18 @@ def test_loaders_that_live_too_short_for_a_monitor_are_nobody_else() -> None:
     assert of["findings"] == [] and verdict(of) == "valid"
 
 
+def test_a_batch_on_the_device_has_no_loader_processes_to_watch() -> None:
+    """Whatever the job says of them nobody starts any, so that nothing of them is read: the machine was watched, and
+    one thread on two cores need wait for nobody.
+    """
+    data = JOB.data.model_copy(update={"where": "device"})
+    job = JOB.model_copy(update={"data": data, "loader": JOB.loader.model_copy(update={"workers": 2})})
+    of = ledger(recording([0.9] * 12), [used(EPOCHS, 0.9, 0.0)], job, TWO_CORES)
+    assert of["watched"] and "foreign CPU" not in of["not_watched"] and verdict(of) == "valid"
+    disturbed = ledger(recording([2.0] * 12), [used(EPOCHS, 0.6, 0.2, longest_s=0.4)], job, TWO_CORES)
+    assert ("waited_for_cpu", 0.4, True) in findings(disturbed)
+
+
 def test_only_the_cores_that_a_worker_has_are_looked_at() -> None:
     """What a hypervisor takes of two leased cores of 64 is not thinned out by the rest."""
     seen = recording(

@@ -88,12 +88,16 @@ def test_waits_of_threads_that_exchange_are_no_waits_of_the_step() -> None:
 
 
 def test_more_processes_than_cores_are_named_beside_the_waits() -> None:
-    """Two ranks with two loader processes each are six on two cores; two on two are not said."""
+    """Two ranks with two loader processes each are six on two cores; two on two are not said, nor loader processes of a
+    batch that lies on the device, which nobody starts.
+    """
     run = view("a", ranks=2)
     run.result.device = DeviceInfo(kind="cpu", cores=2)
     assert sentences([run])[0].endswith("waited for a core.")
     run.result.loader = {"workers": 2}
     assert sentences([run])[0].endswith("waited for a core: 6 processes share 2 cores.")
+    run.result.data["where"] = "device"
+    assert sentences([run])[0].endswith("waited for a core.")
 
 
 def test_data_on_the_device_is_no_training_that_is_faster() -> None:
