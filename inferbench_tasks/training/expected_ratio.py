@@ -116,7 +116,9 @@ def given_factors(result: TrainingResult) -> list[expected.ExpectedSpeed]:
 
 
 def _exchanges(result: TrainingResult) -> bool:
-    return result.engine is not None and result.engine.processes > 1
+    """Gradients: what only infers has none, and no backward."""
+    trains = result.benchmark in (None, "train")
+    return trains and result.engine is not None and result.engine.processes > 1
 
 
 def _incomparable(first: TrainingResult, second: TrainingResult) -> str | None:

@@ -86,7 +86,9 @@ def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
             ]
             for name, phase in timing["phases"].items()
         ]
-        note = f"{timing['steps']:,} measured steps. All-reduce: {_exchange(timing['all_reduce'])}."
+        note = f"{timing['steps']:,} measured steps."
+        if view.result.benchmark in (None, "train"):  # no other has gradients
+            note += f" All-reduce: {_exchange(timing['all_reduce'])}."
         if (view.threads or 1) > 1 or len(timing["ranks"]) > 1:  # of several ranks some threads exchange
             note += " CPU time and waits are sums over the threads of a process and may exceed the wall time."
         tables.append(

@@ -62,16 +62,19 @@ def test_a_clusters_own_devices_come_before_the_product() -> None:
 
 
 def test_a_device_of_one_name_is_to_be_as_fast_on_every_cluster() -> None:
-    """No factor leads from an A40 to an A40: 1, but for backward where gradients cross a link; a processor is one only
-    with as many cores.
+    """No factor leads from an A40 to an A40: 1, but for backward where gradients cross a link, which they do in no
+    inference; a processor is one only with as many cores.
     """
     old, new = run(A40, cluster="old"), run(A40, cluster="new")
     should = expected(old, new)
     assert (should.low, should.high, should.phases) == (1, 1, ("forward", "loss", "backward", "optimiser"))
     assert ratio(old, run(A40, cluster="old")) is None
     two = view("a", ranks=2).result.engine
-    several = (of.model_copy(update={"engine": two}) for of in (run(A40, 2, "old"), run(A40, 2, "new")))
-    assert "backward" not in expected(*several).phases
+    several = [of.model_copy(update={"engine": two}) for of in (run(A40, 2, "old"), run(A40, 2, "new"))]
+    trained = [of.model_copy(update={"benchmark": "train"}) for of in several]
+    assert "backward" not in expected(*trained).phases
+    inferred = expected(*several)
+    assert inferred.phases == should.phases and "gradients" not in " ".join(inferred.sources)
 
     def cpus(of: TrainingResult, cores: float) -> TrainingResult:
         return of.model_copy(update={"device": DeviceInfo(kind="cpu", name="cpu", cores=cores)})
@@ -140,7 +143,8 @@ def test_backward_has_no_datasheet_where_gradients_are_exchanged() -> None:
     """The link is in it."""
     two = view("a", ranks=2).result
     first, second = (
-        of.model_copy(update={"engine": two.engine}) for of in (run(V100, 2), run("NVIDIA L4", 2))
+        of.model_copy(update={"engine": two.engine, "benchmark": "train"})
+        for of in (run(V100, 2), run("NVIDIA L4", 2))
     )
     assert expected(first, second).phases == ("forward", "loss", "optimiser")
 

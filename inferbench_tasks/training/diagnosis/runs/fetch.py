@@ -14,10 +14,10 @@ def find(run: Observation) -> Iterator[Cause]:
     """The pipeline as it is beside one whose reading takes no time: the fetch stall of DS-Analyzer.
 
     What is read again for want of memory is the rule ``memory``'s, and none of it: data that is held in memory makes
-    that worse. Where it is most of the reading nothing is said of the rest.
+    that worse. Where it is most of the reading nothing is said of the rest. What lies in memory is read from nowhere.
     """
     pipeline, batch = run.pipeline, run.batch
-    if pipeline is None or batch is None or not batch.read_ms:
+    if pipeline is None or batch is None or not batch.read_ms or run.job.data.where == "memory":
         return
     again_ms = stalled_making_ms(run)
     if again_ms > batch.read_ms / 2:

@@ -19,8 +19,8 @@ _LEFT_SHARE = 0.1
 
 
 def find(run: Observation) -> Iterator[Cause]:
-    """By forward and backward of the rank by itself with its batch and with a larger one (the probes ``alone_ms``,
-    ``larger_ms``), the optimiser and what no phase explains.
+    """By forward and, in a training, backward of the rank by itself with its batch and with a larger one (the probes
+    ``alone_ms``, ``larger_ms``), the optimiser and what no phase explains.
 
     The gain is of a step with as many samples as now.
     """
@@ -48,6 +48,10 @@ def find(run: Observation) -> Iterator[Cause]:
     gain_ms = run.step_ms - _step_ms(run, larger, sample_ms) * size / larger
     if larger <= size or gain_ms <= 0:
         return
+    of_optimiser = [f"optimiser: {number(optimiser_ms)} ms"] if optimiser else []
+    advice = f"Take batches of {larger}"
+    if run.job.train.benchmark == "train":
+        advice = f"Train with batches of {larger}, and see whether it learns as well"
     yield Cause(
         rule="small_batch",
         kind="cause",
@@ -56,10 +60,9 @@ def find(run: Observation) -> Iterator[Cause]:
         evidence=[
             f"by itself a batch of {size} takes {number(alone_ms)} ms, one of {tried:g} {number(larger_ms)}: "
             f"{number(same_ms)} ms beside what grows with the samples",
-            f"optimiser: {number(optimiser_ms)} ms; between the phases: {number(between_ms)} ms",
+            "; ".join([*of_optimiser, f"between the phases: {number(between_ms)} ms"]),
         ],
-        remedy=f"Train with batches of {larger}, and see whether it learns as well: a step of {larger} samples "
-        f"replaces {number(larger / size)} of now.",
+        remedy=f"{advice}: a step of {larger} samples replaces {number(larger / size)} of now.",
         cost_s=gain_ms / 1e3,
         changes={"train.batch_size": larger},
         gain_s=gain_ms / 1e3,

@@ -39,7 +39,7 @@ def find(run: Observation) -> Iterator[Cause]:
         sentence=f"BenchmarkJade's clock puts {number(ms)} ms of {short} into its column {long!r}: {why}.",
         evidence=[
             f"{name}: {number(columns[name])} ms by Jade's clock, {number(truth[name])} ms with the device "
-            f"synchronised ({', '.join(HOLDS[run.job.train.benchmark][name]).replace('_', ' ')})"
+            f"synchronised ({', '.join(held(run, name)).replace('_', ' ')})"
             for name in columns
         ],
         remedy="Read the columns of `synchronised`; only the sum of Jade's is the step's.",
@@ -88,11 +88,15 @@ def moved_ms(run: Observation) -> tuple[str, str, float] | None:
 
 def true_ms(run: Observation) -> dict[str, float]:
     """What each column is to hold, by the epochs in which the device is synchronised, ms."""
-    of = HOLDS[run.job.train.benchmark]
     return {
-        name: sum(run.phases[phase].wall_ms for phase in phases if phase in run.phases)
-        for name, phases in of.items()
+        name: sum(run.phases[phase].wall_ms for phase in held(run, name))
+        for name in HOLDS[run.job.train.benchmark]
     }
+
+
+def held(run: Observation, column: str) -> list[str]:
+    """The phases of this run that a column is to hold: one process gathers nothing."""
+    return [phase for phase in HOLDS[run.job.train.benchmark][column] if phase in run.phases]
 
 
 def columns_ms(run: Observation) -> dict[str, float]:

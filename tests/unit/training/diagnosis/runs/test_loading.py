@@ -46,6 +46,12 @@ def test_augmented_images_are_read_anew_so_that_no_field_mends_it() -> None:
     assert cause.rule == "fetch" and cause.changes == {} and cause.gain_s == cause.cost_s
 
 
+def test_what_lies_in_memory_is_not_advised_to_be_kept_there() -> None:
+    """18 of 20 ms are reads of a list: no storage is slow, and the remedy was there before."""
+    run = observe(Batch(20, 2, read_ms=18), loading_ms=20, fields={"data": {"where": "memory"}})
+    assert "fetch" not in [cause.rule for cause in causes_of(run)]
+
+
 def test_one_core_for_rank_and_loader_is_the_cores() -> None:
     """22 + 10 ms of work on one core are 32 ms; with three cores a step takes 11 ms."""
     run = observe(Batch(22, 22), loading_ms=12, workers=1, cores=1, waits_ms=10)

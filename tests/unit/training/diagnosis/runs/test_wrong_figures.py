@@ -40,11 +40,14 @@ def rules(run: Observation) -> dict[str, str]:
 
 
 def test_a_forward_pass_in_the_loading_column_is_named() -> None:
-    """Jade's published smooth inference: 100.7 of 109 ms of the forward pass stand in "loading"."""
+    """Jade's published smooth inference: 100.7 of 109 ms of the forward pass stand in "loading"; one process gathers
+    nothing.
+    """
     (cause,) = [cause for cause in causes_of(smooth(JADE_S)) if cause.rule == "wrong_column"]
     assert cause.sentence.startswith("BenchmarkJade's clock puts 101 ms of forward into its column 'loading'")
     assert "only launched" in cause.sentence
     assert any("forward: 8.2 ms by Jade's clock, 109 ms" in line for line in cause.evidence)
+    assert not any("gather" in line for line in cause.evidence)
 
 
 def inference(kind: str, ranks: int, backend: str | None = None) -> Observation:
