@@ -5,6 +5,8 @@ Of a forward pass without the exchange of running statistics that it begins with
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,9 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import networks
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
 from inferbench_tasks.training.exchange import Exchange
+
+#: Phases in which a rank waits for the others: backward exchanges gradients, gather answers.
+TOGETHER: Final = ("backward", "gather")
 
 
 def wall_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
@@ -49,6 +54,13 @@ def waited_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
         return np.nan_to_num(own) - _shared(steps, phase, "_wait")
     room = np.maximum(0.0, wall_ns(steps, phase) - cpu_ns(steps, phase))
     return np.minimum(np.nan_to_num(steps[f"{phase}_wait_ns"]), room)
+
+
+def waits_told(steps: Steps) -> bool:
+    """Whether the kernel told what the thread waited for a core: else what it waited is not told from being blocked."""
+    phases = [name.removesuffix("_wall_ns") for name in steps if name.endswith("_wall_ns")]
+    waits = [steps.get(f"{phase}_own_wait_ns", steps.get(f"{phase}_wait_ns")) for phase in phases]
+    return not any(of is None or np.isnan(of).any() for of in waits)
 
 
 def blocked_ns(steps: Steps, phase: str) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast]
     """For numbers of ranks beyond those measured; why there is none, or none of the largest numbers."""
     base, *others = curve.points
     if base.parts is None or any(point.parts is None for point in others):
-        return [], "the raw steps of a run are missing"
+        return [], "the raw steps of a run are missing, or its kernel told no waits for a core"
     if crowded := [
         point.ranks for point in curve.points if point.cores and point.ranks * point.threads > point.cores
     ]:

@@ -9,11 +9,13 @@ import numpy as np
 
 from inferbench_tasks.training.diagnosis.observation import Steps
 from inferbench_tasks.training.diagnosis.thread_times import (
+    TOGETHER,
     blocked_ns,
     held_ns,
     shared_ns,
     statistics_timed,
     waited_ns,
+    waits_told,
 )
 from inferbench_tasks.training.exchange import Exchange
 
@@ -22,10 +24,10 @@ from inferbench_tasks.training.exchange import Exchange
 class Parts:
     """Means over ranks and steps, ms, that add up to the step.
 
-    ``exchange_ms``: in backward blocked, in each step that of the rank which was blocked least, and likewise in the
-    exchange of running statistics where that was timed; ``imbalance_ms``: what the ranks were blocked there beyond it,
-    waiting for the last one; ``loading_ms``: without waits for a core; ``cores_ms``: those waits, of the thread that
-    runs the step; ``computing_ms``: all the rest.
+    ``exchange_ms``: in backward blocked, in each step that of the rank which was blocked least, and likewise in
+    gathering answers, and in the exchange of running statistics where that was timed; ``imbalance_ms``: what the ranks
+    were blocked there beyond it, waiting for the last one; ``loading_ms``: without waits for a core; ``cores_ms``:
+    those waits, of the thread that runs the step; ``computing_ms``: all the rest.
     """
 
     computing_ms: float
@@ -48,8 +50,10 @@ class Parts:
 
 
 def parts_of(ranks: Sequence[Steps]) -> Parts | None:
-    """Of the raw steps of all ranks; None without any."""
-    if not ranks or any("step_ns" not in steps for steps in ranks):
+    """Of the raw steps of all ranks; None without any, and where the kernel told no waits for a core: what was blocked
+    would have them in it.
+    """
+    if not ranks or any("step_ns" not in steps or not waits_told(steps) for steps in ranks):
         return None
     count = min(len(steps["step_ns"]) for steps in ranks)
     if not count:
@@ -62,7 +66,7 @@ def parts_of(ranks: Sequence[Steps]) -> Parts | None:
     phases = [name.removesuffix("_wall_ns") for name in ranks[0] if name.endswith("_wall_ns")]
     cores_ms = sum(mean_ms([waited_ns(steps, phase) for steps in ranks]) for phase in phases)
     loading_ms = mean_ms([held_ns(steps, "loading") for steps in ranks]) if "loading" in phases else 0.0
-    exchanges = [[blocked_ns(steps, "backward") for steps in ranks]] if "backward" in phases else []
+    exchanges = [[blocked_ns(steps, phase) for steps in ranks] for phase in TOGETHER if phase in phases]
     if all(statistics_timed(steps) for steps in ranks):
         # What of them waited for a core is none of forward's, whose time theirs is taken off.
         cores_ms += mean_ms([steps[Exchange.statistics[2]] for steps in ranks])

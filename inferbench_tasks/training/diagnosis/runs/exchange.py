@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
-from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, held_ns, stopped_ratio
+from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, held_ns, stopped_ratio, waits_told
 from inferbench_tasks.training.exchange import Exchange
 from inferbench_tasks.training.statistics import LEAST_STEPS
 
@@ -57,10 +57,10 @@ def find(run: Observation) -> Iterator[Cause]:
 
 def _on_cores(run: Observation) -> list[NDArray[np.float64]] | None:
     """What the thread of each rank neither computed nor waited for a core in backward, ns; None of several threads, for
-    whose sums a wall time has no room. Of a rank that something stops (``stopped_ratio``) as much of backward is taken
-    off.
+    whose sums a wall time has no room, and where the kernel tells no waits. Of a rank that something stops
+    (``stopped_ratio``) as much of backward is taken off.
     """
-    if run.threads > 1 or any("backward_wall_ns" not in steps for steps in run.ranks):
+    if run.threads > 1 or any("backward_wall_ns" not in of or not waits_told(of) for of in run.ranks):
         return None
     return [_blocked_ns(run, steps) for steps in run.ranks]
 

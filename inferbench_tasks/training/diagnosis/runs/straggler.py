@@ -1,4 +1,4 @@
-"""One rank is slower than the others, which wait for it in the exchange of gradients."""
+"""One rank is slower than the others, which wait for it in the exchange of gradients, or of answers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
 from inferbench_tasks.training.diagnosis.thread_times import (
+    TOGETHER,
     blocked_ns,
     cpu_ns,
     held_ns,
@@ -41,7 +42,7 @@ _STOPPED = 0.02
 #: Of ten clean trainings of two ranks on a core each four had one that took 1.1 to 1.25 times as long in CPU time; with
 #: huge pages none of eleven (1.06 at most).
 _RUN_AGAIN = (
-    " On a CPU train once more first: where a process's memory lies can make it so much slower for as long as it "
+    " On a CPU run it once more first: where a process's memory lies can make it so much slower for as long as it "
     "lives, and then it is another rank the next time; with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before the worker "
     "starts ranks hardly differ by it."
 )
@@ -83,9 +84,9 @@ def find(run: Observation) -> Iterator[Cause]:
             f"what each does by itself, ms of a step: rank {slow} {number(float(own_ms[slow, begins:].mean()))}, the "
             f"others {number(others_ms)}, over {count - begins} steps",
             f"stopped where it only computes, % of that time: {_by_rank([100 * ratio for ratio in stopped])}",
-            f"in backward neither computing nor waiting for a core, ms: {_waits(run, begins) or 'no backward'}",
+            *_waits(run, begins),
         ],
-        remedy=f"See what else runs on the core, device or host of rank {slow}, and train without it."
+        remedy=f"See what else runs on the core, device or host of rank {slow}, and go on without it."
         + ("" if stopped[slow] - min(stopped) > _STOPPED else _RUN_AGAIN),
         cost_s=cost_ms / 1e3,
         gain_s=cost_ms / 1e3,
@@ -144,10 +145,14 @@ def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
     return total
 
 
-def _waits(run: Observation, begins: int) -> str:
-    if any("backward_wall_ns" not in steps for steps in run.ranks):
-        return ""
-    return _by_rank([float(blocked_ns(steps, "backward")[begins:].mean()) / 1e6 for steps in run.ranks])
+def _waits(run: Observation, begins: int) -> list[str]:
+    """What each rank was blocked in the phase in which it waits for the others; [] where a step has none."""
+    return [
+        f"in {phase} neither computing nor waiting for a core, ms: "
+        + _by_rank([float(blocked_ns(steps, phase)[begins:].mean()) / 1e6 for steps in run.ranks])
+        for phase in TOGETHER
+        if all(f"{phase}_wall_ns" in steps for steps in run.ranks)
+    ]
 
 
 def _by_rank(values: Sequence[float]) -> str:

@@ -102,4 +102,7 @@ def test_ranks_that_share_cores_predict_nothing() -> None:
 def test_raw_steps_that_are_gone_predict_nothing() -> None:
     """Without them nobody knows what the exchange took."""
     (curve,) = curves([result("one", 1, 64, 6400), result("two", 2, 64, 9000)], lambda _: [])
-    assert forecast(curve, [4]) == ([], "the raw steps of a run are missing")
+    assert forecast(curve, [4]) == (
+        [],
+        "the raw steps of a run are missing, or its kernel told no waits for a core",
+    )
