@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training.diagnosis.observation import Steps
 from inferbench_tasks.training.result import TrainingResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def ranks_of(db: PerfDB, result: TrainingResult) -> list[Steps]:
@@ -19,7 +24,12 @@ def ranks_of(db: PerfDB, result: TrainingResult) -> list[Steps]:
 
     if result.samples is None:
         return []
-    frame = pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples))).to_pandas()
+    return ranks_in(pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples))))
+
+
+def ranks_in(table: pa.Table) -> list[Steps]:
+    """The same of a table of raw steps (``training.steps``)."""
+    frame = table.to_pandas()
     frame = frame[frame["part"] == "measured"]
     if "timing" in frame:  # older results have one timing
         frame = frame[frame["timing"] == "synchronised"]
