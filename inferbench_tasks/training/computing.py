@@ -66,7 +66,8 @@ class Computing:
             return nullcontext()
         import torch
 
-        return torch.autocast(self.device.type, self._dtype)
+        context: AbstractContextManager[Any] = torch.autocast(self.device.type, self._dtype)
+        return context
 
     def optimiser(self, parameters: Iterable[Any]) -> Any:
         """The job's, with its settings."""

@@ -190,7 +190,8 @@ def _from_numpy() -> Callable[[Any], Any]:
     """Looked up once, not for each item of each batch."""
     import torch
 
-    return torch.from_numpy
+    from_numpy: Callable[[Any], Any] = torch.from_numpy
+    return from_numpy
 
 
 def jpeg_paths(folder: str) -> list[str]:
