@@ -17,6 +17,7 @@ from inferbench_tasks.training.diagnosis.thread_times import (
     held_ns,
     stopped_ratio,
     unblocked_phases,
+    waits_told,
 )
 
 #: Excess of each step, ms, and a rate of false alarms -> whether it is beyond chance.
@@ -146,7 +147,11 @@ def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
 
 
 def _waits(run: Observation, begins: int) -> list[str]:
-    """What each rank was blocked in the phase in which it waits for the others; [] where a step has none."""
+    """What each rank was blocked in the phase in which it waits for the others; [] where a step has none, and where the
+    kernel tells no waits for a core: they would be in it.
+    """
+    if not all(waits_told(steps) for steps in run.ranks):
+        return []
     return [
         f"in {phase} neither computing nor waiting for a core, ms: "
         + _by_rank([float(blocked_ns(steps, phase)[begins:].mean()) / 1e6 for steps in run.ranks])

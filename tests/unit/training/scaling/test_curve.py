@@ -62,6 +62,24 @@ def test_the_exchange_of_statistics_is_no_computing() -> None:
     assert alone is not None and (alone.exchange_ms, alone.imbalance_ms) == (0, 0)
 
 
+def test_waits_in_gather_are_no_computing() -> None:
+    """Smooth inference has no backward, and gathers answers: what is blocked there is exchange and imbalance."""
+    gathered = [
+        {name.replace("backward", "gather"): values for name, values in steps.items()}
+        for steps in RAW["weak"]
+    ]
+    parts = parts_of(gathered)
+    assert parts is not None
+    assert [parts.of(name) for name in Parts.NAMES] == pytest.approx([30, 2, 4, 3, 1])
+
+
+def test_blocked_threads_are_no_parts_where_no_waits_for_a_core_are_told() -> None:
+    """A kernel without schedstat: each wait is unknown, not 0, be it of one rank alone."""
+    first, last = RAW["weak"]
+    unknown = {name: np.full(STEPS, np.nan) for name in last if name.endswith("_wait_ns")}
+    assert len(unknown) == 3 and parts_of([first, {**last, **unknown}]) is None
+
+
 def test_weak_scaling_keeps_the_batch_of_each_rank() -> None:
     """3,200 by 2,000 samples/s are 1.6 times on two ranks; 8 ms of the step are lost, to what the parts grew by."""
     first, second = of("weak").points

@@ -182,6 +182,16 @@ def test_what_all_ranks_wait_for_is_the_exchange() -> None:
     assert cause.gain_s == pytest.approx(0.0015)
 
 
+def test_where_no_waits_for_a_core_are_told_nobody_knows_the_exchange() -> None:
+    """The 3 and 5 ms of before may be waits for a core: no cause, and of a straggler no figure for them."""
+    untold: list[Steps] = []
+    for own_ms, backward_ms in ((4.0, 7.0), (8.0, 9.0)):
+        raw = steps(np.full(COUNT, own_ms), backward_ms, 4.0, len(untold))
+        untold.append({**raw, **{f"{phase}_wait_ns": np.full(COUNT, np.nan) for phase in PHASES}})
+    (cause,) = causes_of(two(untold[0], untold[1]))
+    assert cause.rule == "straggler" and len(cause.evidence) == 2
+
+
 @pytest.mark.parametrize(("waited_ms", "named"), [(0.9, []), (1.1, ["exchange"])])
 def test_an_exchange_of_less_than_a_tenth_of_a_step_is_no_cause(waited_ms: float, named: list[str]) -> None:
     """Of a step of 10 ms: two healthy ranks of one machine waited 5 to 6% of theirs."""
