@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.answers_digest import answers_digest
-from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.arrays import Arrays, blocks
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.quality.base import Answered, decisions, ties
@@ -150,17 +150,28 @@ def _differing(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]
         if a.shape != b.shape:
             return np.where(both, np.inf, np.nan)
         if a.dtype.kind == "f" and b.dtype.kind == "f":
-            x, y = a.astype(np.float64), b.astype(np.float64)
-            finite = np.isfinite(x) & np.isfinite(y)
-            scale = float(np.abs(np.where(finite, y, 0.0)[both]).max(initial=0.0)) or 1.0
-            with np.errstate(invalid="ignore"):
-                apart = np.where(
-                    finite, np.abs(x - y) / scale, np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.inf)
-                )
-            worst = np.maximum(worst, apart.max(axis=1, initial=0.0))
+            scale = max((_largest(a[rows], b[rows], both[rows]) for rows in blocks(b)), default=0.0) or 1.0
+            apart = [_apart(a[rows], b[rows], scale) for rows in blocks(b)]
+            worst = np.maximum(worst, np.concatenate(apart))
         else:
             worst = np.where((a == b).all(axis=1), worst, np.inf)
     worst[~both] = np.nan
+    return worst
+
+
+def _largest(a: NDArray[Any], b: NDArray[Any], both: NDArray[np.bool_]) -> float:
+    """The largest |b| where both are finite, of the samples with both answers."""
+    finite = np.isfinite(a) & np.isfinite(b)
+    return float(np.abs(np.where(finite, b.astype(np.float64), 0.0)[both]).max(initial=0.0))
+
+
+def _apart(a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float64]:
+    """Of each row the largest |a - b| / scale; inf where only one is finite or they are infinite otherwise."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        apart = np.where(np.isfinite(x) & np.isfinite(y), np.abs(x - y) / scale, np.where(same, 0, np.inf))
+    worst: NDArray[np.float64] = apart.max(axis=1, initial=0.0)
     return worst
 
 
