@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
@@ -67,6 +67,10 @@ class ModelSource(ABC):
     dynamic_size: int = 16
     #: Mean and std, in units of 0 to 255, that its images are normalised with.
     pixels: tuple[float, float] = (0.0, 255.0)
+    #: Height and width of its images where its input leaves them open; None: nothing is known of them.
+    picture_size: tuple[int, int] | None = None
+    #: In which order it takes an image's three colours.
+    colour_order: Literal["rgb", "bgr"] = "rgb"
     #: Whether others than those who installed InferBench brought it: it may be code, or a file made to break a library.
     foreign: ClassVar[bool] = False
     #: Why no share of right answers is ever shown of it, whatever the data; None: one may be.
@@ -104,6 +108,11 @@ class ModelSource(ABC):
 
     def encode(self, texts: list[str]) -> Arrays | None:
         """The model's inputs for texts; None for a model that takes none."""
+        return None
+
+    def characters(self, path: Path) -> tuple[str, ...] | None:
+        """Of a model (its file is ``path``) that scores at each place which character stands there, class 0 none
+        (CTC): those of class 1, 2, ...; None of all others. InputError where the file lacks them."""
         return None
 
     def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:

@@ -35,7 +35,8 @@ class Collection:
     usually trained on these very samples. ``whole``: width and height of all pictures, where nothing may be cut off.
     ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
     ``sizes``: of scenes width and height of each, in whose pixels the targets' boxes are. ``unanswerable``: of
-    questions, whether some have no answer. ``counts``: what else there is so many of, for people.
+    questions, whether some have no answer. ``counts``: what else there is so many of, for people. ``written``: the name
+    of its class is just what stands written in each sample.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Collection:
     sizes: NDArray[np.int64] | None = None
     unanswerable: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
+    written: bool = False
 
     @property
     def shown_name(self) -> str:

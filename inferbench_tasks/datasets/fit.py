@@ -30,7 +30,7 @@ _MOST_CUT_RATIO = 0.02
 
 
 class Fitted(Dataset):
-    """Samples of a collection as the model's inputs."""
+    """Samples of a collection as the model's inputs. ``characters``: see ``ModelSource.characters``."""
 
     name = ""
 
@@ -40,10 +40,11 @@ class Fitted(Dataset):
         source: ModelSource,
         model: ModelArtifact,
         before: Pipeline | None = None,
+        characters: tuple[str, ...] | None = None,
     ) -> None:
         self.name = collection.shown_name  # type: ignore[misc]  # of this one, not of its class
         self.collection, self._source, self._model = collection, source, model
-        self._before = before
+        self._before, self.characters = before, characters
 
     def __len__(self) -> int:
         return self.collection.count
@@ -117,8 +118,12 @@ def fitted(
                 raise
             # Numbers, pictures or boxes are held to targets, whatever the classes are: these alone are left out.
             collection = replace(collection, labels=None, classes=())
-    _require_whole(collection, model)
-    dataset = Fitted(collection, source, model, before)
+    _require_whole(collection, source, model)
+    characters = source.characters(Path(model.path))
+    if characters is not None and collection.written and collection.labels is not None:
+        written = np.array(collection.classes, dtype=np.str_)[collection.labels]
+        collection = replace(collection, targets={**collection.targets, "texts": written})
+    dataset = Fitted(collection, source, model, before, characters)
     first = dataset.inputs(np.arange(1))
     for spec in model.inputs:
         shape = first[spec.name].shape[1:]
@@ -162,12 +167,12 @@ def _require_as_many(collection: Collection, model: str, classes: int) -> None:
     )
 
 
-def _require_whole(collection: Collection, model: ModelArtifact) -> None:
+def _require_whole(collection: Collection, source: ModelSource, model: ModelArtifact) -> None:
     """InputError where the middle part that the model takes would lack something that the labels are of."""
     if collection.whole is None:
         return
     width, height = collection.whole
-    shape = _only(model, "images").shape
+    shape = _image_shape(source, _only(model, "images"))
     if len(shape) != 3 or -1 in shape:
         return  # which is no image, and is said where its inputs are made
     rows, columns = shape[1:] if shape[0] in (1, 3) else shape[:2]
@@ -178,6 +183,16 @@ def _require_whole(collection: Collection, model: ModelArtifact) -> None:
             f"{width / height:.3g} times as wide as high",
             field=_FIELD,
         )
+
+
+def _image_shape(source: ModelSource, spec: TensorSpec) -> tuple[int, ...]:
+    """The input's shape; a height and width that it leaves open are those that the model is known to be given."""
+    shape = spec.shape
+    if len(shape) != 3 or source.picture_size is None:
+        return shape
+    first = 1 if shape[0] in (1, 3) else 0
+    known = {first + at: size for at, size in enumerate(source.picture_size)}
+    return tuple(known.get(at, size) if size == -1 else size for at, size in enumerate(shape))
 
 
 def _only(model: ModelArtifact, what: str) -> TensorSpec:
@@ -214,7 +229,7 @@ def image_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
     """The settings of the processor ``image`` by which files of pictures become that model's inputs; InputError where
     it takes none."""
     spec = _only(model, "images")
-    shape = spec.shape
+    shape = _image_shape(source, spec)
     first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
     if not (first or last) or -1 in shape:
         raise InputError(
@@ -227,6 +242,7 @@ def image_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
         "std": source.pixels[1],
         "channels": 1 if channels == 1 else 3,
         "layout": "nchw" if first else "nhwc",
+        "colour_order": source.colour_order,
     }
 
 

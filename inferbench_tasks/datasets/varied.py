@@ -56,6 +56,8 @@ def _recipe(
     if step == "colour_order":
         if grey:
             raise refuse("the model takes one colour, which has no order")
+        if to == plain["colour_order"]:
+            raise refuse("that is the order in which the model takes colours anyway")
         return Recipe({**plain, step: to})
     if step == "normalise":
         mean, std = NORMALISATIONS[str(to)]

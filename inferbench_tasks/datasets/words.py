@@ -41,7 +41,7 @@ class Words(DataSource):
     def open(self, path: Path | None) -> Collection:
         return Collection(
             "words", "pictures", COUNT, lambda rows: [picture(int(at)) for at in rows], labels(), WORDS,
-            generated=True, whole=(WIDTH, HEIGHT),
+            generated=True, whole=(WIDTH, HEIGHT), written=True,
         )  # fmt: skip
 
     def version(self) -> str:

@@ -12,6 +12,7 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, Watch
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.packages import fetch
@@ -32,6 +33,9 @@ class PackagedModel(OneFramework):
         self.entry = PACKAGED[name]
         self.task, self.licence = self.entry.task, self.entry.licence
         self.package = self.entry.package  # type: ignore[misc]  # one class for many packages
+        if pictures := self.entry.pictures:
+            self.picture_size, self.pixels = pictures.size, pictures.pixels
+            self.colour_order = pictures.colour_order
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -44,6 +48,21 @@ class PackagedModel(OneFramework):
 
     def dataset(self) -> Dataset | None:
         return self.entry.dataset() if self.entry.dataset else None
+
+    def characters(self, path: Path) -> tuple[str, ...] | None:
+        if self.entry.characters is None:
+            return None
+        import onnx
+
+        model = onnx.load(path, load_external_data=False)
+        found = [entry.value for entry in model.metadata_props if entry.key == self.entry.characters]
+        if not found:
+            raise InputError(
+                f"{path.name} has no {self.entry.characters!r} among its metadata: what {self.name} answers can't be "
+                f"read",
+                field="model.name",
+            )
+        return (*found[0].split("\n"), " ")
 
     def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:
         if self.entry.noise is None:

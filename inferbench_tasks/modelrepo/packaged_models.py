@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
@@ -15,10 +15,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """See ``ModelSource.picture_size``, ``pixels`` and ``colour_order``."""
+
+    size: tuple[int, int]
+    pixels: tuple[float, float]
+    colour_order: Literal["rgb", "bgr"]
+
+
+@dataclass(frozen=True)
 class Packaged:
     """An ONNX file within a package. ``licence``: of weights and package, as the package states it.
 
-    What it is asked: samples of ``dataset``, or made-up ones: ``noise`` gives so many.
+    What it is asked: samples of ``dataset``, or made-up ones: ``noise`` gives so many. ``pictures``: how its package
+    gives it pictures of others. ``characters``: the entry of the file's metadata that has the characters it scores, a
+    line each (``ModelSource.characters``); a space follows after them.
     """
 
     package: Package
@@ -27,6 +38,8 @@ class Packaged:
     licence: str
     dataset: Callable[[], Dataset] | None = None
     noise: Callable[[int, np.random.Generator], Arrays] | None = None
+    pictures: Pictures | None = None
+    characters: str | None = None
 
 
 MAGIKA = Package("magika", "1.0.3", "3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529", 16)
@@ -136,7 +149,7 @@ PACKAGED: dict[str, Packaged] = {
     ),
     "ppocr-recognition": Packaged(
         OCR, _OCR_FILES + "ch_PP-OCRv4_rec_infer.onnx", "text-recognition", "Apache-2.0",
-        dataset=_pictures("x", 48, 320),
+        dataset=_pictures("x", 48, 320), pictures=Pictures((48, 320), (127.5, 127.5), "bgr"), characters="character",
     ),
     "ppocr-orientation": Packaged(
         OCR, _OCR_FILES + "ch_ppocr_mobile_v2.0_cls_infer.onnx", "image-classification", "Apache-2.0",

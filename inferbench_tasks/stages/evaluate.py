@@ -54,7 +54,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.backends.first_answer import load_sent
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.processors.pipeline import Pipeline
-    from inferbench_tasks.stages import passages
+    from inferbench_tasks.stages.answer_texts import reader_in
     from inferbench_tasks.stages.answers_judged import UNLABELLED, judge
     from inferbench_tasks.stages.answers_table import table_of, with_parts
     from inferbench_tasks.stages.asked import ask, one_by_one
@@ -71,7 +71,7 @@ def run(inp: Input, ctx: Context) -> Output:
     if (place := Path(requests.path).with_name(TARGETS_FILE)).exists():
         with np.load(place, allow_pickle=False) as archive:
             targets = {kind: archive[kind] for kind in archive.files}
-    reader = passages.read(Path(requests.path).parent)
+    reader = reader_in(Path(requests.path).parent)
     processing = inp.generate.requests.processing
     after = Pipeline((), processing.after, ()) if processing is not None and processing.after else None
     spec = inp.job.evaluate

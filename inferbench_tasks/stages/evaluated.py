@@ -33,7 +33,7 @@ from inferbench_tasks.quality.average_precision import classes_named
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.stages import evaluated_raw, passages, varied_samples
+from inferbench_tasks.stages import answer_texts, evaluated_raw, varied_samples
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.stages.processed import pipeline_of
 from inferbench_tasks.submission.part import Part
@@ -44,7 +44,7 @@ IDS_FILE = "ids.npy"
 DATASET_FILE = "dataset.json"
 TARGETS_FILE = "targets.npz"
 #: What the samples of some forms are judged by, and by nothing else.
-_JUDGED_BY = {"scenes": "average_precision", "questions": "exact_match_ratio"}
+_JUDGED_BY = {"scenes": "average_precision"}
 
 
 def make(
@@ -95,21 +95,24 @@ def make(
     processed = (
         pipeline.each_after(reference) if processors is not None and pipeline and processors.after else None
     )
-    spans = passages.spans_of(dataset, ids, spec.spans or SpansSpec())
-    if spans is not None:
-        known["spans"] = spans.facts
+    processes = bool(processors is not None and processors.after)
+    read = answer_texts.texts_of(dataset, ids, spec.spans or SpansSpec(), processed=processes)
+    if read is not None:
+        known[read.kind] = read.facts
     if collection is not None and collection.classes and "boxes" in targets and not model.accuracy_reason:
         _require_classes(reference if processed is None else processed, collection, model.name)
     # Of data that has nothing else to judge by, an evaluation without that figure would be none.
-    only = _JUDGED_BY.get(collection.form) if collection is not None and not model.accuracy_reason else None
-    needed = spec.measures or ((only,) if only else ())
+    only = _JUDGED_BY.get(collection.form) if collection is not None else None
+    if read is not None and "texts" in targets:
+        only = read.judged_by
+    needed = spec.measures or ((only,) if only and not model.accuracy_reason else ())
     bounded = [name for name in (inp.job.slo.bounds() if inp.job.slo else ()) if FIGURES[name].evaluated]
     if needed or bounded:
         labelled = labels is not None
         meaning = meaning_of(model.task, reference, labelled=labelled)
         reason = model.accuracy_reason or ""
         unlabelled = reason or "the data set has no labels"
-        texts = spans.reader(reference) if spans is not None else None
+        texts = read.reader(reference) if read is not None else None
         answered = Answered(
             reference, reference, labels, meaning, unlabelled, targets, reason, texts, processed
         )
@@ -123,8 +126,8 @@ def make(
         sent = evaluated_raw.write(folder, raw, built[1]["before"], model)
     if targets:
         write_archive(folder / TARGETS_FILE, targets)
-    if spans is not None:
-        passages.write(folder, spans.reader)
+    if read is not None:
+        read.write(folder)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     (folder / DATASET_FILE).write_text(json.dumps(known))
     return {

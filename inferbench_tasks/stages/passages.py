@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,13 @@ from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.datasets.questions import Questions
 from inferbench_tasks.quality.spans import SpanReader
 from inferbench_tasks.requests.ragged import objects, packed, unpacked
+from inferbench_tasks.stages.read_as_texts import Texts
 from inferbench_tasks.submission.spans import SpansSpec
 
 _PLACES, _SETTINGS = "passages.npz", "passages.json"
 
 
-@dataclass(frozen=True)
-class Spans:
-    """``facts``: what the result says of how answers are read."""
-
-    reader: SpanReader
-    facts: dict[str, Any]
-
-
-def spans_of(dataset: Dataset, ids: NDArray[np.int64], spans: SpansSpec) -> Spans | None:
+def texts_of(dataset: Dataset, ids: NDArray[np.int64], spans: SpansSpec) -> Texts | None:
     """Of the samples with these ids; None where the data set has no questions."""
     if not isinstance(dataset, Questions):
         return None
@@ -43,7 +35,7 @@ def spans_of(dataset: Dataset, ids: NDArray[np.int64], spans: SpansSpec) -> Span
         "no_answer_margin": margin,
         "cut": int(places.cut.sum()),
     }
-    return Spans(reader, facts)
+    return Texts("spans", reader, facts, "exact_match_ratio", lambda folder: write(folder, reader))
 
 
 def write(folder: Path, reader: SpanReader) -> None:
