@@ -9,8 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.evaluations.samples import rows
+from inferbench_tasks.contracts import arrays
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
@@ -110,6 +112,45 @@ def test_the_same_answers_are_judged_once(monkeypatch: pytest.MonkeyPatch, alike
     assert (one["answers_digest"] == two["answers_digest"]) == alike
     assert one["measures"] == two["measures"] and one["measures"]["top1_ratio"]["value"] == 1.0
     assert (one["tied"], one["left_out"]) == (two["tied"], two["left_out"])
+
+
+def of_values(values: NDArray[np.float32]) -> Asked:
+    """Ten samples' answers of several axes."""
+    return Asked({"y": values}, np.full(10, True), np.full(10, 1.0), {}, 1)
+
+
+def test_large_answers_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three samples at a time give what all give together: by the largest value of all, and NaN beside none is told.
+    Nothing of double precision is larger than a part."""
+    rng = np.random.default_rng(2)
+    one = rng.normal(size=(10, 4, 5)).astype(np.float32)
+    two = one + rng.normal(scale=1e-2, size=one.shape).astype(np.float32)
+    two[8, 0, 0] = 50  # the largest of all, far behind the first part
+    broken = two.copy()
+    broken[1, 2, 3] = np.nan
+    expected = np.abs(one.astype(float) - two).reshape(10, -1).max(axis=1) / 50
+    sizes: list[int] = []
+    apart = answers_judged._apart
+
+    def watched(a: NDArray[np.float32], b: NDArray[np.float32], scale: float) -> NDArray[np.float64]:
+        sizes.append(a.size)
+        return apart(a, b, scale)
+
+    monkeypatch.setattr(answers_judged, "_apart", watched)
+    monkeypatch.setattr(arrays, "_NUMBERS", 60)
+    ids = np.arange(10)
+    document, _ = judge(
+        of_values(one), of_values(two), {"y": two}, None, ids, 1e-4, exact=True, meaning="values"
+    )
+    assert document["differing"]["largest_ratio"] == pytest.approx(expected.max())
+    assert document["differing"]["beyond_tolerance"] == int((expected > 1e-4).sum())
+    assert max(sizes) == 60 and sum(sizes) == 2 * one.size
+    largest = document["under_load"]["measures"]["largest_difference_ratio"]["value"]
+    assert largest == pytest.approx(expected.max())
+    document, _ = judge(
+        of_values(one), of_values(broken), {"y": two}, None, ids, 2.0, exact=True, meaning="values"
+    )
+    assert document["differing"]["samples"] == [1] and document["differing"]["largest_ratio"] is None
 
 
 def test_answers_are_judged_without_what_takes_a_second_to_import() -> None:
