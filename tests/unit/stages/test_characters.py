@@ -25,9 +25,10 @@ from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.error_rates import CharacterErrors
 from inferbench_tasks.quality.squad import ExactMatch
 from inferbench_tasks.stages import evaluated
-from inferbench_tasks.stages.answer_texts import reader_in
+from inferbench_tasks.stages.answer_texts import reader_in, texts_of
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.vary import VarySpec
 
 LETTERS = "".join(sorted(set("".join(WORDS))))
@@ -133,3 +134,12 @@ def test_characters_that_are_not_those_of_the_scores_are_refused(tmp_path: Path)
             PackagedModel("ppocr-recognition"),
             saying(tmp_path, "answer", characters=None),
         )
+
+
+def test_processors_of_the_submission_read_answers_themselves(tmp_path: Path) -> None:
+    """Who makes something of the scores by his own processors is not overruled."""
+    dataset = fitted(
+        open_dataset("words", None, tmp_path), PackagedModel("ppocr-recognition"), saying(tmp_path, "answer")
+    )
+    kinds = [texts_of(dataset, np.arange(2), SpansSpec(), processed=processed) for processed in (False, True)]
+    assert kinds[0] is not None and kinds[0].kind == "ctc" and kinds[1] is None
