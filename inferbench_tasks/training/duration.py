@@ -26,7 +26,7 @@ def probe_steps(job: TrainingJob) -> int:
     """
     # The first one warms up.
     repeats = 1 + max(LEAST_REPEATS, min(MOST_REPEATS, math.ceil(ENOUGH_S / STEP_S)))
-    train, devices, processes = job.train, job.devices, job.loads and job.loader.workers > 0
+    train, devices, processes = job.train, job.devices, job.workers > 0
     by_itself = job.loads and not processes
     count = repeats if processes and job.data.read == "warm" else 0  # a batch made in the rank
     count += probes.BATCHES if by_itself else 0  # handed over

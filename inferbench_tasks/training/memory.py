@@ -17,7 +17,7 @@ def least_bytes(job: TrainingJob) -> int:
     held in memory. Weights, gradients and activations come on top.
     """
     sample = math.prod(networks.takes(job)) * (8 if networks.of(job).tokens else 4)
-    ahead = job.loader.workers * (job.loader.prefetch or PREFETCH) if job.loads else 0
+    ahead = job.workers * (job.loader.prefetch or PREFETCH)
     held = job.data.count if job.data.where == "memory" else 0
     return job.devices.ranks_of_host * sample * (job.train.batch_size * (1 + ahead) + held)
 
@@ -29,7 +29,7 @@ def check(job: TrainingJob, allowed_bytes: int) -> None:
         shape = " x ".join(map(str, networks.takes(job)))
         raise InputError(
             f"batches of {job.train.batch_size:,} samples of {shape} in {job.devices.ranks_of_host} process(es), "
-            f"with those that {job.loader.workers} loader process(es) prepare and what lies in memory, take "
+            f"with those that {job.workers} loader process(es) prepare and what lies in memory, take "
             f"{needed:,} bytes at least; a training may have {allowed_bytes:,} here: give a smaller batch_size or "
             "image_size, or fewer processes",
             field="train.batch_size",

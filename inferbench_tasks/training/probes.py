@@ -124,7 +124,7 @@ def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
         return  # another network than the compiled one would be timed
     own, size = OwnStep(rank), job.train.batch_size
     alone_ms = found["alone_ms"] = own.ms(size)
-    if job.loads and not job.loader.workers:
+    if job.loads and not job.workers:
         batches = _batches_of_a_process(rank, _items_in_turn(rank))
         found["beside_ms"] = own.ms(size, before=lambda: next(batches))
         del batches  # its process ends
@@ -141,7 +141,7 @@ def _time(rank: Rank, found: dict[str, float | None], around: float) -> None:
             rank.device.type != "cpu" or _has_room(rank, own.grown_bytes(few[0], many[0]) * larger)
         ):
             found |= {"larger_ms": own.ms(larger), "larger_batch": larger}
-            if job.loads and job.loader.workers:
+            if job.workers:
                 found |= {"ready_ms": ready_ms(rank, size), "larger_ready_ms": ready_ms(rank, larger)}
 
 
@@ -189,7 +189,7 @@ def _own_making_ms(rank: Rank) -> float | None:
     from torch.utils.data import DataLoader
 
     job = rank.job
-    if not job.loads or not job.loader.workers or job.data.read == "cold":
+    if not job.workers or job.data.read == "cold":
         return None  # what was read before is no cold read any more
     batches = iter(DataLoader(_items_in_turn(rank), job.train.batch_size, collate_fn=collate))
     return median_ms(rank, lambda: next(batches))

@@ -103,9 +103,10 @@ def _shared(steps: Steps, phase: str, what: str) -> NDArray[np.float64] | float:
 def stopped_ratio(run: Observation, steps: Steps, begins: int = 0) -> float:
     """The share of its time (waits for a core apart) in which something stopped a rank: what of the phases that compute
     only it was blocked, and so of all the others. A debugger, a freezer, a hypervisor. 0 of a GPU's ranks: nobody can
-    tell what stops them from the device that they wait for.
+    tell what stops them from the device that they wait for. 0 as well where the kernel tells no waits for a core, which
+    would be taken for stops.
     """
-    if run.on_gpu:
+    if run.on_gpu or not waits_told(steps):
         return 0.0
     phases = [phase for phase in unblocked_phases(run) if f"{phase}_wall_ns" in steps]
     held = sum(float(held_ns(steps, phase)[begins:].sum()) for phase in phases)

@@ -148,7 +148,7 @@ def _notes(views: Sequence[TrainingView]) -> list[str]:
     """Each warning once, with the runs that have it: those of most runs first."""
     labels_of: dict[str, list[str]] = {}
     for view in views:
-        for text in view.result.certificate.get("warnings", []):
+        for text in dict.fromkeys(view.result.certificate.get("warnings", [])):
             labels_of.setdefault(text, []).append(view.label)
     shared = sorted(labels_of.items(), key=lambda item: -len(item[1]))
     return [f"{_whose(labels, len(views))}: {text}." for text, labels in shared]

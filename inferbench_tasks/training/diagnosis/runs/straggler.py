@@ -47,6 +47,8 @@ _RUN_AGAIN = (
     "lives, and then it is another rank the next time; with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before the worker "
     "starts ranks hardly differ by it."
 )
+#: Of kernels without schedstat.
+_WAITS_WITHIN = ", waits for a core among it, which the kernel does not tell"
 
 
 def find(run: Observation) -> Iterator[Cause]:
@@ -75,6 +77,7 @@ def find(run: Observation) -> Iterator[Cause]:
         return
     when = "all the time" if begins == 0 else f"since measured step {begins}"
     stopped = [stopped_ratio(run, steps, begins) for steps in run.ranks]
+    shares, told = [100 * ratio for ratio in stopped], all(waits_told(steps) for steps in run.ranks)
     follows = "the epoch ends with it" if run.job.train.benchmark == "inference" else "they wait for it"
     yield Cause(
         rule="straggler",
@@ -83,8 +86,8 @@ def find(run: Observation) -> Iterator[Cause]:
         f"rank does by itself, and {follows}.",
         evidence=[
             f"what each does by itself, ms of a step: rank {slow} {number(float(own_ms[slow, begins:].mean()))}, the "
-            f"others {number(others_ms)}, over {count - begins} steps",
-            f"stopped where it only computes, % of that time: {_by_rank([100 * ratio for ratio in stopped])}",
+            f"others {number(others_ms)}, over {count - begins} steps" + ("" if told else _WAITS_WITHIN),
+            *([f"stopped where it only computes, % of that time: {_by_rank(shares)}"] if told else []),
             *_waits(run, begins),
         ],
         remedy=f"See what else runs on the core, device or host of rank {slow}, and go on without it."
@@ -138,9 +141,8 @@ def own_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
 def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
     """What a rank was blocked in each step where it only computes, ms."""
     total = np.zeros(len(steps["step"]))
-    for phase in (
-        () if run.on_gpu else unblocked_phases(run)
-    ):  # one whose device computes longer is not stopped
+    # A rank whose device computes longer is slow, and not stopped; nor need it be one whose waits nobody knows.
+    for phase in () if run.on_gpu or not waits_told(steps) else unblocked_phases(run):
         if f"{phase}_wall_ns" in steps:
             total += blocked_ns(steps, phase) / 1e6
     return total

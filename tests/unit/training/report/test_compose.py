@@ -39,7 +39,7 @@ def test_every_run_is_shown_with_its_verdict_and_nothing_runs_as_code() -> None:
 
 def test_a_warning_is_told_once_with_the_runs_that_have_it() -> None:
     """Of nine runs all have the first one, two the second, eight the third and one a fourth."""
-    warnings_of = {"r0": ["clock", "steal", "slow"], "r8": ["clock", "alone"]}
+    warnings_of = {"r0": ["clock", "steal", "slow", "slow"], "r8": ["clock", "alone"]}
     warnings_of |= {f"r{number}": ["clock", "slow"] for number in range(2, 8)}
     warnings_of["r1"] = ["clock", "steal", "slow"]
     views = []
