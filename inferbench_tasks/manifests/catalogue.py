@@ -121,10 +121,7 @@ class Catalogue:
         """The newest version that fits and exists. InputError, which says which names or versions there are, or that
         the version is in conflict.
         """
-        try:
-            wanted = Constraint.parse(constraint)
-        except ValueError as error:
-            raise InputError(str(error), field="version") from error
+        wanted = _parsed(constraint)
         versions = {entry.manifest.version: entry for entry in self.entries(kind, name)}
         if not versions:
             names = sorted({entry.manifest.name for entry in self.entries(kind)})
@@ -160,7 +157,7 @@ class Catalogue:
                 f"the data set {name} has no manifest, and so no versions; name it without one: {name}",
                 field="version",
             )
-        if Constraint.parse(constraint).newest([own.version]) is None:
+        if _parsed(constraint).newest([own.version]) is None:
             known = {entry.manifest.version for entry in self.entries("dataset", name)} - {own.version}
             others = (
                 f"; of {', '.join(newest_first(known))} there is a manifest, and no samples" if known else ""
@@ -242,3 +239,11 @@ def parse_id(text: str) -> tuple[str, str, str]:
 
 
 __all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id", "place_of"]
+
+
+def _parsed(constraint: str) -> Constraint:
+    """InputError for a text that is no constraint."""
+    try:
+        return Constraint.parse(constraint)
+    except ValueError as error:
+        raise InputError(str(error), field="version") from error

@@ -106,6 +106,9 @@ def test_what_no_version_meets_has_its_line_and_the_versions_that_there_are() ->
     assert unknown.startswith("x.yaml:3: evaluate.dataset: unknown data set 'wrods'; did you mean 'words'?")
     (none,) = problems("evaluate: {dataset: folder@^1, path: photographs}\n")
     assert none.startswith("x.yaml:3: evaluate.dataset: the data set folder has no manifest")
+    record = "{kind: dataset, name: words, version: not a version, asked: words@^1, digest: abc}"
+    (given,) = problems(f"evaluate: {{dataset: words}}\nmanifests: [{record}]\n")
+    assert given.startswith("x.yaml:4: manifests[0]") and "no constraint" in given
     assert "allowed are ^1.2" in problems("evaluate: {dataset: words@~=1}\n")[0]
     assert "NAME@^1.2" in problems("evaluate: {dataset: words@}\n")[0]
     swept = problems("evaluate: {}\nsweep:\n  evaluate.dataset:\n    - words\n    - words@^9\n")
