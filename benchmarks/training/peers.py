@@ -108,7 +108,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pairs", type=int, help="of epochs, of each making [by the network]")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        help="of epochs, of each making; of an odd number one of both is first more often [by the network]",
+    )
     parser.add_argument("--starts", type=int, default=STARTS, help="of processes, of each case")
     parser.add_argument("--minutes", type=float, help="begin no case after so long")
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-peers.jsonl")

@@ -62,7 +62,7 @@ def _ready_s(serve: ServeSpec) -> float:
     if serve.ready_timeout_s:
         return serve.ready_timeout_s
     try:
-        return BACKENDS.load(serve.backend).ready_timeout_s
+        return float(getattr(BACKENDS.load(serve.backend), "ready_timeout_s", READY_TIMEOUT_S))
     except InputError:  # of a package that only workers have: no reason to keep the job from them
         return READY_TIMEOUT_S
 

@@ -38,9 +38,10 @@ def advise(views: Sequence[RunView]) -> Advice:
     """
     advice = _advice_of(views)
     undecided = [view for view in views if objective_word(view) == "undecided"]
+    judged = sum(objective_word(view) is not None for view in views)
     if not undecided or advice.sentences[0] == unknown_text(undecided):
         return advice
-    return replace(advice, undecided=undecided_text(len(undecided), len(views)))
+    return replace(advice, undecided=undecided_text(len(undecided), judged))
 
 
 def _advice_of(views: Sequence[RunView]) -> Advice:
