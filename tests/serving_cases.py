@@ -171,11 +171,13 @@ def server_config(case: Case, folder: Path, **changes: Any) -> ServerConfig:
 
 
 @contextmanager
-def running_server(config: ServerConfig, folder: Path) -> Iterator[dict[str, int]]:
+def running_server(
+    config: ServerConfig, folder: Path, module: str = "inferbench_tasks.servers.main"
+) -> Iterator[dict[str, int]]:
     """Our server as a process; gives its ports once the address is told, and ends it afterwards."""
     config_path = folder / "config.json"
     config_path.write_text(config.model_dump_json())
-    command = [sys.executable, "-m", "inferbench_tasks.servers.main", "--config", str(config_path)]
+    command = [sys.executable, "-m", module, "--config", str(config_path)]
     with open(folder / "server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

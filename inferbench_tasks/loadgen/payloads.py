@@ -22,6 +22,8 @@ from inferbench_tasks.requests.ragged import rows_of, unpacked
 _MAX_BYTES = 256 * 2**20
 #: A mix of sizes is drawn as a sequence so long, which is then repeated.
 _MIX_LENGTH = 8192
+#: Of so many requests of a load it is drawn before it begins which are traced, of later ones as they leave.
+_DRAWN_AHEAD = 1 << 18
 
 Encode = Callable[[Outputs], bytes]
 #: (first sample, how many) -> the request.
@@ -85,8 +87,20 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     """
     over_http = plan.endpoint.protocol == "http"
     if (seed := plan.trace_seed) is not None and (one_in := plan.trace_one_in) is not None:
-        return SampledPayloads(_built(plan, None), seed, one_in, over_http=over_http)
+        built = _built(plan, None)
+        return SampledPayloads(built, seed, one_in, over_http=over_http, ahead=_drawn_ahead(plan))
     return _built(plan, seed)
+
+
+def _drawn_ahead(plan: LoadPlan) -> range:
+    """The numbers of the measured requests, as far as they are known; those of all senders together."""
+    segment = plan.segments[-1]
+    if segment.offsets_path is not None:
+        count = len(np.load(segment.offsets_path, mmap_mode="r"))
+    else:
+        # How many a closed loop will have nobody knows.
+        count = _DRAWN_AHEAD if segment.kind == "closed" else 0
+    return range(segment.first_request_id, segment.first_request_id + min(count, _DRAWN_AHEAD))
 
 
 def _built(plan: LoadPlan, seed: str | None) -> Sequence[Payload]:

@@ -58,8 +58,8 @@ def parse_all(values: Sequence[bytes], states: Sequence[bytes] = ()) -> TraceCon
 
 def context_of(seed: str, number: int) -> TraceContext:
     """The context of one request of a load, by its sample or its number: the same give the same, others others."""
-    digest = hashlib.sha256(f"{seed}\n{number}".encode()).hexdigest()
-    return TraceContext(digest[:32], digest[32:48])
+    digits = _digits(seed, number)
+    return TraceContext(digits[:32], digits[32:48])
 
 
 def one_in_context(seed: str, number: int, one_in: int) -> TraceContext | None:
@@ -67,10 +67,15 @@ def one_in_context(seed: str, number: int, one_in: int) -> TraceContext | None:
 
     Not each ``one_in``-th: what recurs in a load (a batch, a user's turn) would always or never be met.
     """
-    context = context_of(seed, number)
-    if not tracestate.is_chosen(context.trace_id, one_in):
+    digits = _digits(seed, number)
+    if not tracestate.is_chosen(digits[:32], one_in):
         return None
-    return context._replace(state=tracestate.one_in_state(one_in))
+    return TraceContext(digits[:32], digits[32:48], state=tracestate.one_in_state(one_in))
+
+
+def _digits(seed: str, number: int) -> str:
+    """A trace's id and then its first span's, as hexadecimal digits; more follow, which nobody needs."""
+    return hashlib.sha256(f"{seed}\n{number}".encode()).hexdigest()
 
 
 def metadata_of(context: TraceContext) -> tuple[tuple[str, str], ...]:

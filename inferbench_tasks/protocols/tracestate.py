@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 HEADER = "tracestate"
 HEADER_BYTES = HEADER.encode()
@@ -37,6 +38,7 @@ def read_state(values: Sequence[bytes]) -> str | None:
     return b",".join(entries).decode()
 
 
+@cache
 def one_in_state(one_in: int) -> str:
     """OpenTelemetry's entry of traces of which one in so many is chosen."""
     return f"ot=th:{f'{_threshold(one_in):0{_DIGITS}x}'.rstrip('0') or '0'}"
@@ -47,6 +49,7 @@ def is_chosen(trace_id: str, one_in: int) -> bool:
     return int(trace_id[-_DIGITS:], 16) >= _threshold(one_in)
 
 
+@cache
 def _threshold(one_in: int) -> int:
     """Randomness below it is not chosen."""
     whole = 1 << _BITS

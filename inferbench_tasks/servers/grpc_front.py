@@ -94,11 +94,11 @@ class GrpcFront:
         encoded_ns = time.monotonic_ns()
         if recorder is not None:
             told = context.invocation_metadata() or ()
-            values, states = (
-                [value.encode() for key, value in told if key == name] for name in (TRACEPARENT, TRACESTATE)
-            )
-            moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
-            recorder.request(values, moments, execution, states, begun)
+            values = [value.encode() for key, value in told if key == TRACEPARENT]
+            if values:
+                states = [value.encode() for key, value in told if key == TRACESTATE]
+                moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
+                recorder.request(values, moments, execution, states, begun)
         preprocess_ns = decoded_ns - started_ns + execution.input_ns
         postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
         context.set_trailing_metadata(

@@ -94,12 +94,12 @@ class InferenceApp(FastAPI):
             )
             encoded_ns = time.monotonic_ns()
             if recorder is not None:
-                values, states = (
-                    [value for key, value in scope["headers"] if key == name]
-                    for name in (TRACEPARENT, TRACESTATE)
-                )
-                moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
-                recorder.request(values, moments, execution, states, begun)
+                # Most of a load's requests carry none, and each of them is looked at: no more than this.
+                values = [value for key, value in scope["headers"] if key == TRACEPARENT]
+                if values:
+                    states = [value for key, value in scope["headers"] if key == TRACESTATE]
+                    moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
+                    recorder.request(values, moments, execution, states, begun)
             preprocess_ns = decoded_ns - received_ns + execution.input_ns
             postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
             headers = [

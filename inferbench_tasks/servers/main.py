@@ -15,6 +15,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,8 @@ KEEP_ALIVE_S = 3600
 BACKLOG = 4096
 
 
-def main() -> int:
-    """Serve the model of the configuration until a signal ends the process."""
+def main(make: Callable[[ServerConfig], ServedModel] = ServedModel) -> int:
+    """Serve the model of the configuration, as ``make`` makes it, until a signal ends the process."""
     parser = argparse.ArgumentParser(description="Serve one model over KServe v2.")
     parser.add_argument("--config", type=Path, required=True)
     args = parser.parse_args()
@@ -55,7 +56,7 @@ def main() -> int:
         return 3
     import uvloop
 
-    return uvloop.run(serve(config, listener))
+    return uvloop.run(serve(config, listener, make))
 
 
 def bind(host: str, port: int | None) -> socket.socket | None:
@@ -74,13 +75,17 @@ def bind(host: str, port: int | None) -> socket.socket | None:
     return listener
 
 
-async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
+async def serve(
+    config: ServerConfig,
+    listener: socket.socket | None,
+    make: Callable[[ServerConfig], ServedModel] = ServedModel,
+) -> int:
     """Answer requests until told to stop; 1 if the model could not be loaded."""
     import uvicorn
 
     from inferbench_tasks.servers.http import InferenceApp
 
-    model = ServedModel(config)
+    model = make(config)
     secret = os.environ.pop(SECRET, "")
     app = InferenceApp(model, _version(), secret)
 

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from inferbench_tasks.protocols.datatypes import Array
-from inferbench_tasks.protocols.traceparent import parse_all
+from inferbench_tasks.protocols.traceparent import TraceContext, parse_all
 from inferbench_tasks.servers.engines.base import Engine
-from inferbench_tasks.servers.scheduler import Execution
+from inferbench_tasks.servers.scheduler import Batch, Execution
 from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
 from inferbench_tasks.servers.sources.process_use import ProcessUse
 from inferbench_tasks.servers.sources.stands import Stand
@@ -24,6 +24,11 @@ from inferbench_tasks.timing.epoch import epoch_offset
 
 #: Kept of one server's life; what comes after is counted only.
 MOST_ROWS = 200_000
+#: When a request was started (None: nobody saw it), received, decoded, resumed, encoded.
+Moments = tuple[int | None, int, int, int, int]
+#: Of a traced request its context, its moments, of its execution ``enqueued_ns`` and how long it was queued, joined,
+#: inferred and split, its rows and its batch, and what the process used. It is put into words when all is over.
+_Kept = tuple[TraceContext, Moments, tuple[int, int, int, int, int], int, Batch | None, Used]
 
 
 class Recorder:
@@ -33,7 +38,7 @@ class Recorder:
         self._path = path
         #: Whether the runs of the framework are recorded too, with what their threads used.
         self.framework = framework
-        self._requests: list[dict[str, Any]] = []
+        self._requests: list[_Kept] = []
         self._runs: list[dict[str, Any]] = []
         self._lost = 0
         #: Requests with a ``traceparent`` that is none, and those whose ``tracestate`` beside a good one is none.
@@ -49,7 +54,7 @@ class Recorder:
     def request(
         self,
         traceparents: Sequence[bytes],
-        moments: tuple[int | None, int, int, int, int],
+        moments: Moments,
         execution: Execution,
         tracestates: Sequence[bytes] = (),
         begun: Stand | None = None,
@@ -72,33 +77,15 @@ class Recorder:
         if len(self._requests) >= MOST_ROWS:
             self._lost += 1
             return
-        used = self._process.since(begun) if self._process is not None and begun is not None else {}
-        started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
-        taken_ns = execution.enqueued_ns + execution.queue_ns
-        joined_ns = taken_ns + execution.input_ns
-        batch = execution.batch
-        inferred_ns = joined_ns + execution.infer_ns
-        self._requests.append(
-            {
-                "trace_id": context.trace_id,
-                "parent_id": context.span_id,
-                **({"tracestate": context.state} if context.state else {}),
-                "started_ns": received_ns if started_ns is None else started_ns,
-                "unseen": ["read"] if started_ns is None else [],
-                "received_ns": received_ns,
-                "decoded_ns": decoded_ns,
-                "enqueued_ns": execution.enqueued_ns,
-                "taken_ns": taken_ns,
-                "joined_ns": joined_ns,
-                "inferred_ns": inferred_ns,
-                "split_ns": inferred_ns + execution.output_ns,
-                "resumed_ns": resumed_ns,
-                "encoded_ns": encoded_ns,
-                "rows": execution.rows,
-                "batch": batch._asdict() if batch is not None and batch.requests > 1 else None,
-                "used": used,
-            }
+        used: Used = self._process.since(begun) if self._process is not None and begun is not None else {}
+        times = (
+            execution.enqueued_ns,
+            execution.queue_ns,
+            execution.input_ns,
+            execution.infer_ns,
+            execution.output_ns,
         )
+        self._requests.append((context, moments, times, execution.rows, execution.batch, used))
 
     def run(self, row: dict[str, Any]) -> None:
         """One run of the framework."""
@@ -110,13 +97,14 @@ class Recorder:
     def write(self, sources: Sequence[LayerSource]) -> None:
         """Everything as one JSON file, whole or not at all, with what the sources tell since the first request."""
         self._offsets.append(epoch_offset())
-        since_ns = self._requests[0]["started_ns"] if self._requests else 0
+        requests = [_named(kept) for kept in self._requests]
+        since_ns = requests[0]["started_ns"] if requests else 0
         # Others ask too once the traced requests are answered: whether the answers are still the model's.
-        until_ns = max((row["encoded_ns"] for row in self._requests), default=time.monotonic_ns())
+        until_ns = max((row["encoded_ns"] for row in requests), default=time.monotonic_ns())
         layers = [layer for source in sources for layer in source.spans(since_ns, until_ns)]
         document = {
             "epoch_offsets": self._offsets,
-            "requests": self._requests,
+            "requests": requests,
             "runs": self._runs,
             "layers": layers,
             "ignored": self._ignored,
@@ -128,6 +116,34 @@ class Recorder:
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(orjson.dumps(document))
         partial.replace(self._path)
+
+
+def _named(kept: _Kept) -> dict[str, Any]:
+    """A traced request as it is told."""
+    context, moments, (enqueued_ns, queue_ns, input_ns, infer_ns, output_ns), rows, batch, used = kept
+    started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
+    taken_ns = enqueued_ns + queue_ns
+    joined_ns = taken_ns + input_ns
+    inferred_ns = joined_ns + infer_ns
+    return {
+        "trace_id": context.trace_id,
+        "parent_id": context.span_id,
+        **({"tracestate": context.state} if context.state else {}),
+        "started_ns": received_ns if started_ns is None else started_ns,
+        "unseen": ["read"] if started_ns is None else [],
+        "received_ns": received_ns,
+        "decoded_ns": decoded_ns,
+        "enqueued_ns": enqueued_ns,
+        "taken_ns": taken_ns,
+        "joined_ns": joined_ns,
+        "inferred_ns": inferred_ns,
+        "split_ns": inferred_ns + output_ns,
+        "resumed_ns": resumed_ns,
+        "encoded_ns": encoded_ns,
+        "rows": rows,
+        "batch": batch._asdict() if batch is not None and batch.requests > 1 else None,
+        "used": used,
+    }
 
 
 class TracedEngine:

@@ -38,14 +38,17 @@ LEVELS: tuple[Level, ...] = ("application", "model")
 @dataclass(frozen=True)
 class Sent:
     """One load. ``asked``: the traced requests of its measured window that were answered; ``failed``: how many others
-    of them there were. ``requests``: all of the window, ``median_ms`` their median latency. ``doubts``: why its
-    certificate does not hold.
+    of them there were. ``requests``: all of the window, ``median_ms`` their median latency, ``sender_cpu_s`` what the
+    senders used meanwhile; ``answered``: all that were answered, the warm-up's too. ``doubts``: why its certificate
+    does not hold.
     """
 
     asked: list[Asked]
     failed: int
     requests: int
     median_ms: float
+    sender_cpu_s: float
+    answered: int
     doubts: tuple[str, ...]
     epoch_offset_ns: int
 
@@ -155,6 +158,8 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
         failed=failed,
         requests=int(inside.sum()),
         median_ms=float(np.median(latencies_ms)),
+        sender_cpu_s=sum(usage.cpu_s for usage in outcome.applied.usages),
+        answered=int(good.sum()),
         doubts=tuple(map(str, certificate.reasons)),
         epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
     )

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks.mlmodelscope.switched import started
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
@@ -433,6 +434,29 @@ def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> N
     ] * 3
     assert [row.get("tracestate") for row in told["requests"]] == [None, "shop=1,bank=2", None]
     assert told["runs"] == told["layers"] == [] and (told["ignored"], told["ignored_states"]) == (2, 1)
+
+
+def test_a_recorder_that_is_taken_away_tells_of_no_request(tmp_path: Path) -> None:
+    """What the benchmark of tracing compares in one process: with its recorder the server tells of a request, without
+    it of none, and again with it.
+    """
+    case = dense_case(tmp_path)
+    row = case.samples["x"][:1]
+    tensor = {"name": "x", "datatype": "FP32", "shape": list(row.shape), "data": row.ravel().tolist()}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    traces = [f"{number:032x}" for number in (1, 2, 3)]
+    with started(case, tmp_path) as server:
+        connection = http.client.HTTPConnection(server.endpoint.host, server.endpoint.port, timeout=60)
+        for trace_id, on in zip(traces, (True, False, True), strict=True):
+            server.switch(on)
+            context = TraceContext(trace_id, "2" * 16)
+            connection.request("POST", "/v2/models/dense/infer", body, {"traceparent": str(context)})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200
+        connection.close()
+        assert server.cpu_ns() > 0
+    assert server.traced() == {traces[0], traces[2]}
 
 
 def test_of_callers_over_grpc_too(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.loadgen import sampled
 from inferbench_tasks.loadgen.payloads import build_payloads
 from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, Segment
 from inferbench_tasks.loadgen.sampled import SampledPayloads
@@ -49,21 +51,57 @@ def test_over_grpc_the_message_is_not_touched() -> None:
     assert payloads[:2] == BUILT[:2]
 
 
-def test_a_plan_asks_for_it(tmp_path: Path) -> None:
-    """With ``trace_one_in`` requests are chosen by their numbers; a seed alone puts each sample in a trace."""
-    np.savez(tmp_path / "inputs.npz", x=np.arange(6, dtype=np.float32).reshape(3, 2))
-    plan = LoadPlan(
-        folder=str(tmp_path),
+def planned(folder: Path, segment: Segment) -> LoadPlan:
+    """A load of three samples."""
+    np.savez(folder / "inputs.npz", x=np.arange(6, dtype=np.float32).reshape(3, 2))
+    return LoadPlan(
+        folder=str(folder),
         endpoint=Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="m"),
-        inputs_path=str(tmp_path / "inputs.npz"),
+        inputs_path=str(folder / "inputs.npz"),
         batches=(BatchShare(batch_size=1),),
-        segments=(Segment(kind="open", start_ns=0, end_ns=1),),
+        segments=(segment,),
         measure_start_ns=0,
         measure_end_ns=1,
         timeout_ns=1,
         connections=1,
         initial_connections=1,
     )
+
+
+def test_what_is_drawn_ahead_is_what_is_drawn_as_it_leaves() -> None:
+    """The same requests are chosen, in the same traces, within those numbers and beyond them."""
+    late = SampledPayloads(BUILT, "load", 4, over_http=True)
+    ahead = SampledPayloads(BUILT, "load", 4, over_http=True, ahead=range(100, 300))
+    assert [ahead[number] for number in range(400)] == [late[number] for number in range(400)]
+
+
+@pytest.mark.parametrize("kind", ["open", "closed"])
+def test_nothing_is_drawn_while_measured_requests_leave(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an open loop all of them are drawn before, of a closed one more than it will have here."""
+    np.save(tmp_path / "measure.npy", np.arange(40, dtype=np.int64))
+    segment = Segment(kind="closed", start_ns=0, end_ns=1, concurrency=1)
+    if kind == "open":
+        path = str(tmp_path / "measure.npy")
+        segment = Segment(kind="open", start_ns=0, end_ns=1, offsets_path=path, first_request_id=10)
+    plan = planned(tmp_path, segment).model_copy(update={"trace_seed": "s", "trace_one_in": 5})
+    payloads = build_payloads(plan)
+
+    def drawn(seed: str, number: int, one_in: int) -> None:
+        raise AssertionError(f"{number} is drawn as it leaves")
+
+    monkeypatch.setattr(sampled, "one_in_context", drawn)
+    marked = [number for number in range(10, 50) if b"traceparent" in payloads[number].wire]
+    assert marked == [number for number in range(10, 50) if one_in_context("s", number, 5)]
+    if kind == "open":
+        with pytest.raises(AssertionError, match="50 is drawn"):
+            payloads[50]
+
+
+def test_a_plan_asks_for_it(tmp_path: Path) -> None:
+    """With ``trace_one_in`` requests are chosen by their numbers; a seed alone puts each sample in a trace."""
+    plan = planned(tmp_path, Segment(kind="open", start_ns=0, end_ns=1))
     plain = build_payloads(plan)
     assert not any(b"traceparent" in payload.wire for payload in plain)
     every = build_payloads(plan.model_copy(update={"trace_seed": "s"}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -73,7 +75,7 @@ def test_triton_s_spans_are_ours_down_to_its_compute() -> None:
     assert one_request.judged("Triton", late, {}, wanted).wrong == ["more than 50 us beyond a parent"]
 
 
-def rounds(off: float, ones: float, spread: float = 0.001) -> list[dict[str, float]]:
+def starts(off: float, ones: float, spread: float = 0.001) -> list[dict[str, float]]:
     """Ten of them, whose ratios are these, give or take the spread."""
     return [
         {"none": 1.0, "off": off + (at % 2 or -1) * spread, "one_in": ones + (at % 2 or -1) * spread}
@@ -87,10 +89,62 @@ def test_what_tracing_costs_is_judged_by_its_interval() -> None:
     def decided(given: list[dict[str, float]]) -> dict[str, str]:
         return {name: words for name, _, _, words in one_in.judged(given)}
 
-    assert decided(rounds(1.0, 1.0)) == {"off": "passed", "one_in": "passed"}
-    assert decided(rounds(1.015, 1.015)) == {"off": "FAILED", "one_in": "passed"}
-    assert decided(rounds(1.0, 1.0, 0.2)) == {"off": "undecided", "one_in": "undecided"}
-    assert decided(rounds(1.0, 1.0)[:2]) == {}
+    assert decided(starts(1.0, 1.0)) == {"off": "passed", "one_in": "passed"}
+    assert decided(starts(1.015, 1.015)) == {"off": "FAILED", "one_in": "passed"}
+    assert decided(starts(1.0, 1.0, 0.2)) == {"off": "undecided", "one_in": "undecided"}
+    assert decided(starts(1.0, 1.0)[:2]) == {}
+
+
+def sent(dearer: dict[str, float], count: int = 4) -> pd.DataFrame:
+    """Rows of so many starts of two turns, no two alike; with a recorder these columns are so many times as large."""
+    rows = []
+    for start, turn, (load, variants) in product(range(count), range(2), one_in.LOADS.items()):
+        for variant in variants:
+            about: dict[str, Any] = {"requests": 2000, "traced": 100 * (variant == "one_in"), "doubts": ""}
+            figures = {
+                figure.column: (1 + 0.3 * start + 0.1 * turn)
+                * (1.0 if variant == "none" else dearer.get(figure.column, 1.0))
+                for figure in one_in.FIGURES
+            }
+            rows.append({"start": start, "turn": turn, "load": load, "variant": variant, **about, **figures})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("dearer", "code", "words"),
+    [
+        ({}, 0, {"passed": 7}),
+        ({"median_ms": 1.015}, 1, {"passed": 6, "FAILED": 1}),
+        ({"server_cpu_us": 1.03}, 1, {"passed": 5, "FAILED": 2}),
+        ({"sender_cpu_us": 0.9}, 0, {"passed": 7}),
+        ({"rate_rps": 0.98}, 1, {"passed": 6, "FAILED": 1}),
+        ({"rate_rps": 1.03}, 0, {"passed": 7}),
+    ],
+)
+def test_each_figure_is_judged_by_its_pairs(
+    dearer: dict[str, float], code: int, words: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That starts and turns differ by half does not count; one figure that is dearer fails alone, a throughput where
+    it is less.
+    """
+    assert one_in.report(sent(dearer)) == code
+    lines = capsys.readouterr().out.splitlines()
+    decided = [line.rpartition(": ")[2] for line in lines if "limit" in line]
+    assert {word: decided.count(word) for word in set(decided)} == words
+
+
+def test_a_turn_with_a_doubt_is_left_out_of_its_kind_of_load(capsys: pytest.CaptureFixture[str]) -> None:
+    """All its loads, whatever they came to, with the reason; fewer than three starts are not judged."""
+    table = sent({})
+    doubtful = (table["start"] == 1) & (table["turn"] == 0) & (table["load"] == one_in.OPEN)
+    table.loc[doubtful, "median_ms"] = [1.0, 5.0, 9.0]
+    table.loc[doubtful & (table["variant"] == "off"), "doubts"] = "it left late"
+    assert one_in.report(table) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "left out: start 2, turn 1, open load, off: it left late"
+    assert second == "4 starts, 37 loads; of 14,000 requests 700 were traced"
+    assert one_in.report(sent({}, count=2)) == 2
+    assert "not judged: 2 starts count, 3 are needed" in capsys.readouterr().out
 
 
 def models(shares: list[float], cost: float = 1.05, apart: int = 0) -> pd.DataFrame:
