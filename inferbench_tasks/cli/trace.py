@@ -125,8 +125,8 @@ def show(
 ) -> None:
     """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table.
 
-    Of a share of a load (trace.one_in) which share it is, the parts of its requests, and what monitors saw meanwhile.
-    Of an imported trace what its file told: services, spans by name, what is wrong with it.
+    Of a share of a load (trace.one_in) which share it is and the parts of its requests. Of both what monitors saw
+    meanwhile. Of an imported trace what its file told: services, spans by name, what is wrong with it.
     """
     from inferbench_tasks.analysis.stack.base import ANALYSES
     from inferbench_tasks.analysis.stack.document import analysed
@@ -140,12 +140,13 @@ def show(
             _show_imported(kept, output)
             return
         result = _result(db, run)
-        if not name and (share := share_in_words(trace := trace_of(result))):
+        trace = trace_of(result)
+        if not name and (share := share_in_words(trace)):
             _show_share(result.run_id, trace, share, output)
             return
         document = analysed(subject_of(db, result))
     if not name:
-        emit(document if output is not OutputFormat.table else _sentences(document), output)
+        _show_analyses(document, trace, output)
         return
     (table,) = (each for each in document["analyses"] if each["name"] == name)
     if table["missing"]:
@@ -195,18 +196,33 @@ def _result(db: PerfDB, run: str) -> ResultDocument:
     return db.get_result(db.resolve_run(run))
 
 
+def _show_analyses(document: dict[str, Any], trace: dict[str, Any], output: OutputFormat) -> None:
+    """What each analysis shows of requests asked one by one, and what monitors saw meanwhile."""
+    if output is not OutputFormat.table:
+        emit({"trace": trace, **document}, output)  # as REST has it
+        return
+    emit(_sentences(document), output)
+    _show_counters(trace)
+    if missing := missing_in_words(trace):
+        say(missing)
+
+
 def _show_share(run: str, trace: dict[str, Any], share: str, output: OutputFormat) -> None:
     """The parts of the traced requests of a load, what monitors saw meanwhile, and of how many requests it is."""
-    from inferbench_tasks.tracing.counters import in_rows
-
     if output is not OutputFormat.table:
         emit({"run": run, "traced": share, "trace": trace}, output)
         return
     emit(trace["parts"], output)
+    _show_counters(trace)
+    say(" ".join(filter(None, (f"{share}.", doubts_in_words(trace), missing_in_words(trace)))))
+
+
+def _show_counters(trace: dict[str, Any]) -> None:
+    from inferbench_tasks.tracing.counters import in_rows
+
     if counters := in_rows(trace):
         say("What monitors saw meanwhile:")
-        emit(counters, output)
-    say(" ".join(filter(None, (f"{share}.", doubts_in_words(trace), missing_in_words(trace)))))
+        emit(counters, OutputFormat.table)
 
 
 def _show_imported(document: dict[str, Any], output: OutputFormat) -> None:

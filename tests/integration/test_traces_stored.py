@@ -24,15 +24,26 @@ from tests.unit.tracing.foreign.files import otlp, otlp_span
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 
+COUNTERS = [
+    {"counter": "server's CPU, cores", "samples": 12, "least": 0.5, "mean": 1.25, "most": 2.0},
+    {"counter": "server's threads", "samples": 12, "least": 7.0, "mean": 7.0, "most": 7.0},
+]
+#: What a result has of these, and of a sampler that failed.
+WATCHED = {"counters": COUNTERS, "unseen": "the sampler ended with exit code 1: killed"}
+UNSEEN = "Monitors did not see all of it: the sampler ended with exit code 1: killed.\n"
 
-def seed(db: PerfDB, folder: Path) -> None:
-    """A quick run of 140 us, a slow one of 180 on another runtime, one whose trace failed, one that was not traced."""
+
+def seed(db: PerfDB, folder: Path, **of_the_quick: object) -> None:
+    """A quick run of 140 us, a slow one of 180 on another runtime, one whose trace failed, one that was not traced.
+
+    ``of_the_quick``: what else the quick one's result has of its trace."""
     for name, us, backend in (("quick", 30, "onnxruntime"), ("slow", 70, "openvino")):
         layers = [layer("c", "Conv", 100, (1, 8), output_bytes=64), layer("=s", "Softmax", us, (1, 8))]
         path = folder / f"{name}.parquet"
         write((span for at in range(3) for span in spans_of_run(at, 0, layers)), path)
         stored = db.files.put(path, "spans.parquet", run_id=name)
         trace = {"levels": ["application", "layer"], "spans": 12, "layers": {"framework_ms": 0.1}}
+        trace |= of_the_quick if name == "quick" else {}
         about = {"kind": backend, "version": "1", "launcher": "process", "settings": {"threads": 2}}
         extensions = {"trace": trace | {"file": stored.model_dump()}}
         db.save_result(result(name, backend=about, extensions=extensions))
@@ -76,12 +87,7 @@ def test_a_share_of_a_load_says_so_wherever_it_is_shown(
     path = tmp_path / "some.parquet"
     write((span for at in range(3) for span in spans_of_run(at, 0, [])), path)
     stored = perfdb.files.put(path, "spans.parquet", run_id="some")
-    counters = [
-        {"counter": "server's CPU, cores", "samples": 12, "least": 0.5, "mean": 1.25, "most": 2.0},
-        {"counter": "server's threads", "samples": 12, "least": 7.0, "mean": 7.0, "most": 7.0},
-    ]
-    watched = {"counters": counters, "unseen": "the sampler ended with exit code 1: killed"}
-    trace = sampled(requests=3, of=70, spans=6) | {"file": stored.model_dump()} | watched
+    trace = sampled(requests=3, of=70, spans=6) | {"file": stored.model_dump()} | WATCHED
     perfdb.save_result(result("some", extensions={"trace": trace}))
     words = "3 of 70 requests of the load were traced, 1 in 20 by chance"
     bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
@@ -96,16 +102,42 @@ def test_a_share_of_a_load_says_so_wherever_it_is_shown(
     page = http.get("/inferbench/trace/some").text
     assert f"{words}." in page and "<b>3 of 70</b>" in page
     monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
-    with pytest.raises(SystemExit) as ended:
-        main(["trace", "show", "some"])
-    told = capsys.readouterr()
-    assert ended.value.code == 0 and words in told.err and "inference" in told.out
-    assert told.err.endswith("Monitors did not see all of it: the sampler ended with exit code 1: killed.\n")
-    rows = [line.split() for line in told.out.splitlines()]
-    assert ["counter", "unit", "least", "mean", "most"] in rows
-    assert ["server's", "CPU", "cores", "0.5000", "1.250", "2.000"] in rows
-    assert ["server's", "threads", "7.000", "7.000", "7.000"] in rows
-    assert json.loads(run(capsys, "trace", "show", "some", "-o", "json"))["trace"]["counters"] == counters
+    out, err = printed(capsys, "trace", "show", "some")
+    assert words in err and "inference" in out and err.endswith(UNSEEN)
+    assert has_counters(out)
+    assert json.loads(run(capsys, "trace", "show", "some", "-o", "json"))["trace"]["counters"] == COUNTERS
+
+
+def test_what_monitors_saw_of_requests_asked_one_by_one(
+    perfdb: PerfDB, tmp_path: Path, capsys: pytest.CaptureFixture[str], perfdb_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The command has it beneath the analyses, and that monitors did not see all of it; the table of one analysis is
+    that table alone. A trace of before monitors watched has neither. JSON is what REST has."""
+    seed(perfdb, tmp_path, **WATCHED)
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    out, err = printed(capsys, "trace", "show", "quick")
+    assert "layer_latency" in out and has_counters(out)
+    assert err.endswith(f"What monitors saw meanwhile:\n{UNSEEN}")
+    document = json.loads(run(capsys, "trace", "show", "quick", "-o", "json"))
+    assert document["trace"]["counters"] == COUNTERS and document["trace"]["unseen"] == WATCHED["unseen"]
+    assert document["run"] == "quick" and len(document["analyses"]) >= 15
+    assert not has_counters(run(capsys, "trace", "show", "quick", "--analysis", "layers"))
+    out, err = printed(capsys, "trace", "show", "slow")
+    assert "layer_latency" in out and not has_counters(out) and "onitors" not in err
+
+
+def has_counters(out: str) -> bool:
+    """Whether a table on stdout has least, mean and most of ``COUNTERS``."""
+    rows = [line.split() for line in out.splitlines()]
+    return all(
+        row in rows
+        for row in (
+            ["counter", "unit", "least", "mean", "most"],
+            ["server's", "CPU", "cores", "0.5000", "1.250", "2.000"],
+            ["server's", "threads", "7.000", "7.000", "7.000"],
+        )
+    )
 
 
 def test_a_flame_graph_and_columns_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
@@ -181,10 +213,16 @@ def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command prints on stdout."""
+    return printed(capsys, *arguments)[0]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    """What a command prints on stdout and on stderr; it has to succeed."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert not end.value.code
-    return capsys.readouterr().out
+    captured = capsys.readouterr()
+    return captured.out, captured.err
 
 
 def test_by_commands(
