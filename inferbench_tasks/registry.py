@@ -107,3 +107,11 @@ class Registry(Generic[T]):
         if kind not in self:
             at = f" at {where}" if where else ""
             raise UnknownKindError(f"Unknown {self.what} {kind!r}{at}; known: {', '.join(self)}")
+
+
+def derived(variant: R, base: type) -> R:
+    """The variant, which has to be a class that derives from ``base``: for what ``Registry.told`` tells. InputError."""
+    what: object = variant
+    if not (isinstance(what, type) and issubclass(what, base)):
+        raise InputError(f"it is no {base.__name__} ({base.__module__})")
+    return variant

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.registry import Registry
+from inferbench_tasks.registry import Registry, derived
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,16 +114,10 @@ def usable() -> Mapping[str, type[ArrivalProcess]]:
     kinds = {}
     for kind in ARRIVALS:
         try:
-            kinds[kind] = ARRIVALS.told(kind, _required)
+            kinds[kind] = ARRIVALS.told(kind, lambda process: derived(process, ArrivalProcess))
         except InputError as error:
             log.warning("%s", error)
     return kinds
-
-
-def _required(process: type[ArrivalProcess]) -> type[ArrivalProcess]:
-    if not issubclass(process, ArrivalProcess):
-        raise InputError(f"it is no ArrivalProcess ({__name__})")
-    return process
 
 
 class _ByKind:

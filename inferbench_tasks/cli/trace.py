@@ -14,6 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.registry import derived
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.queries import trace_of
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
@@ -128,12 +129,12 @@ def show(
     Of a share of a load (trace.one_in) which share it is and the parts of its requests. Of both what monitors saw
     meanwhile. Of an imported trace what its file told: services, spans by name, what is wrong with it.
     """
-    from inferbench_tasks.analysis.stack.base import ANALYSES
+    from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis
     from inferbench_tasks.analysis.stack.document import analysed
     from inferbench_tasks.analysis.stack.stored import subject_of
 
     if name:
-        ANALYSES.load(name, "--analysis")
+        ANALYSES.told(name, lambda analysis: derived(analysis, Analysis), "--analysis")
         refuse_imported(run)
     with _open() as db:
         if (kept := find_imported(db, run)) is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, UnknownKindError
 from inferbench_tasks.quality.base import Answered, Measure, Quality
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.registry import derived
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,38 +36,60 @@ def seen_by(measure: Measure, answered: Answered) -> Answered | str:
     return replace(answered, outputs=answered.processed, processed=None)
 
 
-def _missing(measure: Measure, answered: Answered) -> str | None:
-    seen = seen_by(measure, answered)
-    return seen if isinstance(seen, str) else measure.missing(seen)
-
-
 def judge(answered: Answered, names: Iterable[str] = ()) -> Judgement:
-    """The measures of these names, all that there are without any; UnknownKindError for a name of none."""
+    """The measures of these names, all that there are without any; UnknownKindError for a name of none.
+
+    One of a package that can't be used is left out with the reason: the answers were measured, and others are of them.
+    """
     judgement = Judgement()
     for name in names or MEASURES:
-        measure = MEASURES.load(name)()
-        seen = seen_by(measure, answered)
-        if isinstance(seen, str):
-            judgement.left_out[name] = seen
-        elif reason := measure.missing(seen):
-            judgement.left_out[name] = reason
+        try:
+            quality = MEASURES.told(name, partial(_quality, answered))
+        except UnknownKindError:
+            raise
+        except InputError as error:
+            log.warning("%s", error)
+            quality = str(error)
+        if isinstance(quality, str):
+            judgement.left_out[name] = quality
         else:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged by what comes out
-                quality = measure.of(seen)
-            if math.isfinite(quality.value):
-                judgement.values[name] = quality
-            else:
-                judgement.left_out[name] = f"it came out as {quality.value}, which is no figure"
+            judgement.values[name] = quality
     return judgement
+
+
+def _quality(answered: Answered, kind: type[Measure]) -> Quality | str:
+    """The figure, or why there is none."""
+    measure = derived(kind, Measure)()
+    seen = seen_by(measure, answered)
+    if isinstance(seen, str):
+        return seen
+    if reason := measure.missing(seen):
+        return reason
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged by what comes out
+        quality = measure.of(seen)
+    return quality if math.isfinite(quality.value) else f"it came out as {quality.value}, which is no figure"
 
 
 def require(answered: Answered, names: Iterable[str], dataset: str, field: str = "evaluate.measures") -> None:
     """InputError at ``field`` where one of the named measures can't be had of these; it lists those that can."""
     for name in names:
-        if reason := _missing(MEASURES.load(name, field)(), answered):
-            fitting = [known for known in MEASURES if _missing(MEASURES.load(known)(), answered) is None]
+        if reason := MEASURES.told(name, partial(_missing, answered), field):
+            fitting = [known for known in MEASURES if _fits(known, answered)]
             raise InputError(
                 f"{name} can't be had on {dataset} with this model: {reason}. Measures that fit: "
                 f"{', '.join(fitting) or 'none'}. See docs/how-to/own-measure.md for what each needs",
                 field=field,
             )
+
+
+def _missing(answered: Answered, kind: type[Measure]) -> str | None:
+    measure = derived(kind, Measure)()
+    seen = seen_by(measure, answered)
+    return seen if isinstance(seen, str) else measure.missing(seen)
+
+
+def _fits(name: str, answered: Answered) -> bool:
+    try:
+        return MEASURES.told(name, partial(_missing, answered)) is None
+    except InputError:  # a package's; whoever names it is told why
+        return False

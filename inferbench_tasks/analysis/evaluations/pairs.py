@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.quality.base import Measure
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.paired import paired
@@ -28,6 +30,7 @@ from inferbench_tasks.quality.paired_bootstrap import DRAWS, Difference, paired_
 from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 from inferbench_tasks.quality.targets import TargetMeasure
 from inferbench_tasks.quality.top_k import FIVE
+from inferbench_tasks.registry import derived
 
 MCNEMAR, BOOTSTRAP = "McNemar, exact", "paired bootstrap"
 #: What is drawn anew has at most so many samples: more take minutes.
@@ -144,11 +147,19 @@ def _paired(name: str, one: pa.Table, two: pa.Table) -> dict[str, Any]:
     if name == "macro_f1":
         return _macro_f1(one, two) if _labelled(one, two) else _WHY
     if (column := f"{PARTS}{name}") in one.column_names and column in two.column_names:
-        measure = MEASURES.load(name)()
-        if isinstance(measure, TargetMeasure):
-            figures = _of_parts(measure, one[column].to_pylist(), two[column].to_pylist())
-            return _drawn(one.num_rows, figures, min(DRAWS, measure.draws))
+        try:
+            return MEASURES.told(name, partial(_by_parts, one[column], two[column]))
+        except InputError as error:  # a package's that can't be used here; who measured may have had it
+            return {"why": str(error)}
     return _WHY
+
+
+def _by_parts(one: pa.ChunkedArray, two: pa.ChunkedArray, kind: type[Measure]) -> dict[str, Any]:
+    measure = derived(kind, Measure)()
+    if not isinstance(measure, TargetMeasure):
+        return _WHY
+    figures = _of_parts(measure, one.to_pylist(), two.to_pylist())
+    return _drawn(len(one), figures, min(DRAWS, measure.draws))
 
 
 _WHY = {"why": "what it needs of each sample is not kept"}

@@ -6,6 +6,7 @@ Nothing is averaged: each measure is made anew of all samples' answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
 from inferbench_tasks.quality.top_k import FIVE
+from inferbench_tasks.registry import derived
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.schema import JobSpec
@@ -145,8 +147,15 @@ def _measured(results: Sequence[ResultDocument]) -> list[str]:
 
 
 def _measure(name: str, table: pa.Table) -> Quality | str:
-    """Over all samples, or why not."""
-    measure = MEASURES.load(name)()
+    """Over all samples, or why not: also where it is a package's that can't be used here."""
+    try:
+        return MEASURES.told(name, partial(_over, name, table))
+    except InputError as error:  # the parts' workers may have had it
+        return str(error)
+
+
+def _over(name: str, table: pa.Table, kind: type[Measure]) -> Quality | str:
+    measure = derived(kind, Measure)()
     if name in _OF_CLASSES:
         against = _OF_CLASSES[name]
         if table["answer"].null_count or table[against].null_count:

@@ -84,11 +84,6 @@ ANALYSES: Registry[type[Analysis]] = Registry(
 )
 
 
-def analyses() -> list[Analysis]:
-    """All of them, in XSP's order."""
-    return sorted((ANALYSES.load(kind)() for kind in ANALYSES), key=lambda each: (each.number, each.name))
-
-
 def share(part: float, whole: float) -> float | None:
     """None where there is no whole."""
     return part / whole if whole else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,25 @@ from typing import Any
 import orjson
 
 from inferbench_tasks.analysis.report.page import render
-from inferbench_tasks.analysis.stack.base import Subject, analyses
+from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
 from inferbench_tasks.analysis.stack.difference import Difference, difference
 from inferbench_tasks.analysis.stack.words import not_valid, sentences
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.registry import derived
 from inferbench_tasks.spreadsheet import harmless
 
 Document = dict[str, Any]
+_NOTHING: Document = {"sentence": None, "rows": [], "figure": None}
 
 
 def analysed(subject: Subject) -> Document:
-    """Every analysis that there is: table, formula, sentence, figure, or what is missing."""
+    """Every analysis that there is, in XSP's order: table, formula, sentence, figure, or what is missing.
+
+    A package's that can't be used says so there, and has no ``number``: it stands behind the others.
+    """
     profile = subject.profile
-    made = []
-    for each in analyses():
-        about = {"number": each.number, "name": each.name, "title": each.title, "formula": each.formula}
-        missing = each.missing(subject)
-        if missing is None:
-            rows = each.rows(subject)
-            shown = {"sentence": each.sentence(subject, rows), "rows": rows}
-            made.append(about | shown | {"figure": each.figure(subject, rows), "missing": None})
-        else:
-            made.append(about | {"sentence": None, "rows": [], "figure": None, "missing": missing})
+    made = [_analysis(kind, subject) for kind in ANALYSES]
+    made.sort(key=lambda each: (each["number"] is None, each["number"], each["name"]))
     return {
         "run": profile.run_id,
         "label": profile.label,
@@ -129,6 +127,24 @@ def page(document: Document) -> str:
         if table["figure"]
     }
     return render("stack.html", title="Across the stack", document=document, charts=charts)
+
+
+def _analysis(kind: str, subject: Subject) -> Document:
+    try:
+        return ANALYSES.told(kind, partial(_made, kind, subject))
+    except InputError as error:  # a package's hides no other
+        about = {"number": None, "name": kind, "title": kind, "formula": None}
+        return about | _NOTHING | {"missing": str(error)}
+
+
+def _made(kind: str, subject: Subject, analysis: type[Analysis]) -> Document:
+    each = derived(analysis, Analysis)()
+    about = {"number": int(each.number), "name": kind, "title": each.title, "formula": each.formula}
+    if (missing := each.missing(subject)) is not None:
+        return about | _NOTHING | {"missing": missing}
+    rows = each.rows(subject)
+    shown = {"sentence": each.sentence(subject, rows), "rows": rows}
+    return about | shown | {"figure": each.figure(subject, rows), "missing": None}
 
 
 def _write_table(rows: Sequence[dict[str, Any]], stem: Path) -> list[Path]:

@@ -13,10 +13,11 @@ from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.cluster.host import FrameworkVersion
 from inferbench_tasks.contracts.versions import any_version
-from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.pins import hashes_of, installed_version, normal, pins_of
+from inferbench_tasks.registry import derived
 
 
 def frameworks() -> Iterator[FrameworkManifest]:
@@ -66,15 +67,9 @@ def _environments(backends: list[type[Backend]]) -> list[Environment]:
 
 def _load(kind: str) -> type[Backend] | None:
     try:
-        return BACKENDS.told(kind, _backend)
+        return BACKENDS.told(kind, lambda backend: derived(backend, Backend))
     except InferBenchError:
         return None
-
-
-def _backend(backend: type[Backend]) -> type[Backend]:
-    if not issubclass(backend, Backend):
-        raise InputError(f"it is no Backend ({Backend.__module__})")
-    return backend
 
 
 def _public(version: str) -> str:

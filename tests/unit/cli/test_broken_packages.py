@@ -12,9 +12,13 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from inferbench_tasks.analysis.stack.base import ANALYSES
+from inferbench_tasks.analysis.stack.document import analysed, page
+from inferbench_tasks.analysis.stack.document import stacks as documents_of
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.cli import arrivals, backends, datasets, formats, models, trace, training_trainers
@@ -28,14 +32,20 @@ from inferbench_tasks.manifests.built_in.models import models as manifests_of_mo
 from inferbench_tasks.manifests.built_in.stacks import stacks
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.output import OutputFormat
+from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.judge import judge, require
+from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES
 from inferbench_tasks.training.trainers.base import TRAINERS
+from tests.unit.analysis.stack.test_analyses import SUBJECT
 
-#: What stands in a package: it can be imported, and is nothing that it should be.
+#: What stands in a package: it can be imported, and is nothing that it should be, or fails when it is used.
 BROKEN = '''
+from inferbench_tasks.analysis.stack.base import Analysis
 from inferbench_tasks.datasets.base import DataSource
 from inferbench_tasks.datasets.described import Described
+from inferbench_tasks.quality.base import Measure
 
 
 class Nothing:
@@ -52,6 +62,23 @@ class Leaves(DataSource):
 
 class Fine(Leaves):
     described = Described("1.0.0", "0" * 64, {"test": 2}, ("oak", "ash"))
+
+
+class FailingMeasure(Measure):
+    title, formula = "Leaves", "leaves / trees"
+
+    def of(self, answered):
+        return answered.outputs["leaves"]
+
+
+class FailingAnalysis(Analysis):
+    number, name, title, formula = 16, "leaves", "Leaves", "leaves / trees"
+
+    def rows(self, subject):
+        return {}["leaves"]
+
+    def sentence(self, subject, rows):
+        return "There are leaves."
 '''
 Install = Callable[..., None]
 
@@ -201,3 +228,51 @@ def test_models_and_manifests_of_what_is_none_are_left_out(
         "no manifest of the data set theirs",
     ):
         assert words in caplog.text
+
+
+def test_measures_of_a_package_that_are_none_are_left_out(install: Install) -> None:
+    """One that is none, one that fails, one that can't be imported: each is left out with package and reason, and
+    whoever asks for all that fit has all others. Who names one is told before anything is started.
+    """
+    scores = np.random.default_rng(1).random((20, 3))
+    answered = Answered({"y": scores}, {"y": scores}, np.arange(20) % 3)
+    ours = judge(answered)
+    assert ours.values
+    install(MEASURES, theirs="Nothing", fails="FailingMeasure", gone="Absent")
+    found = judge(answered)
+    assert found.values == ours.values
+    assert found.left_out == ours.left_out | {
+        "theirs": "The measure of quality 'theirs' of their-package 1.2 (broken_quality:Nothing) can't be used: "
+        "it is no Measure (inferbench_tasks.quality.base)",
+        "fails": "The measure of quality 'fails' of their-package 1.2 (broken_quality:FailingMeasure) can't be used: "
+        "KeyError: 'leaves'",
+        "gone": "The measure of quality 'gone' of their-package 1.2 can't be imported: AttributeError: module "
+        "'broken_quality' has no attribute 'Absent'",
+    }
+    with pytest.raises(InputError, match=r"\(broken_quality:Nothing\) can't be used: it is no Measure"):
+        require(answered, ["theirs"], "digits")
+    with pytest.raises(InputError, match="can't be had on digits") as refused:
+        require(answered, ["ssim"], "digits")
+    assert "top1_ratio" in str(refused.value) and "theirs" not in str(refused.value)
+
+
+def test_analyses_of_a_package_that_are_none_are_named(install: Install) -> None:
+    """One that is none, one that fails, one that can't be imported: each stands behind all others and says why; who
+    asks for the table of one is told the same.
+    """
+    ours = [(each["number"], each["name"], each["sentence"]) for each in analysed(SUBJECT)["analyses"]]
+    install(ANALYSES, theirs="Nothing", fails="FailingAnalysis", gone="Absent")
+    document = documents_of([SUBJECT])
+    rows = document["stacks"][0]["analyses"]
+    assert [(each["number"], each["name"], each["sentence"]) for each in rows[:-3]] == ours
+    assert [(each["number"], each["name"], each["rows"]) for each in rows[-3:]] == [
+        (None, "fails", []), (None, "gone", []), (None, "theirs", []),
+    ]  # fmt: skip
+    fails, gone, theirs = (each["missing"] for each in rows[-3:])
+    assert fails.endswith("(broken_stack_analyses:FailingAnalysis) can't be used: KeyError: 'leaves'")
+    assert gone.startswith("The analysis across the stack 'gone' of their-package 1.2 can't be imported: Attr")
+    assert theirs.endswith("can't be used: it is no Analysis (inferbench_tasks.analysis.stack.base)")
+    text = page(document)
+    assert "<h3>theirs</h3>" in text and "<h3>1. " in text and "it is no Analysis" in text
+    with pytest.raises(InputError, match="it is no Analysis"):
+        CliRunner().invoke(trace.app, ["show", "latest", "--analysis", "theirs"], catch_exceptions=False)

@@ -113,6 +113,21 @@ def test_parts_of_other_measures_are_drawn_too() -> None:
     assert any("Word error rate: the second is 0.25 worse" in text for text in found["sentences"])
 
 
+def test_a_measure_that_is_not_installed_here_is_not_compared_and_the_others_are() -> None:
+    """Its figures stand, and why there is no p."""
+    results, tables = [], []
+    for name, wrong in (("one", FEW), ("two", MANY)):
+        result = evaluated(name, wrong)
+        result.extensions["evaluation"]["under_load"]["measures"]["acorns"] = {"value": 0.5, "ci95": None}
+        results.append(result)
+        tables.append(answers(wrong, parts_acorns=[[1.0]] * 20))
+    found = compare(results[0], results[1], (tables[0], tables[1]))
+    rows_ = {each["measure"]: each for each in found["measures"]}
+    assert rows_["acorns"]["p_value"] is None
+    assert rows_["acorns"]["why"].startswith("Unknown measure of quality 'acorns'; known: ")
+    assert rows_["top1_ratio"]["difference"] == pytest.approx(-0.45)
+
+
 def test_equal_answers_are_no_difference() -> None:
     """Nothing differs: p is 1 and nothing is said to be better."""
     found = pairs(FEW, FEW)

@@ -129,6 +129,16 @@ def test_a_measure_that_one_part_lacks_is_said_to_be_left_out() -> None:
     assert "average_precision_large" not in found["measures"]
 
 
+def test_a_measure_that_is_not_installed_here_is_left_out_and_the_others_stand() -> None:
+    """The parts' workers had a package's measure that this machine has not."""
+    one, other = part(1), part(2)
+    for result, _ in (one, other):
+        result.extensions["evaluation"]["under_load"]["measures"]["acorns"] = {"value": 0.5, "ci95": None}
+    found = together([one, other])
+    assert found["left_out"]["acorns"].startswith("Unknown measure of quality 'acorns'; known: ")
+    assert found["measures"]["top1_ratio"] == share(16, 20).as_dict()
+
+
 def test_parts_of_before_and_after_a_field_came_are_of_one_evaluation() -> None:
     """A job of before lacks what says the usual thing now."""
     old, new = part(1), part(2)

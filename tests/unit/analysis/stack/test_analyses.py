@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from inferbench_tasks.analysis.stack.base import ANALYSES, Point, Subject, analyses
+from inferbench_tasks.analysis.stack.base import ANALYSES, Point, Subject
+from inferbench_tasks.analysis.stack.document import analysed
 from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.analysis.stack.stored import _points
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -88,9 +89,10 @@ def test_a_source_that_tells_no_bytes_is_named() -> None:
 
 def test_all_fifteen_are_there() -> None:
     """Each of XSP's numbers once, and every table has a formula and a sentence."""
-    assert [each.number for each in analyses()] == list(range(1, 16))
-    for each in analyses():
-        assert each.title and each.formula and each.name in ANALYSES
+    assert [each["number"] for each in analysed(SUBJECT)["analyses"]] == list(range(1, 16))
+    for kind in ANALYSES:
+        each = ANALYSES.load(kind)()
+        assert each.title and each.formula and each.name == kind
         if each.missing(SUBJECT) is None:
             assert each.rows(SUBJECT) and sentence_of(each, SUBJECT).endswith(".")
 
