@@ -14,11 +14,11 @@ LABELLED, UNLABELLED = ("top1_ratio", "top5_ratio", "macro_f1", "auc"), ("agreem
 
 @dataclass(frozen=True)
 class Described:
-    """``version``: of the manifest, three numbers; raised whenever other samples come out, for then ``samples_sha256``
-    (``content.samples_sha256``) is another. ``splits``: samples of each part that can be asked. ``labels``: the name of
-    each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what the samples are read from, where
-    they are read. ``made_with``: the versions of the distributions (and of ``python``) that decide what comes out, for
-    who is told that his samples are others.
+    """``version``: of the manifest, three numbers; raised whenever it says something else, as when other samples come
+    out, for then ``samples_sha256`` (``content.samples_sha256``) is another. ``splits``: samples of each part that can
+    be asked. ``labels``: the name of each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what
+    the samples are read from, where they are read. ``made_with``: the versions of the distributions (and of ``python``)
+    that decide what comes out, for who is told that his samples are others.
     """
 
     version: str

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.datasets.base import Collection, DataSource
-from inferbench_tasks.datasets.described import Described
+from inferbench_tasks.datasets.described import LABELLED, Described
 
 #: What may stand in a picture; a class each, in this order.
 WORDS = (
@@ -31,10 +31,18 @@ class Words(DataSource):
     form = "pictures"
     generated = True
     described = Described(
-        version="1.0.0",
+        version="1.1.0",
         samples_sha256="c1c32473f8ea5d3bf8008526d19706c0964d3ceb302a39f05b5959770aeff26d",
         splits={"test": COUNT},
         labels=WORDS,
+        # A classifier of the words is judged by their classes, a model that reads text by what it reads.
+        metrics=(
+            *LABELLED,
+            "character_error_ratio",
+            "word_error_ratio",
+            "exact_match_ratio",
+            "answer_f1",
+        ),
         made_with={"pillow": "13.0.0", "numpy": "2.4.6"},
     )
 

@@ -17,6 +17,7 @@ from inferbench_tasks.datasets.content import samples_sha256
 from inferbench_tasks.datasets.described import description_of
 from inferbench_tasks.errors import MissingExtraError
 from inferbench_tasks.quality.measures import MEASURES
+from inferbench_tasks.quality.targets import TargetMeasure
 from tests.layouts import coco, squad
 
 _FORMS = {
@@ -98,7 +99,8 @@ def test_a_data_set_keeps_the_contract(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in DATASETS if description_of(DATASETS.load(name))])
 def test_a_data_set_is_what_its_manifest_says(name: str, tmp_path: Path) -> None:
-    """The hash of its samples, their number, the names of its classes, and measures that there are.
+    """The hash of its samples, their number, the names of its classes, and measures that there are: of each kind of
+    target that it has, and of no other.
 
     Where the hash is another: other samples come out, and `described` needs a new version with the new hash.
     """
@@ -109,6 +111,12 @@ def test_a_data_set_is_what_its_manifest_says(name: str, tmp_path: Path) -> None
     assert sum(described.splits.values()) == collection.count
     assert described.labels == collection.classes
     assert set(described.metrics) <= set(MEASURES)
+    measured = {
+        measure.target
+        for measure in map(MEASURES.load, described.metrics)
+        if issubclass(measure, TargetMeasure)
+    }
+    assert measured == {*collection.targets, *(["texts"] if collection.written else [])}
 
 
 def test_every_data_set_that_comes_with_inferbench_has_a_manifest() -> None:

@@ -73,10 +73,10 @@ def test_by_the_commands(
 def test_a_release_may_bring_a_version_that_perfdb_had_before(
     perfdb: PerfDB, http: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A data set's that somebody had stored as words@1.0.0: both are listed, all else is as before, and that version is
+    """A data set's that somebody had stored as words@1.1.0: both are listed, all else is as before, and that version is
     refused by the commands and over REST."""
     monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
-    theirs = of_plain({"kind": "dataset", "name": "words", "version": "1.0.0", "source": "our scans"}, "x")
+    theirs = of_plain({"kind": "dataset", "name": "words", "version": "1.1.0", "source": "our scans"}, "x")
     ManifestStore(perfdb).add(theirs)
 
     def call(*words: str) -> tuple[int, str, str]:
@@ -92,11 +92,11 @@ def test_a_release_may_bring_a_version_that_perfdb_had_before(
     ]
     assert call("show", "model:digits@^1")[0] == 0
     code, _, err = call("show", "dataset:words@^1")
-    assert code == 2 and "dataset:words@1.0.0 is in conflict" in err and "another version" in err
+    assert code == 2 and "dataset:words@1.1.0 is in conflict" in err and "another version" in err
     bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
     assert len(list(bench.manifests(kind="dataset", name="words"))) == 2
     with pytest.raises(InputError, match="in conflict"):
-        bench.manifest("dataset:words@1.0.0")
+        bench.manifest("dataset:words@1.1.0")
 
 
 def test_over_rest(perfdb: PerfDB, http: TestClient) -> None:
