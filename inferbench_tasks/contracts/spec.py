@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -37,6 +38,13 @@ PATTERNS = {
     AXIS_PATTERN: "an input and its axis, the batch being 0 (such as input_ids.1),",
 }
 _DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True)
+class Versioned:
+    """Of a name in a submission: a constraint may stand behind it, which reading resolves to the name alone."""
+
+    words = "or one with a constraint on the version of its manifest (such as words@^1)"
 
 
 def stays_inside(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from inferbench_tasks.contracts.spec import RelativePath, Slug, Spec
+from inferbench_tasks.contracts.spec import RelativePath, Slug, Spec, Versioned
 from inferbench_tasks.submission.part import PartText
 from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.vary import VarySpec
@@ -16,7 +16,7 @@ class EvaluateSpec(Spec):
     """Each held-out sample of a data set is asked once, in the load's scenario, and once alone; without a load twice
     alone."""
 
-    dataset: Slug | None = None
+    dataset: Annotated[Slug, Versioned()] | None = None
     """Which; ``inferbench datasets list`` has them. The model's own unless given. With a constraint on the version of
     its manifest, ``words@^1``, it is refused where it is another one."""
     path: RelativePath | None = None

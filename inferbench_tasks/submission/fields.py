@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from inferbench_tasks.arrivals.base import ArrivalProcess, usable
-from inferbench_tasks.contracts.spec import PATTERNS, Spec, stays_inside
+from inferbench_tasks.contracts.spec import PATTERNS, Spec, Versioned, stays_inside
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import FieldPath
 from inferbench_tasks.submission.base import JobBase
@@ -195,4 +195,6 @@ def _text(slot: Slot) -> str:
         what = "a path below the submission's folder"
     if low and high:
         return f"{what} of {low:,} to {high:,} characters"
-    return f"{what} of at most {high:,} characters" if high else what
+    if high:
+        what = f"{what} of at most {high:,} characters"
+    return ", ".join([what, *(extra.words for extra in slot.metadata if isinstance(extra, Versioned))])

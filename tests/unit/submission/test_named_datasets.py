@@ -121,6 +121,13 @@ def test_what_no_version_meets_has_its_line_and_the_versions_that_there_are() ->
     ]
 
 
+def test_what_is_allowed_is_a_name_with_a_constraint_or_without() -> None:
+    """Where something else stands the message says so, as the reference does."""
+    (problem,) = problems("evaluate: {dataset: 5}\n")
+    assert problem.startswith("x.yaml:3: evaluate.dataset") and "a name (letters, digits" in problem
+    assert "or one with a constraint on the version of its manifest (such as words@^1)" in problem
+
+
 def test_a_submission_that_was_read_can_be_read_again() -> None:
     """As a form does; with another digest, or put elsewhere, it is refused."""
     for text in (
