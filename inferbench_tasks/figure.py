@@ -33,9 +33,11 @@ class Figure:
     noun: str = ""
     #: A column's whole head, where noun and unit would say a thing twice.
     head: str = ""
-    #: What people see is the stored value times the factor, in that unit; "%" for shares.
+    #: What people see is the stored value times the factor, in that unit; "%" for shares and rates.
     display_unit: str | None = None
     display_factor: float = 1.0
+    #: In per cent, and no part of a whole: as many words may be wrong as there are and more.
+    above_one: bool = False
     #: The same of a sample, for a figure of a request: by it requests of different sizes can be compared.
     per_sample: str | None = None
     #: Where its 95% interval stands below the summary, for a figure that has one within a run.
@@ -89,9 +91,14 @@ class Figure:
         return self.better == "higher"
 
     @property
+    def in_percent(self) -> bool:
+        """Whether people read it in per cent."""
+        return self.display_unit == "%"
+
+    @property
     def share(self) -> bool:
         """Whether it is a part of a whole, 0 to 1, which people read in per cent."""
-        return self.display_unit == "%"
+        return self.in_percent and not self.above_one
 
     @property
     def drifts(self) -> bool:
@@ -115,8 +122,8 @@ class Figure:
 
     @property
     def column(self) -> str:
-        """The head of its column; the cells of shares have their unit themselves."""
-        return self.head or (self.word if self.share else self.axis)
+        """The head of its column; cells in per cent have their unit themselves."""
+        return self.head or (self.word if self.in_percent else self.axis)
 
     @property
     def meaning(self) -> str:

@@ -16,25 +16,30 @@ def _quality(
     held: int | None = None,
     views: tuple[View, ...] = ("report",),
     better: Better = "higher",
-    unit: str = "",
+    unit: str = "1",
     least: float | None = 0.0,
+    *,
+    above_one: bool = False,
 ) -> Figure:
-    share = name.endswith("_ratio") and better == "higher"
+    """``unit``: the one that people read; of what is read in "%" 1 is stored for 100%."""
+    percent = unit == "%"
     return Figure(
-        name, f"quality.{name}.value", "1" if share or not unit else unit, title, better,
-        f"{formula}; over the samples of `evaluate`, asked under load", noun=noun, display_unit="%" if share else None,
-        display_factor=100.0 if share else 1.0, interval=f"quality.{name}.ci95", held=held, worsens=False,
-        rate_free=True, views=views, evaluated=True, least=least,
+        name, f"quality.{name}.value", "1" if percent else unit, title, better,
+        f"{formula}; over the samples of `evaluate`, asked under load", noun=noun,
+        display_unit="%" if percent else None, display_factor=100.0 if percent else 1.0, above_one=above_one,
+        interval=f"quality.{name}.ci95", held=held, worsens=False, rate_free=True, views=views, evaluated=True,
+        least=least,
     )  # fmt: skip
 
 
 QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "top1_ratio", "Top-1 accuracy", "top-1", "samples whose answer names their label / samples", 23,
-        ("report", "terminal"),
+        ("report", "terminal"), unit="%",
     ),
     _quality(
-        "top5_ratio", "Top-5 accuracy", "top-5", "samples whose label has one of the five largest scores / samples", 24
+        "top5_ratio", "Top-5 accuracy", "top-5", "samples whose label has one of the five largest scores / samples", 24,
+        unit="%",
     ),
     _quality("macro_f1", "Macro F1", "macro F1", "mean over classes of 2 TP / (2 TP + FP + FN)", 25),
     _quality(
@@ -44,6 +49,7 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "agreement_ratio", "Agreement with the source model", "agreement",
         "samples for which answer and source model's name the same class / samples (answers that are classes)", 27,
+        unit="%",
     ),
     _quality(
         "cosine_to_source", "Cosine similarity to the source model's vectors", "cosine to source",
@@ -68,6 +74,7 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "exact_match_ratio", "Exact match of answers", "exact match",
         "samples whose answer, normalised as SQuAD does, is one of the right ones / samples", 36,
+        unit="%",
     ),
     _quality(
         "answer_f1", "F1 of the answers' words", "answer F1",
@@ -76,10 +83,12 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "word_error_ratio", "Word error rate", "word errors",
         "insertions, deletions and replacements of words / words of the right texts", 38, better="lower",
+        unit="%", above_one=True,
     ),
     _quality(
         "character_error_ratio", "Character error rate", "character errors",
         "insertions, deletions and replacements of characters / characters of the right texts", 39, better="lower",
+        unit="%", above_one=True,
     ),
     _quality(
         "psnr_db", "Peak signal-to-noise ratio", "PSNR",

@@ -31,7 +31,7 @@ class Column:
             return objective_word(view) or "–"
         value = view.value(self.figure)
         sign = self.figure.bound_sign if view.bounds_only and value is not None else ""
-        if self.figure.share:
+        if self.figure.in_percent:
             return "–" if value is None else sign + (f"{value:.2%}" if value else "0")
         text = sign + number(None if value is None else self.figure.displayed(value))
         doubt = "" if value is None or self.doubt else doubt_of(view, self.figure)

@@ -62,7 +62,7 @@ class Check:
         return over / under if under else math.inf
 
     def _quantity(self, value: float, form: str) -> str:
-        if self.figure.share:
+        if self.figure.in_percent:  # as the bound is written
             return format(value, form)
         unit = self.figure.shown_unit
         return format(self.figure.displayed(value), form) + (f" {unit}" if unit else "")

@@ -137,7 +137,7 @@ def _cell(name: str, value: Any, *, bound: bool) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if name in FIGURES and FIGURES[name].share:
+    if name in FIGURES and FIGURES[name].in_percent:
         return f"{value:.1%}"
     if isinstance(value, float):
         number = FIGURES[name].displayed(value) if name in FIGURES else value
