@@ -36,15 +36,16 @@ def advise(views: Sequence[RunView]) -> Advice:
 
     Of an interleaved sweep by the pairs of its blocks, which a disturbed machine leaves standing.
     """
-    advice = _advice_of(views)
     undecided = [view for view in views if objective_word(view) == "undecided"]
+    advice = _advice_of(views, undecided)
     judged = sum(objective_word(view) is not None for view in views)
     if not undecided or advice.sentences[0] == unknown_text(undecided):
         return advice
     return replace(advice, undecided=undecided_text(len(undecided), judged))
 
 
-def _advice_of(views: Sequence[RunView]) -> Advice:
+def _advice_of(views: Sequence[RunView], undecided: Sequence[RunView]) -> Advice:
+    """``undecided``: those of the runs of which nobody can tell whether they keep their objective, valid or not."""
     blocks = Blocks.among(views)
     if blocks is not None:
         best, texts = paired_advice.sentences_of(blocks)
@@ -67,15 +68,14 @@ def _advice_of(views: Sequence[RunView]) -> Advice:
     with_slo = [view for view in valid if view.figure("slo") is not None]
     if with_slo:
         keeping = [view for view in with_slo if view.figure("slo.met") is True]
-        unknown = [view for view in with_slo if view.figure("slo.met") is None]
-        if unknown and not keeping:
-            return Advice(None, (unknown_text(unknown), *missing_text(with_slo), *note))
+        if not keeping and any(view.figure("slo.met") is None for view in with_slo):
+            return Advice(None, (unknown_text(undecided), *missing_text(with_slo), *note))
         if not keeping:
             nearest = min(with_slo, key=overshoot)
             return Advice(
                 None, (f"No run keeps the SLO; the nearest is {nearest.label}: {failures(nearest)}.", *note)
             )
-        sentences = keeping_text(keeping, with_slo)
+        sentences = keeping_text(keeping, with_slo, undecided)
     else:
         keeping = valid
         sentences = ["No SLO is set, so runs are compared by throughput, CPU and latency."]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 _NAMED = 6
 
 
-def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
+def keeping_text(
+    keeping: Sequence[RunView], all_: Sequence[RunView], undecided: Sequence[RunView]
+) -> list[str]:
+    """Which of the valid runs (``all_``) keep their objective, which miss it, and of which runs nobody can tell."""
     texts = list(dict.fromkeys(map(bounds_text, all_)))
     bounds = texts[0] if len(texts) == 1 else f"each its own: {'; '.join(texts)}"
     if len(keeping) == len(all_):
@@ -22,9 +25,8 @@ def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[st
         return [f"{who} the SLO ({bounds})."]
     sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
     sentences += missing_text(all_)
-    unknown = [view for view in all_ if view.figure("slo.met") is None]
-    if unknown:
-        sentences.append(unknown_text(unknown))
+    if undecided:
+        sentences.append(unknown_text(undecided))
     return sentences
 
 
@@ -70,6 +72,8 @@ def undecided_text(undecided: int, runs: int) -> str:
 
 
 def _doubts(view: RunView) -> str:
+    if view.bounds_only and view.figure("slo.met") is False:
+        return f"on a disturbed machine {failures(view)}"
     checks = [check for check in checks_of(view) if check.met is None]
     withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}
     lacking = [check.figure for check in checks if check.value is None]

@@ -8,6 +8,7 @@ from inferbench_tasks.analysis.report.advice import Advice
 from inferbench_tasks.analysis.report.advise import advise
 from inferbench_tasks.analysis.report.beginning import in_short, picture_of
 from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.provenance import beside
 from inferbench_tasks.analysis.report.sections import Section, sections
 from tests.report_page import charts_of
@@ -57,6 +58,28 @@ def test_undecided_runs_are_counted_at_the_head() -> None:
     assert only.startswith("Whether 2 runs keep the SLO can't be told") and not advise(named(*two)).undecided
     assert not advise(named(met)).undecided and not advise(named(met, missed)).undecided
     assert not advise([]).undecided
+
+
+def test_undecided_runs_have_one_number_where_a_disturbed_one_is_among_them() -> None:
+    """Of a run with too few requests, a disturbed one that missed its objective and one that missed it on a quiet
+    machine two are undecided, as in the table of runs, and both are named with the reason. Beside one that keeps it,
+    too.
+    """
+    few = view(records(5.0, rate_rps=25), "few")
+    disturbed = view(records(90.0), "hit", "disturbed: others", job={"serve__threads": 3})
+    missed = view(records(90.0), "slow", job={"serve__threads": 2})
+    runs = [few, disturbed, missed]
+    assert [objective_word(run) for run in runs] == ["undecided", "undecided", "missed"]
+    advice = advise(runs)
+    (told, second), _ = in_short(advice)
+    assert told.startswith("Whether 2 runs keep the SLO can't be told: few (it has ")
+    assert "; hit (on a disturbed machine p99 is " in told and told.endswith("bound 20 ms).")
+    assert second.startswith("With slow, p99 is") and not advice.undecided
+    kept = view(records(5.0), "kept", job={"serve__threads": 4})
+    advice = advise([*runs, kept])
+    first, rest = in_short(advice)
+    assert first[-1] == "The SLO is undecided, neither met nor missed, in 2 of 4 runs."
+    assert [text[: text.index(" keep")] for text in rest if "can't be told" in text] == ["Whether 2 runs"]
 
 
 def test_a_choice_its_doubts_and_what_is_undecided_all_stand() -> None:
