@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them 
     import numpy as np
 
 
+#: Of an image's three colours.
+ColourOrder = Literal["rgb", "bgr"]
 #: Of a network that nobody trained: right answers are right by chance.
 RANDOM_WEIGHTS = "its weights are random, so what is right is right by chance"
 
@@ -70,7 +72,7 @@ class ModelSource(ABC):
     #: Height and width of its images where its input leaves them open; None: nothing is known of them.
     picture_size: tuple[int, int] | None = None
     #: In which order it takes an image's three colours.
-    colour_order: Literal["rgb", "bgr"] = "rgb"
+    colour_order: ColourOrder = "rgb"
     #: Whether others than those who installed InferBench brought it: it may be code, or a file made to break a library.
     foreign: ClassVar[bool] = False
     #: Why no share of right answers is ever shown of it, whatever the data; None: one may be.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
-from inferbench_tasks.contracts.models import Package
+from inferbench_tasks.contracts.models import ColourOrder, Package
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ class Pictures:
 
     size: tuple[int, int]
     pixels: tuple[float, float]
-    colour_order: Literal["rgb", "bgr"]
+    colour_order: ColourOrder
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,11 @@ _ENDS, _NO_BYTE = 1024, 256
 def _pictures(
     name: str, height: int, width: int, mean: float = 127.5, std: float = 127.5
 ) -> Callable[[], Dataset]:
-    """Photographs, ``n x 3 x height x width`` float32; of wide ones the upper part."""
+    """Photographs, ``n x 3 x height x width`` float32; of wide ones the upper part.
+
+    Red first, also where the package gives blue first: they have no labels, and what is said of the answers (how many
+    agree with the source model, how far they differ) is of the very same inputs on both sides.
+    """
 
     def normalise(pixels: Array) -> Array:
         import numpy as np

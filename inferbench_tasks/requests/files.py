@@ -16,6 +16,7 @@ from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import ColourOrder
 from inferbench_tasks.errors import InputError
 
 ALLOWED = (
@@ -68,10 +69,12 @@ def open_files(
     model: ModelArtifact,
     encode: Encode | None = None,
     pixels: tuple[float, float] = (0.0, 255.0),
+    colour_order: ColourOrder = "rgb",
 ) -> Dataset:
     """The samples of a file or folder, checked against the model's signature.
 
-    ``pixels``: mean and std, in units of 0 to 255, that the model wants images normalised with.
+    ``pixels``: mean and std, in units of 0 to 255, that the model wants images normalised with; ``colour_order``: in
+    which order it takes their colours.
     Raises InputError where they can't be read or don't fit.
     """
     source = inside(base_dir, path, "requests.path")
@@ -79,7 +82,7 @@ def open_files(
     labels: Array | None = None
     try:
         if source.is_dir():
-            arrays = _images(source, model, pixels)
+            arrays = _images(source, model, pixels, colour_order)
         elif ending == ".npz":
             _refuse_bomb(source)
             # Opened here: on a damaged archive numpy would leave its own file open.
@@ -176,7 +179,9 @@ def _parquet(path: Path, model: ModelArtifact) -> Arrays:
     return arrays
 
 
-def _images(folder: Path, model: ModelArtifact, pixels: tuple[float, float]) -> Arrays:
+def _images(
+    folder: Path, model: ModelArtifact, pixels: tuple[float, float], colour_order: ColourOrder
+) -> Arrays:
     from inferbench_tasks.processors.image import Image
 
     spec = _only_input(model, folder.name)
@@ -200,6 +205,7 @@ def _images(folder: Path, model: ModelArtifact, pixels: tuple[float, float]) -> 
         std=pixels[1],
         channels=3 if 3 in (shape[0] if first else shape[-1],) else 1,
         layout="nchw" if first else "nhwc",
+        colour_order=colour_order,
     )
     rows = []
     for file in files:

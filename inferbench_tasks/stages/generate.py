@@ -108,7 +108,8 @@ def run(inp: Input, ctx: Context) -> Output:
             return {**facts, "shapes": prepare.shapes(prepare.stored(folder))}
         if spec.kind == "files":
             assert spec.path is not None
-            dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
+            order = source.colour_order
+            dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels, order)
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.traffic.seed)
         labels = prepare.usable_labels(labels, model, "requests")
         predict = FORMATS.load(model.format)().open(model)

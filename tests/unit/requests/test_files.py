@@ -66,6 +66,8 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     found = open_files(tmp_path, ".", model(("x", "float32", (3, 8, 8))), pixels=(127.5, 127.5))
     pixels = found.inputs(np.array([0]))["x"]
     assert pixels.shape == (1, 3, 8, 8) and pixels[0, 0].min() == 1.0 and pixels[0, 2].max() == -1.0
+    blue_first = open_files(tmp_path, ".", model(("x", "float32", (3, 8, 8))), colour_order="bgr")
+    assert blue_first.inputs(np.array([0]))["x"][0].mean(axis=(1, 2)).tolist() == [0.0, 0.0, 1.0]
 
 
 def test_texts_are_encoded(tmp_path: Path) -> None:
