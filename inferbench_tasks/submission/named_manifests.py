@@ -22,6 +22,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND
 from inferbench_tasks.submission.document import Document
 from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.named_datasets import named_datasets
+from inferbench_tasks.submission.swept import columns_of, zip_groups
 
 MODEL_KEYS = {"kind", "name", "version"}
 #: The kinds of manifests that a submission names.
@@ -39,7 +40,6 @@ _SWEPT = {"model": ("model",), "load.scenario": ("load",), "stack": ("convert", 
 
 def names_manifests(data: Mapping[str, Any]) -> bool:
     """Whether there is anything to resolve, or to compare with what is there."""
-    sweep = data.get("sweep")
     load = data.get("load")
     return (
         _is_named_model(data.get("model"))
@@ -47,7 +47,7 @@ def names_manifests(data: Mapping[str, Any]) -> bool:
         or (isinstance(load, dict) and load.get("scenario") is not None)
         or bool(data.get("manifests"))
         or next(named_datasets(data), None) is not None
-        or (isinstance(sweep, dict) and _sweeps_any(sweep))
+        or any(_swept_by_name(column.path, column.values) for column in columns_of(data.get("sweep")))
     )
 
 
@@ -207,16 +207,14 @@ class _Resolving:
         """Names under ``sweep``: each becomes the sections that it stands for, as columns that go together."""
         sweep, place = data["sweep"], ("sweep",)
         grid = sweep["grid"] if isinstance(sweep.get("grid"), dict) else sweep
-        groups = sweep.get("zip") or []
-        lone = isinstance(groups, dict)
-        groups = [groups] if lone else groups
-        if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        written = zip_groups(sweep)
+        if not all(isinstance(group, dict) for _, group in written):
             return  # told by the schema
         groups = [
-            self._columns(group, base, (*place, "zip") if lone else (*place, "zip", at), (*place, "zip", at))
-            for at, group in enumerate(groups)
+            self._columns(group, base, at, (*place, "zip", number))
+            for number, (at, group) in enumerate(written)
         ]
-        for path in [path for path in _SWEPT if self._swept(grid, path)]:
+        for path in [path for path in _SWEPT if _swept_by_name(path, grid.get(path))]:
             groups.append(self._columns({path: grid.pop(path)}, base, place, place))
         if groups:
             sweep["zip"] = groups
@@ -227,7 +225,7 @@ class _Resolving:
         """``at``: where the group was written, ``to``: where it is looked for from now on."""
         columns: dict[str, Any] = {}
         for path, values in group.items():
-            if not self._swept(group, path):
+            if not _swept_by_name(path, values):
                 columns[path] = values
                 continue
             if both := [section for section in _SWEPT[path] if section != path and section in group]:
@@ -248,12 +246,6 @@ class _Resolving:
             load = {key: item for key, item in (base.get("load") or {}).items() if key != "scenario"}
             return {"load": self._load(value, load, at)}
         return self._stack(value, base, at)
-
-    def _swept(self, group: Mapping[str, Any], path: str) -> bool:
-        values = group.get(path)
-        if path not in _SWEPT or not isinstance(values, list):
-            return False
-        return path != "model" or any(_is_named_model(value) for value in values)
 
     # -- resolving ----------------------------------------------------------------------------------
 
@@ -360,30 +352,18 @@ def _has_sections(data: Mapping[str, Any]) -> bool:
     )
 
 
+def _swept_by_name(path: str, values: Any) -> bool:
+    """Whether a column under ``sweep`` names manifests."""
+    if path not in _SWEPT or not isinstance(values, list):
+        return False
+    return path != "model" or any(_is_named_model(value) for value in values)
+
+
 def _count_swept(sweep: Any) -> int:
     """How many names of manifests stand under ``sweep``."""
-    if not isinstance(sweep, dict):
-        return 0
-    groups = sweep.get("zip")
-    places = [sweep, sweep.get("grid"), *(groups if isinstance(groups, list) else [groups])]
-    columns = [
-        (path, place[path])
-        for place in places
-        if isinstance(place, dict)
-        for path in _SWEPT
-        if isinstance(place.get(path), list)
-    ]
-    return sum(path != "model" or _is_named_model(value) for path, values in columns for value in values)
-
-
-def _sweeps_any(sweep: Mapping[str, Any]) -> bool:
-    groups = sweep.get("zip") or []
-    grids: list[Any] = [sweep, sweep.get("grid"), *([groups] if not isinstance(groups, list) else groups)]
-    for grid in grids:
-        if isinstance(grid, dict):
-            models = grid.get("model")
-            if isinstance(models, list) and any(_is_named_model(value) for value in models):
-                return True
-            if any(isinstance(grid.get(path), list) for path in ("load.scenario", "stack")):
-                return True
-    return False
+    return sum(
+        path != "model" or _is_named_model(value)
+        for _, path, values in columns_of(sweep)
+        if path in _SWEPT
+        for value in values
+    )

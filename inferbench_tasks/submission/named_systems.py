@@ -22,6 +22,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase
 from inferbench_tasks.submission.document import Document
 from inferbench_tasks.submission.fitting_systems import Miss, Needs, chosen_among, first_miss
 from inferbench_tasks.submission.schema import ServeSpec
+from inferbench_tasks.submission.swept import columns_of, zip_groups
 from inferbench_tasks.submission.systems import System, SystemsSpec
 
 IN_PLACE = "stands in place of serve.device; leave one of both out"
@@ -124,10 +125,11 @@ def _wanted(data: Mapping[str, Any]) -> SystemsSpec | None:
 def _contradictions(data: Mapping[str, Any], wanted: SystemsSpec) -> Iterator[tuple[FieldPath, str]]:
     for place, _ in _devices(data):
         yield place, f"systems {IN_PLACE}"
-    for place, path, _ in _swept(data):
+    swept = list(columns_of(data.get("sweep")))
+    for place, path, _ in swept:
         if contains("system", path) or contains("systems", path):
             yield place, "can't be swept; systems: {..., all: true} makes a job for each device that fits"
-    if data.get("share") is not None or any(contains("share", path) for _, path, _ in _swept(data)):
+    if data.get("share") is not None or any(contains("share", path) for _, path, _ in swept):
         yield ("systems",), "the servers of share have devices of their own; name serve.device"
     if wanted.framework is not None and "container" in _values_of(data, "serve.launcher"):
         yield (
@@ -141,7 +143,7 @@ def _devices(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
     serve = data.get("serve")
     if isinstance(serve, dict) and serve.get("device") is not None:
         yield ("serve", "device"), serve["device"]
-    for place, path, values in _swept(data):
+    for place, path, values in columns_of(data.get("sweep")):
         if path == "serve.device":
             yield from ((place, value) for value in values)
         elif path == "serve":
@@ -158,35 +160,17 @@ def _backends(data: Mapping[str, Any]) -> list[str]:
 def _values_of(data: Mapping[str, Any], path: str) -> list[Any]:
     """All values that a field of ``serve`` has in a submission's jobs, as far as it says them."""
     name = path.partition(".")[2]
-    of_sweep = [value for _, swept, values in _swept(data) if swept == path for value in values]
+    columns = list(columns_of(data.get("sweep")))
+    of_sweep = [value for _, swept, values in columns if swept == path for value in values]
     of_sections = [
         value[name]
-        for _, swept, values in _swept(data)
+        for _, swept, values in columns
         if swept == "serve"
         for value in values
         if isinstance(value, dict) and value.get(name) is not None
     ]
     of_base = (data.get("serve") or {}).get(name)
     return [*of_sweep, *of_sections] or ([] if of_base is None else [of_base])
-
-
-def _swept(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str, list[Any]]]:
-    """(place, dotted path, values) of everything under ``sweep``."""
-    sweep = data.get("sweep")
-    if not isinstance(sweep, dict):
-        return
-    groups = sweep.get("zip") or []
-    lone = isinstance(groups, dict)
-    columns: list[tuple[FieldPath, Any]] = [(("sweep",), sweep), (("sweep", "grid"), sweep.get("grid"))]
-    if lone:
-        columns.append((("sweep", "zip"), groups))
-    elif isinstance(groups, list):
-        columns += [(("sweep", "zip", at), group) for at, group in enumerate(groups)]
-    for place, group in columns:
-        if isinstance(group, dict):
-            for path, values in group.items():
-                if isinstance(path, str) and isinstance(values, list):
-                    yield (*place, path), path, values
 
 
 def _of_form(wanted: SystemsSpec, needs: Needs) -> str:
@@ -205,8 +189,7 @@ def _sweep(data: dict[str, Any], fit: Sequence[System]) -> None:
     }
     data["system"] = rows[0]
     sweep = dict(data.get("sweep") or {})
-    groups = sweep.get("zip") or []
-    sweep["zip"] = [*([groups] if isinstance(groups, dict) else groups), columns]
+    sweep["zip"] = [*(group for _, group in zip_groups(sweep)), columns]
     data["sweep"] = sweep
 
 

@@ -244,6 +244,7 @@ def test_values_of_a_wrong_type_are_told_by_the_schema() -> None:
         (MODEL + LOAD + "manifests: 5\n", "manifests"),
         (PLAIN + "load: x\nsweep: {load.scenario: [offline]}\n", "load"),
         (MODEL + LOAD + "manifests: [5, {kind: [model]}]\n", "manifests[0]"),
+        (MODEL + LOAD + "sweep: {stack: [onnxruntime], zip: 0}\n", "sweep.zip"),
     ):
         assert any(f": {field}: " in told for told in problems(text)), text
 

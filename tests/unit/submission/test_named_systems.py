@@ -212,6 +212,7 @@ def test_a_device_that_is_given_too_is_refused(rest: str, line: str) -> None:
         ("[1]", "", "systems: must be a mapping with the keys arch, device, cores"),
         ("{all: true}", "sweep: {systems.cores: [1, 2]}\n", "sweep.systems.cores: can't be swept"),
         ("{all: true}", "sweep: {system.id: [a, b]}\n", "sweep.system.id: can't be swept"),
+        ("{all: true}", "sweep: {zip: 5}\n", "must be a mapping of dotted paths to lists of values"),
         (
             "{framework: onnxruntime}",
             "serve: {backend: triton, launcher: container}\n",
