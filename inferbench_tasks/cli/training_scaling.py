@@ -62,8 +62,8 @@ def scaling(
             typer.echo(PREDICTION)
             emit(curve["forecast"], output)
         if curve["no_forecast"]:
-            more = " of more" if curve["forecast"] else ""
-            typer.echo(safe(f"No prediction{more}: {curve['no_forecast']}."))
+            others = " of others" if curve["forecast"] else ""
+            typer.echo(safe(f"No prediction{others}: {curve['no_forecast']}."))
 
 
 def _lost(point: dict[str, float | None]) -> dict[str, float | None]:

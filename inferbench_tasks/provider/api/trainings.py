@@ -120,7 +120,7 @@ def scaling(request: Request, db: Store, filters: Filters, format: Format = None
     """``curves``, strong and weak, of the newest valid runs that differ in their number of ranks only.
 
     Each has ``points`` (speed-up with its 95% interval, efficiency, what a step lost to what, ms) and a ``forecast`` of
-    more ranks, or why there is none, or none of the largest numbers (``no_forecast``).
+    more ranks, or why there is none, or none of some numbers (``no_forecast``).
     """
     with blame("submission"):
         curves = documents(db, filters)

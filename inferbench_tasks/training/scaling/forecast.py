@@ -29,7 +29,7 @@ class Forecast:
 
 
 def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast], str | None]:
-    """For numbers of ranks beyond those measured; why there is none, or none of the largest numbers."""
+    """For numbers of ranks beyond those measured; why there is none, or none of some of the numbers."""
     base, *others = curve.points
     if base.parts is None or any(point.parts is None for point in others):
         return [], "the raw steps of a run are missing, or its kernel told no waits for a core"
@@ -54,7 +54,7 @@ def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast]
     anchor = last.efficiency * last.step_ms / last.ideal_step_ms
     found = []
     for count in ranks:
-        if count <= last.ranks or (curve.kind == "strong" and count > batch):
+        if count <= last.ranks or (curve.kind == "strong" and batch % count):
             continue
         share = base.ranks / count if curve.kind == "strong" else 1.0
         alone_ms = _alone_ms(curve, share)
@@ -75,9 +75,19 @@ def forecast(curve: Curve, ranks: Sequence[int] = RANKS) -> tuple[list[Forecast]
         high, low = ideal_ms / steps_ms[0] * most, ideal_ms / steps_ms[1] * least
         speedup = low * count / base.ranks, high * count / base.ranks
         found.append(Forecast(count, speedup, (low, high)))
-    if curve.kind == "strong" and max(ranks, default=0) > batch:
-        return found, f"a batch of {batch} has no sample for each of more than {batch} ranks"
-    return found, None
+    if curve.kind == "weak":
+        return found, None
+    return found, _not_shared(batch, [count for count in ranks if count > last.ranks])
+
+
+def _not_shared(batch: int, ranks: Sequence[int]) -> str | None:
+    """Why some numbers of ranks can't share a batch: each has as many samples of it, whole ones. None where all can."""
+    reasons = []
+    if uneven := [str(count) for count in ranks if count < batch and batch % count]:
+        reasons.append(f"a batch of {batch} can't be divided evenly among {', '.join(uneven)} ranks")
+    if max(ranks, default=0) > batch:
+        reasons.append(f"a batch of {batch} has no sample for each of more than {batch} ranks")
+    return "; ".join(reasons) or None
 
 
 def _parts(point: Point) -> Parts:

@@ -87,6 +87,24 @@ def test_a_batch_has_a_sample_for_each_rank_at_least() -> None:
     assert forecast(weak(), [64, 128])[1] is None  # of weak scaling each rank has its own batch
 
 
+def test_a_batch_is_divided_evenly_among_its_ranks() -> None:
+    """100 samples are 25 for each of 4 ranks, and 5 for each of 20; of 8 no rank can have 12.5: no figure of that. Of
+    weak scaling 8 ranks have whole batches, as any.
+    """
+    steps = {"one": raw(1, 12), "two": raw(2, 7, exchange=1)}
+    results = [result("one", 1, 100, 100 / 0.012), result("two", 2, 50, 100 / 0.008)]
+    (curve,) = curves(results, lambda made: steps[made.run_id])
+    assert curve.kind == "strong"
+    found, reason = forecast(curve, [2, 4, 8, 16, 20, 128])
+    assert [of.ranks for of in found] == [4, 20]
+    assert reason == (
+        "a batch of 100 can't be divided evenly among 8, 16 ranks; "
+        "a batch of 100 has no sample for each of more than 100 ranks"
+    )
+    assert forecast(curve, [8]) == ([], "a batch of 100 can't be divided evenly among 8 ranks")
+    assert [of.ranks for of in forecast(weak(), [8, 9])[0]] == [8, 9]
+
+
 def test_ranks_that_share_their_gpus_predict_nothing() -> None:
     """Two ranks on one GPU say nothing of two GPUs."""
     found, reason = forecast(replace(weak(), shares_gpus=True), [4])
