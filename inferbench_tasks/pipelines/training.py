@@ -86,7 +86,7 @@ class TrainingPipeline(Pipeline[TrainingJob]):
             "model": spec.model.label,
             "data": spec.data.kind,
             "processes": spec.devices.ranks,
-            "workers": spec.loader.workers,
+            "workers": spec.workers,
         }
 
     def facts(self, submission: Any) -> dict[str, str]:

@@ -163,26 +163,34 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
             "reads": data.get("read") or "warm",
             "augmented": bool(data.get("augment")),
             "shuffled": bool(loader.get("shuffle")),
-            "batches ahead": loader.get("prefetch"),
             "pinned batches": bool(loader.get("pin_memory")),
-            "loader processes stay": bool(loader.get("persistent")),
-            "loader processes started by": loader.get("context") or "fork",
             "processes": engine.processes if engine else None,
             "threads": engine.threads if engine else None,
             "trainer": engine.kind if engine else None,
             "exchange": engine.backend if engine else None,
             "torch": engine.version if engine else None,
-            "loader processes": result.loader.get("workers"),
+            "loader processes": result.workers,
             "device": device.name if device else None,
             "cores": device.cores if device else None,
             "cluster": result.cluster,
             "devices": expected_ratio.device_count(result),
             "hosts": " and ".join(host_names(result)) or None,
             **expected_ratio.computing(result),
+            **(_of_loader_processes(result) if first.workers and second.workers else {}),
         }
 
     one, other = of(first), of(second)
     return [f"{name}: {one[name]} and {other[name]}" for name in one if one[name] != other[name]]
+
+
+def _of_loader_processes(result: TrainingResult) -> dict[str, Any]:
+    """Of a run that had some; beside one that had none their number says all."""
+    loader = result.loader
+    return {
+        "batches ahead": loader.get("prefetch"),
+        "loader processes stay": bool(loader.get("persistent")),
+        "loader processes started by": loader.get("context") or "fork",
+    }
 
 
 def _beside_expectation(

@@ -9,7 +9,7 @@ from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.imported.rows import PHASES
 from inferbench_tasks.training.imported.table import COLUMNS, heading
-from inferbench_tasks.training.job import DataSpec, DevicesSpec, LoaderSpec, TrainSpec
+from inferbench_tasks.training.job import OF_PROCESSES, DataSpec, DevicesSpec, LoaderSpec, TrainSpec
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stored_job import fields_of
 
@@ -69,16 +69,19 @@ def _headed(result: TrainingResult) -> str:
 
 
 def _settings(job: Mapping[str, Any], result: TrainingResult) -> list[str]:
-    """``threads 2``: those that are not the usual ones, by their names. Several ranks have to exchange."""
+    """``threads 2``: those that are not the usual ones, by their names. Several ranks have to exchange; what loader
+    processes alone have is no setting of a run without them.
+    """
     devices = job.get("devices") or {}
     settings = ["strategy ddp"] if _ranks(result) == 1 and devices.get("strategy") == "ddp" else []
     if _on_gpus(result) and devices.get("processes", 1) > 1:
         settings.append(f"processes {devices['processes']}")
+    without: set[str] = set() if result.workers else set(OF_PROCESSES)
     for name, (block, known) in _BLOCKS.items():
         for field, about in block.model_fields.items():
             usual = about.get_default()
             value = (job.get(name) or {}).get(field, usual)
-            if field not in known and value != usual:
+            if field not in known | without and value != usual:
                 settings.append(field if value is True else f"{field} {value}")
     return sorted(settings)
 
@@ -105,7 +108,7 @@ def _row(result: TrainingResult, columns: Mapping[str, float]) -> str:
         _WORDS[str(result.benchmark)],
         (device.name if device else None) or "cpu",
         str(_devices(result)),
-        str(result.loader.get("workers") or 0),
+        str(result.workers or 0),
         *(f"{columns[name]:.6f}" if name in columns else "-" for name in PHASES),
     ]
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"

@@ -105,6 +105,10 @@ class LoaderSpec(Spec):
     """How the loader's processes are started."""
 
 
+#: Of a loader, what only its processes have.
+OF_PROCESSES: Final = ("prefetch", "persistent", "context")
+
+
 class TrainSpec(Spec):
     """What an epoch does."""
 
@@ -180,6 +184,11 @@ class DevicesSpec(Spec):
         if self.strategy == "single":
             return None
         return self.backend or ("nccl" if self.kind.kind == "gpu" else "gloo")
+
+
+def has_loader(benchmark: str | None, where: str | None) -> bool:
+    """Whether a loader makes the batches: none does in smooth inference, or of a batch that lies on the device."""
+    return benchmark != "smooth_inference" and where != "device"
 
 
 class TrainingJob(JobBase):
@@ -278,7 +287,7 @@ class TrainingJob(JobBase):
     @property
     def loads(self) -> bool:
         """Whether a loader makes the batches, and times their parts."""
-        return not self.smooth and self.data.where != "device"
+        return has_loader(self.train.benchmark, self.data.where)
 
     @property
     def workers(self) -> int:

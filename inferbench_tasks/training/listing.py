@@ -102,7 +102,7 @@ def row(result: TrainingResult) -> dict[str, Any]:
         "data": result.data.get("kind"),
         "where": result.data.get("where"),
         "processes": engine.processes if engine else None,
-        "workers": result.loader.get("workers"),
+        "workers": result.workers,
         **figures(result),
         "events_step_ms": events["step_ms"]["mean"] if events and events["step_ms"] else None,
         **{

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo, Document, Extension, ResultBase, RunDocument
 from inferbench_tasks.perfdb.finalise import common_fields
+from inferbench_tasks.training.job import has_loader
 
 
 class EngineInfo(Document):
@@ -68,6 +69,17 @@ class TrainingResult(ResultBase):
     engine: EngineInfo | None = None
     summary: TrainingSummary | None = None
     certificate: Extension = {}
+
+    @property
+    def workers(self) -> int | None:
+        """Loader processes of each rank that there were, however many were asked for; None where nothing is known of
+        its loader, as of a run that failed.
+        """
+        if not self.loader:
+            return None
+        if not has_loader(self.benchmark, self.data.get("where")):
+            return 0
+        return int(self.loader.get("workers") or 0)
 
 
 def host_names(result: TrainingResult) -> list[str]:

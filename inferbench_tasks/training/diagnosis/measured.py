@@ -48,8 +48,6 @@ RULES: tuple[RunRule, ...] = (
     wrong_column.find,
     impossible.find,
 )
-#: Of a loader, what only its processes have.
-_OF_PROCESSES = ("prefetch", "persistent", "context")
 
 
 class Diagnosis(Document):
@@ -125,7 +123,7 @@ def changed_job(result: TrainingResult, cause: Cause) -> dict[str, Any]:
     """The run's job with the remedy in it, as a submission: fields with their defaults are left out, and those that are
     of loader processes where the remedy has none.
     """
-    from inferbench_tasks.training.job import TrainingJob
+    from inferbench_tasks.training.job import OF_PROCESSES, TrainingJob
 
     fields = dict(result.provenance.model_dump()["job"])
     for path, value in cause.changes.items():
@@ -133,7 +131,7 @@ def changed_job(result: TrainingResult, cause: Cause) -> dict[str, Any]:
         fields[block] = {**(fields.get(block) or {}), name: value}
     if cause.changes.get("loader.workers") == 0:
         fields["loader"] = {
-            name: value for name, value in fields["loader"].items() if name not in _OF_PROCESSES
+            name: value for name, value in fields["loader"].items() if name not in OF_PROCESSES
         }
     job = TrainingJob.model_validate(fields)
     return job.model_dump(mode="json", exclude_defaults=True)

@@ -245,7 +245,7 @@ def _batch(
     parts = loader.get("parts")
     if not parts:
         return None
-    if job.loader.workers:
+    if job.workers:
         wait_ms, cpu_ms = ((loader.get(name) or 0.0) * 1e3 / batches for name in ("wait_s", "cpu_s"))
         if parts.get("made_wait_ms") is not None:
             wait_ms = parts["made_wait_ms"]
@@ -259,7 +259,7 @@ def _batch(
     making_ms = max(parts["making_ms"] - wait_ms, 0.0)
     return Batch(
         making_ms=making_ms,
-        cpu_ms=min(cpu_ms, making_ms) if not job.loader.workers else cpu_ms,
+        cpu_ms=min(cpu_ms, making_ms) if not job.workers else cpu_ms,
         read_ms=min(parts["read_ms"], making_ms),
         collate_ms=parts["collate_ms"],
         wait_ms=wait_ms,

@@ -70,8 +70,8 @@ class TrainingView:
 
     @property
     def workers(self) -> int:
-        """Loader processes of each rank that there were; of a batch that lies on the device there are none."""
-        return 0 if self.result.data.get("where") == "device" else int(self.result.loader.get("workers") or 0)
+        """Loader processes of each rank that there were."""
+        return self.result.workers or 0
 
     @property
     def threads(self) -> int | None:

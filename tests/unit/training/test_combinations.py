@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.contracts.verdict import MODE
+from inferbench_tasks.pipelines.training import TRAINING
 from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.tracing.spans import table_of
 from inferbench_tasks.training import nights, step_spans
@@ -131,6 +132,7 @@ def test_a_clean_run_is_told_whole_and_no_cause_is_named(one: Combination) -> No
     assert not re.search(r"\b(nan|inf|infinity)\b", text + drawn, flags=re.IGNORECASE)
     assert foreign(made, [*said(made, diagnosis), *(of["name"] for of in bars(page))]) == set()
 
+    assert row(made.result)["workers"] == TRAINING.row(made.job)["workers"] == made.job.workers
     json.dumps([row(made.result), made.result.model_dump(mode="json")], allow_nan=False, default=str)
     assert {*nights.phase_means(made.result.model_dump())} == {*made.phases, nights.BETWEEN}
 

@@ -158,10 +158,24 @@ def test_what_changes_loading_and_the_exchange_is_named_beside_the_figures() -> 
     assert other.engine is not None
     other = other.model_copy(update={"engine": other.engine.model_copy(update={"backend": "gloo"})})
     other.data.update(path="small", samples=500)
-    other.loader.update(pin_memory=True, persistent=True, context="spawn")
+    one.loader.update(workers=2)
+    other.loader.update(workers=2, pin_memory=True, persistent=True, context="spawn")
     assert set(compare(one, other).notes) == {
         "data's folder: None and small", "samples: None and 500", "pinned batches: False and True",
         "loader processes stay: False and True", "loader processes started by: fork and spawn",
         "exchange: None and gloo",
     }  # fmt: skip
     assert compare(one, one).notes == ()
+
+
+def test_loader_processes_are_those_that_there_were() -> None:
+    """Of a batch that lies on the device there were none, whatever was asked for, so that nothing is said of how they
+    were started.
+    """
+    one, other = result([10.0] * 100), result([10.0] * 100)
+    one.data["where"], other.data["where"] = "device", "memory"
+    one.loader.update(workers=2, prefetch=4, persistent=True, context="spawn")
+    other.loader.update(workers=2)
+    assert compare(one, other).notes == ("data: device and memory", "loader processes: 0 and 2")
+    other.data["where"] = "device"
+    assert compare(one, other).notes == ()

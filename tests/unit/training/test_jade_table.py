@@ -112,6 +112,20 @@ def test_ranks_that_share_a_gpu_and_hosts_are_told() -> None:
     }  # fmt: skip
 
 
+def test_loader_processes_that_there_were_not_stand_in_no_row() -> None:
+    """Those that a run with its batch on the device asked for, and how they were to start; of data in memory they do."""
+
+    def of(where: str) -> TrainingResult:
+        loader = {"workers": 2, "context": "spawn", "shuffle": True}
+        made = result(where, data={"where": where}, loader=loader)
+        return made.model_copy(update={"data": {**made.data, "where": where}, "loader": loader})
+
+    rows = table.read(jade_table([of("device"), of("memory")]), "t.md")
+    assert [(row.workers, row.settings) for row in rows] == [
+        (2, ("context spawn", "shuffle", "where memory")), (0, ("shuffle", "where device")),
+    ]  # fmt: skip
+
+
 def test_a_run_whose_batch_nobody_knows_has_no_place_in_a_table() -> None:
     """It would be taken for one of Jade's 128."""
     with pytest.raises(InputError, match="x-1.a was stored without its job: its batch is not known"):
