@@ -48,9 +48,9 @@ def fetch(
     Of one that is made here, or comes with an installed package, nothing is fetched; what is missing is said.
     """
     from inferbench_tasks import settings
-    from inferbench_tasks.datasets.about import row
+    from inferbench_tasks.datasets.about import require_usable
 
-    row(name)
+    require_usable(name)
     source = DATASETS.load(name, "NAME")()
     if source.takes_path:
         raise InputError(
@@ -103,9 +103,9 @@ def check(
 
 
 def _opened(name: str, path: Path | None) -> Collection:
-    from inferbench_tasks.datasets.about import row
+    from inferbench_tasks.datasets.about import require_usable
 
-    row(name)  # of a package's that is none it says so, in whatever way it would fail
+    require_usable(name)
     if path is None:
         return open_dataset(name, None, Path.cwd())
     absolute = path.expanduser().absolute()

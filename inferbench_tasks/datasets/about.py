@@ -31,6 +31,13 @@ def row(name: str) -> dict[str, Any]:
     return DATASETS.told(name, partial(_row, name), "NAME")
 
 
+def require_usable(name: str) -> None:
+    """Refuse a name that is none, and what a package registers as a data set and is none, with what is wrong of it:
+    used, it would fail in whatever way. UnknownKindError, InputError.
+    """
+    row(name)
+
+
 def _row(name: str, source: type[DataSource]) -> dict[str, Any]:
     described = description_of(source)
     return {
