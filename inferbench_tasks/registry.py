@@ -55,6 +55,11 @@ class Registry(Generic[T]):
     def __contains__(self, kind: object) -> bool:
         return kind in self._built_in or kind in self._plugins
 
+    @property
+    def entries(self) -> tuple[EntryPoint, ...]:
+        """Those of third parties: what was found out of their variants holds as long as these are the same."""
+        return tuple(self._plugins.values())
+
     def origin(self, kind: str) -> str:
         """Where a kind comes from: "built-in" or the distribution that registers it."""
         if kind in self._built_in:

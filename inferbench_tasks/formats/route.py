@@ -6,6 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS, Format
@@ -46,15 +48,25 @@ def _asked_of(form: type[Format]) -> tuple[object, ...]:
 
 def usable(say: Callable[[str], None] = log.debug) -> list[str]:
     """The formats that can be had. ``say`` is told why a package's can't: no way leads over it, and all others are."""
-    kinds = []
+    kinds, refusals = _asked(FORMATS.entries)
+    for refusal in refusals:
+        say(refusal)
+    return list(kinds)
+
+
+@lru_cache(maxsize=1)  # a plan of 10,000 jobs searches as many ways
+def _asked(entries: tuple[EntryPoint, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The formats that can be had beside these entries of packages, and why others can't: each is asked once."""
+    kinds: list[str] = []
+    refusals: list[str] = []
     for kind in FORMATS:
         try:
             FORMATS.told(kind, _asked_of)
         except InputError as error:
-            say(str(error))
+            refusals.append(str(error))
         else:
             kinds.append(kind)
-    return kinds
+    return tuple(kinds), tuple(refusals)
 
 
 def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:

@@ -24,8 +24,8 @@ from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.cli import arrivals, backends, datasets, formats, models, trace, training_trainers
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.formats.route import possible_precisions, route
+from inferbench_tasks.formats.base import FORMATS, Format
+from inferbench_tasks.formats.route import possible_precisions, route, usable
 from inferbench_tasks.manifests.built_in import datasets as manifests_of_datasets
 from inferbench_tasks.manifests.built_in.frameworks import frameworks
 from inferbench_tasks.manifests.built_in.models import models as manifests_of_models
@@ -206,6 +206,28 @@ def test_formats_of_a_package_that_are_none_are_on_no_way(
         route("torch", "theirs")
     with pytest.raises(InputError, match=rf"gguf can't be converted to onnx; allowed: .*; The {why}"):
         route("gguf", "onnx")
+
+
+def test_a_format_of_a_package_is_asked_once_for_all_ways(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many ways are searched; where other packages are installed, all are asked anew."""
+    ours = usable()
+    ways = possible_precisions("torch", "onnx")
+    asked: list[str] = []
+    ask = FORMATS.told
+
+    def told(kind: str, tell: Callable[[type[Format]], object], where: str = "") -> object:
+        asked.append(kind)
+        return ask(kind, tell, where)
+
+    monkeypatch.setattr(FORMATS, "told", told)
+    install(FORMATS, theirs="Nothing")
+    for _ in range(3):
+        assert usable() == ours and possible_precisions("torch", "onnx") == ways
+    assert asked.count("theirs") == asked.count("onnx") == 1
+    monkeypatch.setitem(vars(FORMATS), "_plugins", {})
+    assert usable() == ours and asked.count("theirs") == 1 and asked.count("onnx") == 2
 
 
 def test_models_and_manifests_of_what_is_none_are_left_out(
