@@ -93,7 +93,7 @@ def _in_step(answers: Sequence[Answer]) -> list[Reason]:
             if difference > SAME_WEIGHTS_RATIO:
                 text = (
                     f"the weights of rank {other.rank} differ from those of rank {first.rank} by {difference:.1e} "
-                    f"of their sum (at most {SAME_WEIGHTS_RATIO:.0e}): they did not train together"
+                    f"of their sum (at most {SAME_WEIGHTS_RATIO:.0e}): the ranks do not have one network"
                 )
                 return [Reason(check="ranks_in_step", figure=difference, bound=SAME_WEIGHTS_RATIO, text=text)]
     return []
@@ -156,7 +156,7 @@ def _warnings(summary: dict[str, Any], ledger: dict[str, Any]) -> list[str]:
     ratio = bare["instrumented_ratio"]
     if ratio is not None and ratio < INSTRUMENTED_RATIO:
         warnings.append(
-            f"with instruments the training makes {ratio:.1%} of the samples/s that it makes without: the phases are "
-            "those of a slower run"
+            f"with instruments the run makes {ratio:.1%} of the samples/s that it makes without: the phases are those "
+            "of a slower run"
         )
     return warnings

@@ -102,11 +102,11 @@ def ledger(
             missing["foreign CPU"] = None
             continue
         foreign = stretch.foreign_s / stretch.windows_s
-        text = f"processes that are not the training's used {foreign:.2f} of {cores} cores ({foreign / cores:.0%})"
+        text = f"processes that are not the run's used {foreign:.2f} of {cores} cores ({foreign / cores:.0%})"
         add("foreign_cpu", foreign / cores, FOREIGN_WARN_RATIO, None, text)
         lost = stretch.lost_ratio(stretch.foreign_s, threads)
         text = (
-            f"the training's processes lost {lost:.0%} of their steps' time waiting for a core (at most "
+            f"the run's processes lost {lost:.0%} of their steps' time waiting for a core (at most "
             f"{LOST_QUARANTINE_RATIO:.0%}) while others used {foreign:.2f} of {cores} cores"
         )
         add("waited_for_cpu", lost, LOST_WARN_RATIO, LOST_QUARANTINE_RATIO, text)

@@ -120,7 +120,7 @@ def _hosts(spec: TrainingJob) -> Iterator[Finding]:
         return
     if devices.count != MOST_HOSTS:
         message = (
-            f"{MOST_HOSTS} hosts train on one device of each: give count: {MOST_HOSTS}; got {devices.count}. For more "
+            f"{MOST_HOSTS} hosts have one device each: give count: {MOST_HOSTS}; got {devices.count}. For more "
             "ranks give devices.processes, which are on each device"
         )
         yield Finding(("devices.count", "devices.hosts"), message)
@@ -132,7 +132,7 @@ def _hosts(spec: TrainingJob) -> Iterator[Finding]:
         yield Finding(("train.trainer", "devices.hosts"), message)
     if spec.foreign:
         field = "model.kind" if spec.model.kind == "file" else "data.kind"
-        message = "modules and images of your own are trained with on one host: leave hosts out"
+        message = "modules and images of your own are taken on one host only: leave hosts out"
         yield Finding((field, "devices.hosts"), message)
 
 
@@ -214,7 +214,7 @@ def _backward(spec: TrainingJob) -> Iterator[Finding]:
 def _computing(spec: TrainingJob) -> Iterator[Finding]:
     train, network = spec.train, networks.of(spec)
     if spec.devices.kind.kind == "cpu" and train.precision in ("tf32", "fp16"):
-        message = f"{train.precision} is of GPUs (devices.kind: gpu); a CPU trains in fp32 or bf16"
+        message = f"{train.precision} is of GPUs (devices.kind: gpu); a CPU computes in fp32 or bf16"
         yield Finding(("train.precision", "devices.kind"), message)
     if train.channels_last and not network.channels:
         message = f"channels_last is of images; {spec.model.name} takes none"

@@ -111,16 +111,16 @@ def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
         if time.monotonic() - looked_s > limits.EVERY_S:
             looked_s = time.monotonic()
             if reason := watch.memory_or_tasks():
-                raise StageError(f"The training {reason}, and was ended")
+                raise StageError(f"The run {reason}, and was ended")
         if ctx.cancelled():
-            raise CancelledError("Cancelled during the training.")
+            raise CancelledError("Cancelled while its ranks ran.")
         _tell(folder, ctx)
         time.sleep(POLL_S)
     text = launcher.exit_text(server)
     if text != "ended with exit code 0":
         end = launcher.log_end(server, 400)
         lines = "\n".join(end.splitlines()[-40:])
-        raise StageError(f"The training {first_failure(end) or text}. The end of {server.log_path}:\n{lines}")
+        raise StageError(f"The run {first_failure(end) or text}. The end of {server.log_path}:\n{lines}")
 
 
 def end(server: ServerHandle, servers_dir: Path) -> None:

@@ -30,7 +30,7 @@ def check(job: TrainingJob, allowed_bytes: int) -> None:
         raise InputError(
             f"batches of {job.train.batch_size:,} samples of {shape} in {job.devices.ranks_of_host} process(es), "
             f"with those that {job.workers} loader process(es) prepare and what lies in memory, take "
-            f"{needed:,} bytes at least; a training may have {allowed_bytes:,} here: give a smaller batch_size or "
+            f"{needed:,} bytes at least; a run may have {allowed_bytes:,} here: give a smaller batch_size or "
             "image_size, or fewer processes",
             field="train.batch_size",
         )

@@ -288,7 +288,7 @@ def build():
     [
         ("rank", "was killed by signal 9"),
         ("loader process", "rank [01] .* ended with exit code 1, for its loader process .* was killed"),
-        ("torchrun", "The training (was killed by SIGKILL|ended)"),
+        ("torchrun", "The run (was killed by SIGKILL|ended)"),
     ],
 )
 def test_whatever_is_killed_ends_the_training_and_leaves_no_process(

@@ -175,7 +175,7 @@ def test_one_host_lost_ends_both(hosts: Hosts, lost: str) -> None:
         process.kill()
         error = stage.error(90)
         assert error is not None and f"rank {number} (pid {process.pid}) was killed by signal 9" in error
-        assert "The training ended on both hosts" in error
+        assert "The run ended on both hosts" in error
     until(lambda: not left_of(run), f"left: {left_of(run)}", 60)
     hosts.run("first", "long", long, "release")
     assert not list((hosts.homes["first"] / "servers").glob("*.json"))

@@ -124,7 +124,7 @@ def cached_reads(result: TrainingResult, others: Sequence[TrainingResult], cache
         if of is None or of.batch is None:
             missing = "warm" if place == "disk" else "cold"
             raise InputError(
-                "a cache's size needs two runs of this training, with data.read: warm and cold; there is none with "
+                "a cache's size needs two runs of the same work, with data.read: warm and cold; there is none with "
                 f"{missing} files (`sweep: {{data.read: [warm, cold]}}`)",
                 field="--cached",
             )

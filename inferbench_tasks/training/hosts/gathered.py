@@ -22,8 +22,8 @@ from inferbench_tasks.training.order import Answer
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.held_device import HeldDevice
 
-UNTOLD_COST = "it trained on two hosts, and energy and money are reckoned of one"
-UNTOLD_CLOCK = "the clocks of the two hosts contradicted themselves while it trained"
+UNTOLD_COST = "it ran on two hosts, and energy and money are reckoned of one"
+UNTOLD_CLOCK = "the clocks of the two hosts contradicted themselves while it ran"
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def training(
 def require_answers(answers: Sequence[Path], log_path: str) -> None:
     """StageError where a rank wrote none."""
     if missing := [path.name for path in answers if not path.exists()]:
-        raise StageError(f"The training ended without a word of {', '.join(missing)}; see {log_path}")
+        raise StageError(f"The run ended without a word of {', '.join(missing)}; see {log_path}")
 
 
 def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice], node: int = 0) -> tuple[tuple[int, ...], ...]:

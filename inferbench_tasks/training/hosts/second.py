@@ -59,7 +59,7 @@ def train(
         if near.far.same_machine(me):
             same = "data directory" if near.far.home == me.home else "running kernel (boot id)"
             raise LoadError(
-                f"Both halves of the training came to one host: {me.host} has the first one's {same}"
+                f"Both halves of the run came to one host: {me.host} has the first one's {same}"
             )
         ctx.progress(0, None, "measuring the network to the other host")
         around = AroundLoad(near, me)
@@ -122,4 +122,4 @@ def _both(near: NearSide, here: str, failure: str, follow: Follow) -> str:
     parts = [f"On {near.far.host}: {there}"] if there else []
     parts += [f"On {here}: {failure}"] if failure else []
     parts += [lost] if lost else []
-    return "The training ended on both hosts. " + "\n".join(parts)
+    return "The run ended on both hosts. " + "\n".join(parts)

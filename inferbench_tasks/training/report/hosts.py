@@ -10,7 +10,7 @@ from inferbench_tasks.training.report.views import TrainingView
 from inferbench_tasks.training.result import host_names
 
 _NOTE = (
-    "The network as it was measured before the training and after it: round trips of a byte and its answer (50%), and "
+    "The network as it was measured before the epochs and after them: round trips of a byte and its answer (50%), and "
     "the payload of one TCP connection each way. Nothing of it is taken off the phases. Times are durations by the "
     "clock of each rank's own host; how far moments of both may be misplaced beside each other is said last."
 )

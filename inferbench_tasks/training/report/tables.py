@@ -15,12 +15,18 @@ from inferbench_tasks.training.report.views import PHASES, TrainingView
 
 JADE_NOTE = (
     "Seconds, as in BenchmarkJade's tables. Its columns are means of rank 0 over all steps, the first (with the start "
-    "of the loader's processes) and the last among them; loading holds the transfer to the device, forward the loss, "
-    "backward the optimiser. After the bar: means of all ranks over measured steps, the device synchronised at every "
-    "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
-    "columns without an exchange (strategy: single) are times of launching. Impossible is what beats the device's "
-    "datasheet over whole batches, with a quarter of the products that are counted."
+    "of the loader's processes, where there are some) and the last among them{held}. After the bar: means of all ranks "
+    "over measured steps, the device synchronised at every border. A CPU runs in step with the host, so nothing is "
+    "launched here that Jade's clock would miss; on a GPU its columns without an exchange (strategy: single) are times "
+    "of launching. Impossible is what beats the device's datasheet over whole batches, with a quarter of the products "
+    "that are counted."
 )
+#: What Jade's columns hold beside what they are called by, by benchmark.
+_HELD = {
+    "train": "loading holds the transfer to the device, forward the loss, backward the optimiser",
+    "inference": "loading holds the transfer to the device",
+    "smooth_inference": "processing holds the transfer to the device, forward the wait for the answers of all ranks",
+}
 IN_STEP = "A CPU runs in step with its host: both clocks are one, and nothing waits for a device between the phases."
 BY_STREAM = (
     "Stamps on the device's stream, which wait for nothing; the host's clock says how long launching took. Where both "
@@ -29,10 +35,13 @@ BY_STREAM = (
 
 
 def runs(views: Sequence[TrainingView]) -> dict[str, Any]:
-    """A line for each run: samples/s, the step, what the instruments cost, what the phases explain, the loss."""
+    """A line for each run: samples/s, the step, what the instruments cost, what the phases explain, and the loss where
+    one of them has any.
+    """
+    with_loss = any(view.result.benchmark in (None, "train") for view in views)
     head = [
-        "run", "samples/s", "95% interval", "step, ms", "p95, ms", "phases explain", "with instruments", "loss first",
-        "loss last", "verdict",
+        "run", "samples/s", "95% interval", "step, ms", "p95, ms", "phases explain", "with instruments",
+        *(("loss first", "loss last") if with_loss else ()), "verdict",
     ]  # fmt: skip
     rows = []
     for view in views:
@@ -49,12 +58,11 @@ def runs(views: Sequence[TrainingView]) -> dict[str, Any]:
                 number(step.get("p95")),
                 _percent(timing["explained_ratio"] if timing else None),
                 _percent(bare.get("instrumented_ratio")),
-                number(loss.get("first")),
-                number(loss.get("last")),
+                *((number(loss.get("first")), number(loss.get("last"))) if with_loss else ()),
                 view.state,
             ]
         )
-    return {"title": "", "head": head, "rows": rows, "numbers": list(range(1, 10)), "note": ""}
+    return {"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": ""}
 
 
 def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
@@ -156,8 +164,17 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
             _seconds(truth[name]["wall_ms"]["mean"] / 1e3 if name in truth else None) for name in present
         ]
         rows.append([view.label, *cells])
-    table = {"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": JADE_NOTE}
-    return [table]
+    note = JADE_NOTE.format(held=_held(timed))
+    return [{"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": note}]
+
+
+def _held(views: Sequence[TrainingView]) -> str:
+    """What the columns of these runs hold; by benchmark, where there are several. Nothing of one that is not known."""
+    benchmarks = list(dict.fromkeys(view.result.benchmark or "train" for view in views))
+    several = len(benchmarks) > 1
+    return "".join(
+        f"; of {name}: {_HELD[name]}" if several else f"; {_HELD[name]}" for name in benchmarks if name in _HELD
+    )
 
 
 def _is_impossible(view: TrainingView) -> bool:
@@ -237,7 +254,7 @@ def _of_what(energy: Mapping[str, Any]) -> list[str]:
     if of_a_part(energy.get("machine") or {}):
         said.append(f"energy by {energy['method']}: {energy['scope']}")
     said += [
-        f"{method}: {number(one['per_epoch'], 4)} J of an epoch are not the training's, {one['reason']}"
+        f"{method}: {number(one['per_epoch'], 4)} J of an epoch are not the run's, {one['reason']}"
         for method, one in (energy.get("left_out") or {}).items()
     ]
     return said

@@ -50,7 +50,7 @@ def run(inp: Input, ctx: Context) -> Output:
     folder = ctx.run_dir(inp.run_id) / FOLDER
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
-    address = reached_address("A training on two hosts", "devices.hosts")
+    address = reached_address("A run on two hosts", "devices.hosts")
     cores = on_host.rank_cores(inp.job, inp.devices)
     order_path = on_host.prepare(generate.order_of(inp.job, inp.generate, cores), folder)
     order = first.Order(

@@ -33,7 +33,7 @@ def test_a_training_in_order_is_valid_and_says_what_is_not_explained() -> None:
         "the phases add up to 83.3% of the step; 2.000 ms of each step are none of theirs, 1.000 of it the time in "
         "which their clocks are read"
     )
-    assert second.startswith("with instruments the training makes 83.3% of the samples/s")
+    assert second.startswith("with instruments the run makes 83.3% of the samples/s")
 
 
 def test_too_few_steps_don_t_count() -> None:

@@ -230,13 +230,14 @@ def test_stalls_are_the_differences_of_its_places(benchmark: str) -> None:
 
 
 def said(made: Made, diagnosis: Diagnosis) -> list[str]:
-    """All that is told of a run in words, and its phases' table."""
+    """All that is told of a run in words, in the notes and titles of its tables, and its phases' table."""
     causes = [
         text for cause in diagnosis.causes for text in (cause.sentence, *cause.evidence, cause.remedy or "")
     ]
     (table,) = tables.phases([made.view])
     texts = [diagnosis.sentence, *causes, *words.sentences([made.view], [(made.view, diagnosis)])]
-    return [*texts, table["note"], *(of[0] for of in table["rows"])]
+    notes = [of["note"] for of in (table, *tables.jade([made.view]), *tables.events([made.view]))]
+    return [*texts, *notes, *tables.runs([made.view])["head"], *(of[0] for of in table["rows"])]
 
 
 def bars(page: str) -> list[dict[str, Any]]:
@@ -248,6 +249,6 @@ def foreign(made: Made, texts: list[str]) -> set[str]:
     """The words among these that are of another benchmark."""
     others = {name.replace("_", " ") for name in PHASES if name not in made.phases}
     if made.job.train.benchmark != "train":
-        others |= {"gradients", "all-reduce", "learns", "train"}
+        others |= {"gradients", "all-reduce", "learns", "train", "training", "trained"}
     everything = " ".join(texts).lower()
     return {word for word in others if re.search(rf"\b{word}\b", everything)}

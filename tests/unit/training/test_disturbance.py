@@ -47,7 +47,7 @@ def test_others_on_the_cores_make_a_run_disturbed() -> None:
     """A rank that has 0.6 of a core and waits 0.4 behind others in each second loses 40% of its steps' time."""
     of = ledger(recording([2.0] * 12), [used(EPOCHS, 0.6, 0.4)], JOB, TWO_CORES)
     assert findings(of) == [("waited_for_cpu", 0.4, True), ("foreign_cpu", 0.7, False)]
-    assert verdict(of).startswith("disturbed: the training's processes lost 40% of their steps' time waiting")
+    assert verdict(of).startswith("disturbed: the run's processes lost 40% of their steps' time waiting")
 
 
 def test_a_busy_core_that_is_not_needed_is_no_disturbance() -> None:

@@ -112,12 +112,12 @@ def test_values_have_bounds_and_choices() -> None:
         (
             "devices: {hosts: 2}\n",
             4,
-            "devices.count: 2 hosts train on one device of each: give count: 2; got 1",
+            "devices.count: 2 hosts have one device each: give count: 2; got 1",
         ),
         (
             "devices: {hosts: 2, count: 4, strategy: ddp}\n",
             4,
-            "devices.count: 2 hosts train on one device of each: give count: 2; got 4",
+            "devices.count: 2 hosts have one device each: give count: 2; got 4",
         ),
         (
             "devices: {hosts: 2, count: 2, strategy: ddp, kind: gpu}\n",

@@ -26,6 +26,6 @@ def test_samples_of_all_ranks_count_with_those_that_are_ready_ahead() -> None:
     assert least_bytes(job) == needed
     check(job, needed)
     with pytest.raises(
-        InputError, match=f"take {needed:,} bytes at least; a training may have {needed - 1:,}"
+        InputError, match=f"take {needed:,} bytes at least; a run may have {needed - 1:,}"
     ):
         check(job, needed - 1)

@@ -46,8 +46,7 @@ def find(run: Observation) -> Iterator[Cause]:
             f"mean step of each round, waits for a core apart, ms: {', '.join(f'{number(ms)}' for ms in rounds_ms)}",
             *_grown(run),
         ],
-        remedy=f"Tell the first epoch apart: of {more} rounds it is a smaller part. A training of many epochs has it "
-        "once.",
+        remedy=f"Tell the first epoch apart: of {more} rounds it is a smaller part. A run of many epochs has it once.",
         cost_s=cost_ms / 1e3,
         changes={"train.rounds": more} if more > count else {},
         gain_s=cost_ms * (1 - count / more) / 1e3,

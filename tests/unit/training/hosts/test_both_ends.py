@@ -55,7 +55,7 @@ class Ranks:
     def wait(self, server: ServerHandle, folder: Path, ctx: Context) -> None:
         while not self.over.wait(0.01):
             if ctx.cancelled():
-                raise CancelledError("Cancelled during the training.")
+                raise CancelledError("Cancelled while its ranks ran.")
         if self.failure:
             raise StageError(self.failure)
 
@@ -81,7 +81,7 @@ def test_the_first_host_tells_where_to_meet_and_how_its_ranks_do(ranks: Ranks, t
     begun = Begun.model_validate_json(there.begin())
     assert begun.port > 0 and begun.error == "" and there.state() == ""
     ranks.over.set()
-    assert there.end() == "The training ended without a word of rank-0.json; see the.log"
+    assert there.end() == "The run ended without a word of rank-0.json; see the.log"
     assert ranks.ended.is_set()
     answer_path(tmp_path, 0).write_text("{}")
     again = FirstRanks(order(tmp_path))
@@ -233,7 +233,7 @@ def test_two_halves_on_one_machine_are_refused(
         pytest.skip("this kernel tells no boot id")
     with (
         standing(tmp_path) as watch,
-        pytest.raises(LoadError, match="Both halves of the training came to one host"),
+        pytest.raises(LoadError, match="Both halves of the run came to one host"),
     ):
         trained(tmp_path, watch)
     assert not ranks.ended.is_set()

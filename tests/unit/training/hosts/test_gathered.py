@@ -78,7 +78,7 @@ def test_who_disturbs_one_host_disturbs_the_run() -> None:
     hosts = two(busy_there=2.0, wait_there=0.4)
     ledger = gathered.ledger(hosts, JOB)
     verdict = str(Verdict.judged(interference.reasons(ledger)))
-    assert verdict.startswith("disturbed: on host 1 (h1): the training's processes lost 40%")
+    assert verdict.startswith("disturbed: on host 1 (h1): the run's processes lost 40%")
     assert {finding["host"] for finding in ledger["findings"]} == {"host 1 (h1)"}
     assert ledger["hosts"][0] == {"host": "host 0 (h0)", **hosts[0].ledger(JOB)}
 

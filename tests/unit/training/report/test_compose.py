@@ -99,6 +99,22 @@ def test_jades_columns_stand_beside_the_true_phases() -> None:
     assert tables.jade([view("b")]) == []
 
 
+def test_jades_columns_are_explained_by_what_their_benchmark_has() -> None:
+    """Inference has neither loss nor optimiser, and no column of losses beside the runs; of several benchmarks each has
+    its own words.
+    """
+    one, other = view("a", jade=JADE), view("b", jade=JADE)
+    (table,) = tables.jade([one])
+    assert "the last among them; loading holds the transfer to the device. After" in table["note"]
+    assert "loss first" not in tables.runs([one])["head"]
+    other.result.benchmark = "train"
+    (table,) = tables.jade([one, other])
+    assert "; of inference: loading holds the transfer to the device; of train: loading holds" in table["note"]
+    both = tables.runs([one, other])
+    assert both["head"][-3:] == ["loss first", "loss last", "verdict"]
+    assert all(len(row) == len(both["head"]) for row in both["rows"])
+
+
 def test_money_and_emission_say_what_they_are_by() -> None:
     """The word that a rate has which nobody looked up, its instance and date, and whose electricity it was."""
     run = view("a")
@@ -125,7 +141,7 @@ def test_money_and_emission_say_what_they_are_by() -> None:
     }  # fmt: skip
     (table,) = tables.spending([run])
     assert "energy by rapl: all packages: the run had 1 of the 2 cores." in table["note"]
-    assert "codecarbon_estimate: 9 J of an epoch are not the training's, it counts the whole" in table["note"]
+    assert "codecarbon_estimate: 9 J of an epoch are not the run's, it counts the whole" in table["note"]
     run.summary.spending["cost"] = {"per_epoch": None, "per_million_samples": None, "reason": "no rate"}
     (table,) = tables.spending([run])
     assert table["rows"][0][3] == "–" and "USD by" not in table["note"]
