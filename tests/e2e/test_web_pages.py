@@ -78,6 +78,16 @@ POINT = """(plot, at) => {
 }"""
 
 
+#: A click that is as short as one can be, once Plotly has looked for a point while the button was down: 50 ms after the
+#: second of two moves.
+SHORT_CLICK = """(plot, [x, y]) => {
+  const at = plot.querySelector(".nsewdrag"), tell = (name) => at.dispatchEvent(
+    new MouseEvent(name, { bubbles: true, cancelable: true, clientX: x, clientY: y }));
+  for (const name of ["mousemove", "mousemove", "mousedown"]) tell(name);
+  setTimeout(() => tell("mouseup"), 60);
+}"""
+
+
 def click_on_point(page: Page, plot: Locator, index: int | None) -> None:
     """With the mouse, as a person does: over it until the chart tells what it is, then pressed."""
     plot.scroll_into_view_if_needed()
@@ -359,6 +369,16 @@ def test_a_night_leads_to_the_runs_of_its_pair(page: Page, site: Site) -> None:
     click_on_point(page, plot, 0)
     page.wait_for_url("**/inferbench/compare?run=*&run=*")
     page.get_by_role("region", name="Figures").wait_for()
+
+
+def test_a_short_click_on_a_point_counts(page: Page, site: Site) -> None:
+    """Also where the chart last looked for a point while the button was down, and found none for that."""
+    page.goto(f"{site.url}/inferbench/regression")
+    plot = page.locator("#chart-1.js-plotly-plot")
+    plot.wait_for()
+    plot.scroll_into_view_if_needed()
+    plot.evaluate(SHORT_CLICK, plot.evaluate(POINT, 0))
+    page.wait_for_url("**/inferbench/compare?run=*&run=*")
 
 
 #: A theme changes colours alone, so the dark one is looked at on a laptop only, unless pictures are asked for; and in

@@ -18,12 +18,19 @@ function draw(element, chart) {
   if (element.clientWidth && element.clientWidth < 460) fit(data, layout, element.clientWidth);
   Plotly.newPlot(element, data, layout, { responsive: true, displaylogo: false });
   if (layout.meta === "requests") {
-    element.on("plotly_click", ({ points }) => { inAddress({ request: [points[0].customdata[0]] }); showRequest(element, points[0]); });
+    whenClicked(element, (point) => { inAddress({ request: [point.customdata[0]] }); showRequest(element, point); });
     const [asked] = ofAddress("request"), of = asked === undefined ? null : requestOf(chart, asked);
     if (of) { showRequest(element, of); element.scrollIntoView({ block: "center" }); }
   }
-  if (layout.meta === "links") element.on("plotly_click", ({ points }) => { if (points[0].customdata) location.href = points[0].customdata; });
-  if (layout.meta === "runs") element.on("plotly_click", ({ points }) => { location.href = `/inferbench/run/${encodeURIComponent(points[0].customdata)}`; });
+  if (layout.meta === "links") whenClicked(element, ({ customdata }) => { if (customdata) location.href = customdata; });
+  if (layout.meta === "runs") whenClicked(element, ({ customdata }) => { location.href = `/inferbench/run/${encodeURIComponent(customdata)}`; });
+}
+
+// Plotly looks each 50 ms at most for the point under the mouse. What it looks for while the button is down it takes for
+// nothing, and if the button is let go within 50 ms of that, for no click. So it forgets the look, and looks anew.
+function whenClicked(element, act) {
+  element.addEventListener("mousedown", () => addEventListener("mouseup", () => Plotly.Fx.unhover(element, {}), { capture: true, once: true }));
+  element.on("plotly_click", ({ points }) => act(points[0]));
 }
 
 // What is folded has no width: its chart is drawn when it is opened.
