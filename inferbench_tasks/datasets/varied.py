@@ -18,7 +18,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.vary import Change, VarySpec
 
 _FIELD = "evaluate.vary"
-#: Mean and deviation in units of 0 to 255; of ImageNet by colour, as torchvision's models are trained
+#: Mean and deviation in units of 0 to 255; of ImageNet by colour, red first, as torchvision's models are trained
 #: ((0.485, 0.456, 0.406) and (0.229, 0.224, 0.225) times 255).
 NORMALISATIONS: dict[str, tuple[Any, Any]] = {
     "none": (0.0, 1.0),
@@ -65,6 +65,8 @@ def _recipe(
             raise refuse("that is how the model's pixels are normalised anyway")
         if grey and to == "imagenet":
             raise refuse("it is of three colours, the model takes one")
+        if to == "imagenet" and plain["colour_order"] == "bgr":
+            mean, std = mean[::-1], std[::-1]
         return Recipe({**plain, "mean": mean, "std": std})
     if step == "dtype":
         if np.dtype(spec.dtype).kind != "f":

@@ -238,12 +238,12 @@ def parse_id(text: str) -> tuple[str, str, str]:
     return kind if colon else "", requirement.name, requirement.constraint.text
 
 
-__all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id", "place_of"]
-
-
 def _parsed(constraint: str) -> Constraint:
     """InputError for a text that is no constraint."""
     try:
         return Constraint.parse(constraint)
     except ValueError as error:
         raise InputError(str(error), field="version") from error
+
+
+__all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id", "place_of"]

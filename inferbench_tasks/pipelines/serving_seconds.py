@@ -62,8 +62,8 @@ def _ready_s(serve: ServeSpec) -> float:
     if serve.ready_timeout_s:
         return serve.ready_timeout_s
     try:
-        return float(getattr(BACKENDS.load(serve.backend), "ready_timeout_s", READY_TIMEOUT_S))
-    except InputError:  # of a package that only workers have: no reason to keep the job from them
+        return BACKENDS.told(serve.backend, lambda backend: float(backend.ready_timeout_s))
+    except InputError:  # of a package that only workers have, or that is none: no reason to keep the job from them
         return READY_TIMEOUT_S
 
 

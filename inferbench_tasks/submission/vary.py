@@ -20,8 +20,9 @@ Change = tuple[str, str | float]
 class VarySpec(Spec):
     """What each change of the pre-processing does to accuracy and time; one change at a time, all else as it was.
 
-    Plain is: Pillow decodes, the middle of the model's shape is cut out, resized bilinearly, its colours are RGB, its
-    pixels normalised as the model wants them, in the model's type and layout. Of data sets of image files only.
+    Plain is: Pillow decodes, the middle of the model's shape is cut out, resized bilinearly, its colours stand as
+    the model takes them (nearly all: RGB), its pixels normalised as it wants them, in its type and layout. Of data sets
+    of image files only.
     """
 
     decoder: Annotated[tuple[Literal["ffmpeg"], ...], Field(strict=False, min_length=1)] | None = None
@@ -43,8 +44,10 @@ class VarySpec(Spec):
     ) = None
     """Which share of the middle's sides is taken (0.875 is usual), or ``none``: the whole picture, squeezed into the
     model's shape."""
-    colour_order: Annotated[tuple[Literal["bgr"], ...], Field(strict=False, min_length=1)] | None = None
-    """In which order the colours stand."""
+    colour_order: (
+        Annotated[tuple[Literal["bgr", "rgb"], ...], Field(strict=False, min_length=1)] | None
+    ) = None
+    """In which order the colours stand: the one that the model does not take."""
     normalise: (
         Annotated[
             tuple[Literal["none", "unit", "minus_one_to_one", "imagenet"], ...],

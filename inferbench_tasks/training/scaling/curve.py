@@ -39,7 +39,8 @@ _HEAD = (
 @dataclass(frozen=True)
 class Point:
     """One number of ranks. ``speedup`` is over the least number, ``lost_ms`` of each step beside the ideal by its part
-    (negative: faster than ideal), None of a run without raw steps.
+    (negative: faster than ideal), None of a run without raw steps, and of one whose kernel told no
+    waits for a core.
     """
 
     ranks: int

@@ -125,6 +125,7 @@ def test_another_decoder_gives_other_pixels_of_a_jpeg_alone() -> None:
     ("shape", "takes", "vary", "message"),
     [
         ((1, 2, 2), "float32", {"colour_order": ["bgr"]}, "bgr: the model takes one colour"),
+        ((3, 2, 2), "float32", {"colour_order": ["rgb"]}, "rgb: that is the order in which the model takes"),
         ((1, 2, 2), "float32", {"layout": ["nhwc"]}, "nhwc: of one colour both layouts are the same"),
         ((3, 2, 2), "float32", {"layout": ["nchw"]}, "nchw: that is the model's own layout"),
         ((3, 2, 2), "float32", {"normalise": ["unit"]}, "unit: that is how the model's pixels are"),

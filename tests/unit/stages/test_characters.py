@@ -81,7 +81,9 @@ def test_words_are_given_as_the_package_gives_lines_of_text(tmp_path: Path) -> N
 
 
 def test_blue_is_first(tmp_path: Path) -> None:
-    """A red picture has its colour in the last plane; the order that it has can't be the change of a variant."""
+    """A red picture has its colour in the last plane; the order that it has can't be the change of a variant, the other
+    one can, and ImageNet's means are each of its own colour.
+    """
     source, model = PackagedModel("ppocr-recognition"), saying(tmp_path, "model")
     data = io.BytesIO()
     Pillow.new("RGB", (320, 48), (255, 0, 0)).save(data, "PNG")
@@ -92,6 +94,10 @@ def test_blue_is_first(tmp_path: Path) -> None:
     assert "texts" not in dataset.targets()
     with pytest.raises(InputError, match="the order in which the model takes colours anyway"):
         recipes(VarySpec.model_validate({"colour_order": ["bgr"]}), source, model)
+    vary = VarySpec.model_validate({"colour_order": ["rgb"], "normalise": ["imagenet"]})
+    settings = [recipe.settings for _, recipe in recipes(vary, source, model)]
+    assert [of["colour_order"] for of in settings] == ["rgb", "bgr"]
+    assert settings[1]["mean"] == (103.53, 116.28, 123.675) and settings[1]["std"] == (57.375, 57.12, 58.395)
 
 
 def made(folder: Path, model: ModelArtifact) -> Path:

@@ -77,7 +77,7 @@ def find(run: Observation) -> Iterator[Cause]:
         return
     when = "all the time" if begins == 0 else f"since measured step {begins}"
     stopped = [stopped_ratio(run, steps, begins) for steps in run.ranks]
-    shares, told = [100 * ratio for ratio in stopped], all(waits_told(steps) for steps in run.ranks)
+    within = "" if all(waits_told(steps) for steps in run.ranks) else _WAITS_WITHIN
     follows = "the epoch ends with it" if run.job.train.benchmark == "inference" else "they wait for it"
     yield Cause(
         rule="straggler",
@@ -86,12 +86,12 @@ def find(run: Observation) -> Iterator[Cause]:
         f"rank does by itself, and {follows}.",
         evidence=[
             f"what each does by itself, ms of a step: rank {slow} {number(float(own_ms[slow, begins:].mean()))}, the "
-            f"others {number(others_ms)}, over {count - begins} steps" + ("" if told else _WAITS_WITHIN),
-            *([f"stopped where it only computes, % of that time: {_by_rank(shares)}"] if told else []),
+            f"others {number(others_ms)}, over {count - begins} steps{within}",
+            *_stops(run, stopped),
             *_waits(run, begins),
         ],
         remedy=f"See what else runs on the core, device or host of rank {slow}, and go on without it."
-        + ("" if stopped[slow] - min(stopped) > _STOPPED else _RUN_AGAIN),
+        + ("" if run.on_gpu or stopped[slow] - min(stopped) > _STOPPED else _RUN_AGAIN),
         cost_s=cost_ms / 1e3,
         gain_s=cost_ms / 1e3,
         rank=slow,
@@ -148,11 +148,18 @@ def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
     return total
 
 
+def _stops(run: Observation, stopped: Sequence[float]) -> list[str]:
+    """The shares in which something stopped each rank; [] where nobody can tell: 0 would be taken for a figure."""
+    if run.on_gpu or not all(waits_told(steps) for steps in run.ranks):
+        return []
+    return [f"stopped where it only computes, % of that time: {_by_rank([100 * ratio for ratio in stopped])}"]
+
+
 def _waits(run: Observation, begins: int) -> list[str]:
-    """What each rank was blocked in the phase in which it waits for the others; [] where a step has none, and where the
-    kernel tells no waits for a core: they would be in it.
+    """What each rank was blocked in the phase in which it waits for the others; [] where a step has none, where the
+    kernel tells no waits for a core, which would be in it, and on GPUs: what their threads wait for there is the device.
     """
-    if not all(waits_told(steps) for steps in run.ranks):
+    if run.on_gpu or not all(waits_told(steps) for steps in run.ranks):
         return []
     return [
         f"in {phase} neither computing nor waiting for a core, ms: "

@@ -393,6 +393,18 @@ def test_on_gpus_what_blocks_a_thread_is_its_device() -> None:
     assert not straggler.stops_of(on_gpu, run.ranks[1]).any()
 
 
+def test_a_straggler_on_gpus_has_no_figures_of_its_thread() -> None:
+    """5 ms of its own instead of 4: what stops its thread, and what it waits for in backward, its device hides, and the
+    memory of a CPU is no remedy.
+    """
+    run = two(steps(np.full(COUNT, 4.0), 5.0, 4.0, 1), steps(np.full(COUNT, 5.0), 5.0, 5.0, 2))
+    fields = run.job.model_dump(mode="json", exclude_defaults=True)
+    fields["devices"] |= {"kind": "gpu", "backend": "gloo"}
+    (cause,) = straggler.find(replace(run, job=TrainingJob.model_validate(fields)))
+    assert cause.rank == 1 and len(cause.evidence) == 1 and "by itself" in cause.evidence[0]
+    assert "On a CPU" not in (cause.remedy or "") and "core, device or host of rank 1" in (cause.remedy or "")
+
+
 def test_on_gpus_the_reducers_own_events_tell_the_exchange() -> None:
     """nccl's last gradients come back 3 ms and 5 ms after the last one is computed: 3 ms of a step of 10 are the
     exchange, whatever blocks the threads. Without these clocks, and of gloo, nothing is told.
