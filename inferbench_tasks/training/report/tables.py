@@ -171,9 +171,9 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
 def _held(views: Sequence[TrainingView]) -> str:
     """What the columns of these runs hold; by benchmark, where there are several. Nothing of one that is not known."""
     benchmarks = list(dict.fromkeys(view.result.benchmark or "train" for view in views))
-    several = len(benchmarks) > 1
+    texts = {name: _HELD[name] for name in benchmarks if name in _HELD}
     return "".join(
-        f"; of {name}: {_HELD[name]}" if several else f"; {_HELD[name]}" for name in benchmarks if name in _HELD
+        f"; of {name}: {text}" if len(benchmarks) > 1 else f"; {text}" for name, text in texts.items()
     )
 
 

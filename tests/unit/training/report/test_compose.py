@@ -109,7 +109,7 @@ def test_jades_columns_are_explained_by_what_their_benchmark_has() -> None:
     assert "loss first" not in tables.runs([one])["head"]
     other.result.benchmark = "train"
     (table,) = tables.jade([one, other])
-    assert "; of inference: loading holds the transfer to the device; of train: loading holds" in table["note"]
+    assert "; of inference: loading holds the transfer to the device; of train: loading" in table["note"]
     both = tables.runs([one, other])
     assert both["head"][-3:] == ["loss first", "loss last", "verdict"]
     assert all(len(row) == len(both["head"]) for row in both["rows"])
