@@ -49,6 +49,8 @@ GATE_RATIO, HALF_GATE_RATIO, MODELS = 0.15, 0.08, 1_000
 #: Share of a model's time that is measured -> the bound of the mean absolute error.
 SHARES = {0.0: GATE_RATIO, 0.5: HALF_GATE_RATIO}
 SEED = 1
+#: Of the caches, whose times are judged.
+STATE = "warm"
 
 
 def main() -> int:
@@ -75,7 +77,7 @@ def main() -> int:
         wholes = {cut["whole"]: results.get(cut["whole"]) for cut in whole_cuts}
     measured_ns = {name: statistics.fmean(whole.rounds_ns["warm"]) for name, whole in wholes.items() if whole}
     print(f"{results.setting.processor}, {results.setting.runtime}: {len(known)} measured bricks")
-    found = by_family(known)
+    found = by_family(known)[STATE]
     models = [
         row for cut in whole_cuts if cut["whole"] in measured_ns
         for row in of_model(cut, known, measured_ns[cut["whole"]])
@@ -126,7 +128,7 @@ def of_model(cut: Mapping[str, Any], known: Sequence[Known], measured_ns: float)
     others = [one for one in known if family not in one.families]
     if len(own) < len(counts):
         return []
-    times_ns = {one.work.identity: counts[one.work.identity] * one.times_ns["warm"] for one in own}
+    times_ns = {one.work.identity: counts[one.work.identity] * one.times_ns[STATE] for one in own}
     random.Random(f"{SEED} {cut['model']}").shuffle(own)
     rows = []
     for share in SHARES:
@@ -141,7 +143,7 @@ def of_model(cut: Mapping[str, Any], known: Sequence[Known], measured_ns: float)
             ratio = None
         else:
             of = {} if guessed is None else guessed.ns
-            ratio = (sum_ns + math.fsum(counts[name] * ns["warm"] for name, ns in of.items())) / measured_ns
+            ratio = (sum_ns + math.fsum(counts[name] * ns[STATE] for name, ns in of.items())) / measured_ns
         rows.append({"model": cut["model"], "family": family, "share_ratio": share, "ratio": ratio})
     return rows
 

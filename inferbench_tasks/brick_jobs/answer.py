@@ -85,13 +85,16 @@ def answer(
     others = _others(results, measured, of, max(calibrate_on, _JUDGING) + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}
     all_known = {**results.get_many((wanted | {cut.whole}) - set(known)), **known}
-    unmeasured: dict[str, StandIns] = {}
+    unmeasured: dict[str, Mapping[str, StandIns]] = {}
     if between is not None:
         all_known |= between.times
         unmeasured["interpolated"] = between.off
     if estimates is not None:
         all_known |= stand_ins(cut, estimates, known, results.setting)
-        unmeasured["estimated"] = prediction.stand_ins(rest, estimates.spread, estimates.families)
+        unmeasured["estimated"] = {
+            state: prediction.stand_ins(rest, spread, estimates.families)
+            for state, spread in estimates.spreads.items()
+        }
     cuts = [cut.model_copy(update={"at": 0})]
     # What calibrates is measured, all of it; at a size between two, at these.
     for at, other in enumerate(others, start=1):
@@ -108,9 +111,9 @@ def answer(
         return {**facts, **none, "why": why_none(sizes, cut.batch_size)}
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
     shown = facts | {
-        "estimated_error_ratio": math.expm1(estimates.spread) if estimates else None,
+        "estimated_error_ratio": math.expm1(estimates.spreads[one.state]) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
-        **(between.facts(one.interpolated_ratio) if between else {}),
+        **(between.facts(one.interpolated_ratio, one.state) if between else {}),
         "predicted_ms": one.best.ms,
         "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
         "constructed_ms": one.constructed.ms,

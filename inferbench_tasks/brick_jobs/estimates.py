@@ -3,8 +3,9 @@
 The logarithm of a brick's time is a ridge regression (scikit-learn) on the logarithms of its arithmetic, its bytes and
 a guess of both, each by itself and for its operator. How far off it is comes from families that are held back: all
 bricks of a family's models are estimated by what was measured of bricks that are in none of them, and added up. The
-root mean square of these sums' log ratios is the error of what is estimated in any other model. All of it is of one
-precision and one view of models: what an int8 brick takes tells nothing of one in fp32.
+root mean square of these sums' log ratios is the error of what is estimated in any other model, of warm sums that of
+warm ones, of streamed sums that of streamed ones. All of it is of one precision and one view of models: what an int8
+brick takes tells nothing of one in fp32.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +42,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Estimates:
-    """``ns``: identity -> state -> time. ``spread``: of the logarithm of a family's sum, held back; ``families``: how
-    many were. ``bricks``: what was learned from."""
+    """``ns``: identity -> state -> time. ``spreads``: state -> that of the logarithm of a family's sum, held back;
+    ``families``: how many were. ``bricks``: what was learned from."""
 
     ns: dict[str, dict[str, float]]
-    spread: float
+    spreads: dict[str, float]
     families: int
     bricks: int
 
@@ -55,18 +56,18 @@ def estimated(missing: Iterable[BrickWork], known: Sequence[Known]) -> Estimates
     missing = list(missing)
     if not missing or not {_type(work) for work in missing} <= {_type(one.work) for one in known}:
         return None
-    spread, families = held_back(known)
-    if spread is None:
+    spreads, families = held_back(known)
+    if spreads is None:
         return None
-    by_state = {state: _fitted(known, state)(missing) for state in STATES}
+    by_state = _fitted(known)(missing)
     ns = {one.identity: {state: by_state[state][at] for state in STATES} for at, one in enumerate(missing)}
-    return Estimates(ns, spread, families, len(known))
+    return Estimates(ns, spreads, families, len(known))
 
 
 @dataclass(frozen=True)
 class HeldBack:
-    """One family, estimated without its bricks. ``ratio``: its estimated over its measured sum; ``median_ratio``: the
-    median of how far each brick is off."""
+    """One family, estimated without its bricks, in one state of the caches. ``ratio``: its estimated over its measured
+    sum; ``median_ratio``: the median of how far each brick is off."""
 
     family: str
     bricks: int
@@ -74,45 +75,54 @@ class HeldBack:
     median_ratio: float
 
 
-def by_family(known: Sequence[Known]) -> list[HeldBack]:
-    """Each family, estimated by the others; see the module. Bricks of a type that no other family has are left out:
-    such a one is never estimated."""
-    rows = []
+def by_family(known: Sequence[Known]) -> dict[str, list[HeldBack]]:
+    """State -> each family, estimated by the others; see the module. Bricks of a type that no other family has are left
+    out: such a one is never estimated."""
+    rows: dict[str, list[HeldBack]] = {state: [] for state in STATES}
     for family in sorted(frozenset[str]().union(*(one.families for one in known))):
         others = [one for one in known if family not in one.families]
         types = {_type(one.work) for one in others}
         own = [one for one in known if family in one.families and _type(one.work) in types]
         if len(others) < FEWEST_BRICKS or not own:
             continue
-        guesses = _fitted(others, "warm")([one.work for one in own])
-        times = [one.times_ns["warm"] for one in own]
-        off = [abs(guess / time - 1) for guess, time in zip(guesses, times, strict=True)]
-        rows.append(HeldBack(family, len(own), math.fsum(guesses) / math.fsum(times), statistics.median(off)))
+        guesses = _fitted(others)([one.work for one in own])
+        for state in STATES:
+            times = [one.times_ns[state] for one in own]
+            off = [abs(guess / time - 1) for guess, time in zip(guesses[state], times, strict=True)]
+            ratio = math.fsum(guesses[state]) / math.fsum(times)
+            rows[state].append(HeldBack(family, len(own), ratio, statistics.median(off)))
     return rows
 
 
-def held_back(known: Sequence[Known]) -> tuple[float | None, int]:
-    """(Root mean square of the logarithms of the families' ratios, how many families there are); None for too few."""
-    logs = [math.log(row.ratio) for row in by_family(known)]
-    if len(logs) < FEWEST_FAMILIES:
-        return None, len(logs)
-    return math.sqrt(math.fsum(log * log for log in logs) / len(logs)), len(logs)
+def held_back(known: Sequence[Known]) -> tuple[dict[str, float] | None, int]:
+    """(State -> root mean square of the logarithms of the families' ratios, how many families there are); None for too
+    few."""
+    found = by_family(known)
+    families = len(found[STATES[0]])
+    if families < FEWEST_FAMILIES:
+        return None, families
+    return {state: _rms([math.log(row.ratio) for row in rows]) for state, rows in found.items()}, families
 
 
-def _fitted(known: Sequence[Known], state: str) -> Any:
-    """A function: works -> times, ns."""
+def _rms(logs: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(log * log for log in logs) / len(logs))
+
+
+def _fitted(known: Sequence[Known]) -> Callable[[Sequence[BrickWork]], dict[str, list[float]]]:
+    """A function: works -> state -> their times, ns. Of all states at once: they are of the same works."""
     from sklearn.linear_model import Ridge
 
     operators = sorted({_type(one.work) for one in known})
     table = np.array([_row(one.work, operators) for one in known])
-    target = np.log([one.times_ns[state] for one in known])
+    target = np.log([[one.times_ns[state] for state in STATES] for one in known])
     model = Ridge(alpha=_ALPHA).fit(table, target)
-    low, high = float(target.min()), float(target.max())
+    low, high = target.min(axis=0), target.max(axis=0)
 
-    def predict(works: Sequence[BrickWork]) -> list[float]:
+    def predict(works: Sequence[BrickWork]) -> dict[str, list[float]]:
         rows = np.array([_row(work, operators) for work in works])
         # A straight line goes on for ever: not further than what was seen, and its work beyond that.
-        return [float(math.exp(value)) for value in np.clip(model.predict(rows), low - 1, high + 3)]
+        times = np.exp(np.clip(model.predict(rows), low - 1, high + 3))
+        return {state: [float(ns) for ns in times[:, at]] for at, state in enumerate(STATES)}
 
     return predict
 

@@ -2,8 +2,8 @@
 
 Each brick that has no time at that size is interpolated between its times at the two (``bricks/interpolation.py``).
 How far that is off is told by other models that were measured at the two sizes and at one between them: what their
-bricks' interpolated times add up to, over what their measured ones do. Where fewer than three models tell it, the
-interval is what the two times allow.
+bricks' interpolated times add up to, over what their measured ones do, warm and streamed each by itself. Where fewer
+than three models tell it, the interval is what the two times allow.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.documents import cut_of, of_one
 from inferbench_tasks.bricks.interpolation import bounds_ns, interpolated
+from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import StandIns, stand_ins
 from inferbench_tasks.bricks.results import WHOLE, Result
 
@@ -74,21 +75,21 @@ class Line:
             return {}
         return {cut.whole: interpolated(ends[0], ends[1], self.sizes, cut.batch_size, cut.whole)}
 
-    def log_off(self, cut: CutModel) -> float:
+    def log_off(self, cut: CutModel, state: str) -> float:
         """Of the model at a size between where it was measured too: interpolated over measured sum, as a logarithm."""
         guesses = self.results(cut, set(cut.parts))
-        total = math.fsum(_mean_ns(guesses[part]) for part in cut.parts)
-        return math.log(total / math.fsum(_mean_ns(self.times[part]) for part in cut.parts))
+        total = math.fsum(_mean_ns(guesses[part], state) for part in cut.parts)
+        return math.log(total / math.fsum(_mean_ns(self.times[part], state) for part in cut.parts))
 
-    def bounds(self, cut: CutModel, absent: Collection[str]) -> StandIns:
+    def bounds(self, cut: CutModel, absent: Collection[str], state: str) -> StandIns:
         """What the two times of each of these bricks allow their sum to be."""
         names = [part for part in cut.parts if part in absent]
         known = self.results(cut, absent)
         spans = [
-            bounds_ns(_mean_ns(lower), _mean_ns(upper), self.sizes, cut.batch_size)
+            bounds_ns(_mean_ns(lower, state), _mean_ns(upper, state), self.sizes, cut.batch_size)
             for lower, upper in (self.ends(cut, name) for name in names)
         ]
-        total = math.fsum(_mean_ns(known[name]) for name in names)
+        total = math.fsum(_mean_ns(known[name], state) for name in names)
         return StandIns(
             frozenset(absent),
             math.fsum(least for least, _ in spans) / total,
@@ -100,8 +101,8 @@ def _between(lower: str, upper: str) -> str:
     return lower if lower == upper else f"{lower}~{upper}"
 
 
-def _mean_ns(result: Result) -> float:
-    return float(np.mean(result.rounds_ns["warm"]))
+def _mean_ns(result: Result, state: str) -> float:
+    return float(np.mean(result.rounds_ns[state]))
 
 
 def line_between(of: Sizes, batch: int) -> Line | None:
@@ -174,15 +175,16 @@ def _complete(results: PerfDBResults, documents: Sequence[Mapping[str, Any]]) ->
     return sizes, times
 
 
-def judged(models: Iterable[Sizes], line: Line) -> list[float]:
+def judged(models: Iterable[Sizes], line: Line, state: str) -> list[float]:
     """Of each model that was measured at a size between too, the logarithm of interpolated over measured sums of its
-    bricks; the worst, if at several, and of those with the same operators: versions of one model are off alike."""
+    bricks in that state; the worst, if at several, and of those with the same operators: versions of one model are off
+    alike."""
     low, high = line.sizes
     worst: dict[tuple[str, ...], float] = {}
     for sizes, times in models:
         own = Line(sizes[low], sizes[high], times)
         logs = [
-            own.log_off(sizes[size])
+            own.log_off(sizes[size], state)
             for size in sizes
             if low < size < high and same_layers(own.lower, own.upper) and same_layers(own.lower, sizes[size])
         ]
@@ -207,26 +209,28 @@ def calibrating(models: Iterable[Sizes], line: Line, batch: int) -> list[tuple[C
 
 @dataclass(frozen=True)
 class Interpolation:
-    """What is interpolated of a model. ``off``: what it may truly be; ``judged``: so many other models told it.
+    """What is interpolated of a model. ``off``: state -> what its sum may truly be; ``judged``: so many other models
+    told it.
 
-    ``spread``: the root mean square of the logarithms by which they were off, None where they are too few to say.
+    ``spreads``: state -> the root mean square of the logarithms by which these were off, None where they are too few to
+    say.
     """
 
     sizes: tuple[int, int]
     times: Mapping[str, Result]
-    off: StandIns
+    off: Mapping[str, StandIns]
     judged: int
-    spread: float | None
+    spreads: Mapping[str, float] | None
     calibrating: tuple[tuple[CutModel, Mapping[str, Result]], ...]
 
-    def facts(self, ratio: float) -> dict[str, Any]:
-        """As predictions show it; ``ratio``: its share of the time."""
+    def facts(self, ratio: float, state: str) -> dict[str, Any]:
+        """As predictions show it; ``ratio``: its share of the time, ``state``: in which that is."""
         return {
             "interpolated": len(self.times),
             "interpolated_ratio": ratio,
             "interpolated_between": list(self.sizes),
             "interpolation_judged_by": self.judged,
-            "interpolation_error_ratio": None if self.spread is None else math.expm1(self.spread),
+            "interpolation_error_ratio": None if self.spreads is None else math.expm1(self.spreads[state]),
         }
 
 
@@ -237,16 +241,19 @@ def interpolation(
     if not same_layers(line.lower, cut):
         return None
     models = others(results, line)
-    logs = judged(models, line)
-    spread = (
-        math.sqrt(math.fsum(log * log for log in logs) / len(logs)) if len(logs) >= FEWEST_JUDGED else None
-    )
-    off = line.bounds(cut, absent) if spread is None else stand_ins(absent, spread, len(logs))
+    logs = {state: judged(models, line, state) for state in STATES}
+    count = len(logs[STATES[0]])
+    spreads: dict[str, float] | None = None
+    if count >= FEWEST_JUDGED:
+        spreads = {state: math.sqrt(math.fsum(log * log for log in of) / count) for state, of in logs.items()}
+        off = {state: stand_ins(absent, spread, count) for state, spread in spreads.items()}
+    else:
+        off = {state: line.bounds(cut, absent, state) for state in STATES}
     return Interpolation(
         line.sizes,
         line.results(cut, absent),
         off,
-        len(logs),
-        spread,
+        count,
+        spreads,
         tuple(calibrating(models, line, cut.batch_size)),
     )

@@ -19,8 +19,9 @@ from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING, Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
 
-#: Where times that were not measured come from (``estimated``, ``interpolated``) -> whose they are.
-Unmeasured = Mapping[str, StandIns]
+#: Where times that were not measured come from (``estimated``, ``interpolated``) -> state of the caches -> whose they
+#: are, and how far sums of them in that state may be off.
+Unmeasured = Mapping[str, Mapping[str, StandIns]]
 NONE: Unmeasured = MappingProxyType({})
 
 
@@ -172,7 +173,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
     known, constructor, state = table.known, table.constructor, by.state
     bricks = [known[part] for part in cut.parts]
     shares = {
-        how: prediction.share_ratio(bricks, cut.needs, of.identities, state, constructor)
+        how: prediction.share_ratio(bricks, cut.needs, of[state].identities, state, constructor)
         for how, of in unmeasured.items()
     }
     constructed = _constructed(cut, bricks, state, constructor, unmeasured)
@@ -203,7 +204,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
         one_spread=classes.one_spread if classes and of_cut else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
         by_operators=prediction.by_operators(
-            bricks, state, {how: of.identities for how, of in unmeasured.items()}
+            bricks, state, {how: of[state].identities for how, of in unmeasured.items()}
         ),
     )
 
@@ -224,7 +225,7 @@ def _constructed(
     """In one state, with what is not measured in the interval."""
     estimate = prediction.constructed(bricks, cut.needs, state, constructor)
     for of in unmeasured.values():
-        estimate = prediction.with_stand_ins(estimate, of, bricks, cut.needs, state, constructor)
+        estimate = prediction.with_stand_ins(estimate, of[state], bricks, cut.needs, state, constructor)
     return estimate
 
 
