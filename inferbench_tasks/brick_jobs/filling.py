@@ -13,6 +13,10 @@ from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
 LOAD_S, SWEEP_S = 0.05, 0.0015
 #: What a network is guessed to take that was never timed: its arithmetic and its bytes at such rates, and a call.
 FLOPS_PER_S, BYTES_PER_S, CALL_S = 20e9, 8e9, 5e-6
+#: What a model is guessed to be before it is cut, at batch 1: a run of so many s, and so many bricks that no model before
+#: it has, of so many s each. As those of ``paper50`` are, which took 11.8 s each as a whole (runs of 591 s, copies
+#: included), and whose 1,003 bricks took runs of 1.02 s.
+MODEL_RUN_S, MODEL_BRICKS, BRICK_RUN_S = 0.65, 30, 0.004
 
 
 def run_s(flops: float, bytes_moved: float) -> float:
@@ -26,6 +30,13 @@ def measuring_s(one_run_s: float, method: Method, *, whole: bool) -> float:
     warm_s = first_s + _runs_s(one_run_s, method)
     streamed_s = 0.0 if whole else _runs_s(one_run_s + SWEEP_S, method)
     return LOAD_S + method.rounds * (warm_s + streamed_s)
+
+
+def model_s(method: Method, *, batch_size: int, granularities: int, whole: bool) -> float:
+    """What measuring a model takes of which nothing is known yet: its bricks at each granularity, and itself."""
+    brick_s = measuring_s(batch_size * BRICK_RUN_S, method, whole=False)
+    whole_s = measuring_s(batch_size * MODEL_RUN_S, method, whole=True) if whole else 0.0
+    return granularities * MODEL_BRICKS * brick_s + whole_s
 
 
 def _runs_s(one_run_s: float, method: Method) -> float:

@@ -11,13 +11,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from inferbench_tasks.brick_jobs.spec import BricksSpec, CorpusSpec, EntrySpec, MeasureSpec, PartSpec
+from inferbench_tasks.brick_jobs.filling import model_s
+from inferbench_tasks.brick_jobs.spec import (
+    BricksSpec,
+    CorpusSpec,
+    EntrySpec,
+    MeasureSpec,
+    PartSpec,
+    ValidateSpec,
+)
 from inferbench_tasks.bricks.corpus import corpora, read_corpus
 from inferbench_tasks.contracts.spec import Spec
 
-#: A guess of what measuring one model at one batch size takes of a device, its bricks and itself, s; more than one
-#: granularity has larger bricks beside.
-MODEL_S, EACH_GRANULARITY_S = 12.0, 6.0
 MOST_SHARDS = 64
 #: Of data that is not valid there is one of each: the errors are found in the first.
 _UNKNOWN = 1
@@ -52,10 +57,18 @@ def name_of(model: Spec) -> str:
     )
 
 
-def shards_of(models: int, batch_sizes: int, granularities: int, shard_s: float) -> int:
+def shards_of(models: int, bricks: BricksSpec, measure: MeasureSpec, validate: ValidateSpec) -> int:
     """How many shards: as many as a guess of the work fills, what is stored left out of account."""
-    work_s = models * batch_sizes * (MODEL_S + EACH_GRANULARITY_S * (granularities - 1))
-    return min(MOST_SHARDS, max(1, math.ceil(work_s / shard_s)))
+    each_s = math.fsum(
+        model_s(
+            measure.method,
+            batch_size=batch_size,
+            granularities=len(bricks.granularity),
+            whole=validate.models == "all",
+        )
+        for batch_size in bricks.batch_sizes
+    )
+    return min(MOST_SHARDS, max(1, math.ceil(models * each_s / measure.shard_s)))
 
 
 def run_of(run_id: str, part: PartSpec, role: str, at: int = 0) -> str:
@@ -80,8 +93,9 @@ def _counts(data: dict[str, Any]) -> tuple[int, int]:
     else:
         count = _UNKNOWN
     try:
-        spec = BricksSpec.model_validate(data.get("bricks") or {})
-        shard_s = MeasureSpec.model_validate(data.get("measure") or {}).shard_s
+        bricks = BricksSpec.model_validate(data.get("bricks") or {})
+        measure = MeasureSpec.model_validate(data.get("measure") or {})
+        validate = ValidateSpec.model_validate(data.get("validate") or {})
     except ValueError:
         return count, _UNKNOWN
-    return count, shards_of(count, len(spec.batch_sizes), len(spec.granularity), shard_s)
+    return count, shards_of(count, bricks, measure, validate)

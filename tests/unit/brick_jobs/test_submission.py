@@ -9,6 +9,7 @@ import pytest
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import run_of, shards_of
+from inferbench_tasks.brick_jobs.spec import BricksSpec, MeasureSpec, ValidateSpec
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.submission.base import SubmissionBase
@@ -22,6 +23,10 @@ models:
   - model: {kind: zoo, name: digits}
   - model: {kind: zoo, name: lstm}
 """
+
+
+#: Two points of four jobs each: two models, their cutting, and one shard.
+SWEEP = LIST + "measure: {shard_s: 100}\nsweep: {bricks.granularity: [1, 3]}\n"
 
 
 def test_threads_above_the_cores_are_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -178,7 +183,7 @@ def test_a_framework_that_a_model_has_not_is_told_once_and_where_it_stands(tmp_p
 
 def test_the_plan_is_models_then_their_cutting_then_shards(tmp_path: Path) -> None:
     """Only the measurements are on the device; cutting waits for all conversions, shards wait for the cutting."""
-    plan = compile_plan(submission(LIST + "measure: {shard_s: 10}\n", tmp_path))
+    plan = compile_plan(submission(LIST + "measure: {shard_s: 30}\n", tmp_path))
     chains = [[node.stage for node in plan.of_job(job.index)] for job in plan.jobs]
     assert chains == [["generate", "convert"]] * 2 + [["decompose"]] + [["assign", "measure", "release"]] * 3
     nodes = {node.id: node for node in plan.nodes}
@@ -191,7 +196,7 @@ def test_the_plan_is_models_then_their_cutting_then_shards(tmp_path: Path) -> No
 
 def test_points_of_a_sweep_wait_for_their_own(tmp_path: Path) -> None:
     """Each point has its own models, cutting and shards; none waits for another's."""
-    plan = compile_plan(submission(LIST + "sweep: {bricks.granularity: [1, 3]}\n", tmp_path))
+    plan = compile_plan(submission(SWEEP, tmp_path))
     waits = {node.id: node.follows for node in plan.nodes if node.stage == "decompose"}
     assert waits == {
         "job-002.decompose": ("job-000.convert", "job-001.convert"),
@@ -201,7 +206,7 @@ def test_points_of_a_sweep_wait_for_their_own(tmp_path: Path) -> None:
 
 def test_parts_find_each_other_by_their_places(tmp_path: Path) -> None:
     """Also in the second point of a sweep."""
-    jobs = expand(submission(LIST + "sweep: {bricks.granularity: [1, 3]}\n", tmp_path))
+    jobs = expand(submission(SWEEP, tmp_path))
     shard = jobs[7].spec
     assert isinstance(shard, BricksJob) and shard.part is not None and shard.part.role == "shard"
     assert run_of("night-1.007", shard.part, "cut") == "night-1.006"
@@ -219,5 +224,19 @@ def test_a_corpus_is_all_of_its_models(tmp_path: Path) -> None:
     assert (
         roles.count("model") == 50
         and roles.count("cut") == 1
-        and roles.count("shard") == shards_of(50, 1, 1, 60)
+        and roles.count("shard") == shards_of(50, BricksSpec(), MeasureSpec(), ValidateSpec())
     )
+
+
+def test_there_are_as_many_shards_as_the_work_may_fill() -> None:
+    """A model is guessed at 11.75 s as a whole and 31.65 s of bricks, so that ten take 434 s, which are eight shards of
+    60 s. Without whole models it is six; at two granularities 13; at batch 1 and 8, where one alone may take 300 s, 58;
+    in five runs a round, four of 60 s. Never more than 64, never none."""
+    plain, measure, every = BricksSpec(), MeasureSpec(), ValidateSpec()
+    assert shards_of(10, plain, measure, every) == 8
+    assert shards_of(10, plain, measure, ValidateSpec(models="none")) == 6
+    assert shards_of(10, BricksSpec(granularity=(1, 3)), measure, every) == 13
+    assert shards_of(10, BricksSpec(batch_sizes=(1, 8)), measure, every) == 58
+    assert shards_of(10, plain, MeasureSpec(runs=15), every) == 4
+    assert shards_of(1, plain, MeasureSpec(shard_s=1800), every) == 1
+    assert shards_of(1_000, plain, measure, every) == 64
