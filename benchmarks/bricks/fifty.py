@@ -13,8 +13,8 @@ measured for the judgement alone: who has fewer whole models has wider intervals
   that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so
   four or more models are paid for. Of both sides loading, first runs and repeated rounds count; of shards of before
   that was kept only a model's runs do, and the rest is left out above and counted below: a lower bound, which is said.
-  Shards of earlier runs that this one went on from count, too; those that were disturbed, whose times are not
-  kept, are told apart.
+  Shards of earlier runs that this one went on from count, too, and so do the rounds that ended or disturbed sessions
+  left to it; what else these took is left out, and told of the disturbed ones.
 
 ``--rows`` keeps a row per model and granularity with machine and versions. Repeats of a model's own time have to agree
 within 5% (median over the models), or the session does not count; between 3 and 5% an error gate is 1.5 times that

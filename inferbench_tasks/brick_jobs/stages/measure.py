@@ -41,7 +41,8 @@ class Output(Handle):
 
     ``disturbed``: why these times are bounds, which nobody else uses. ``session``: under which they are stored.
     ``seconds``: what the session took; ``wholes_s``: what of it went into each whole model, loading and first runs
-    included. ``went_on``: from an attempt that was killed, whose time is not in ``seconds``.
+    included. ``went_on``: from an attempt that was ended or disturbed, whose time is not in ``seconds``; ``earlier_s``:
+    what of it went into rounds that are used here.
     """
 
     session: str
@@ -54,6 +55,7 @@ class Output(Handle):
     seconds: float
     wholes_s: dict[str, float] = {}
     went_on: bool = False
+    earlier_s: float = 0.0
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -86,30 +88,34 @@ def run(inp: Input, ctx: Context) -> Output:
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         results = PerfDBResults(db, here)
         name = session_name(inp.run_id, inp.attempt)
-        todo, stored = _left(found.of_shard(part.at), results, inp.run_id)
-        went_on = bool(stored)
-        while todo:
-            with journal.session_file(_journals(ctx), [one.item.name for one in todo], here, method) as path:
-                went_on = went_on or (path is not None and path.exists())
+        shard = found.of_shard(part.at)
+        todo, stored = _left(shard, results, inp.run_id)
+        # One journal for all of the shard: what failed, or is stored already, does not cost the others their rounds.
+        names = [one.item.name for one in shard]
+        only = inp.run_id if job.measure.reuse == "never" else None
+        with journal.session_file(_journals(ctx), names, here, method, only) as path:
+            went_on = bool(stored) or (path is not None and path.exists())
+            while todo and session is None:
                 try:
-                    session = _session(todo, cores, results.base_ns(), path, inp, ctx)
+                    session = _session(todo, cores, results.base_ns(), path, name, inp, ctx)
                 except BrickFailed as error:
                     log.warning("a network can't be timed identity=%s why=%s", error.item, error.why)
                     failed[error.item] = error.why
                     todo = [one for one in todo if one.item.name != error.item]
-                    continue
+            if session is not None:
                 disturbed = why_not(session, method)
                 if disturbed is None:
                     session = results.at_base(session, name)
                 for one in todo:
                     results.put(result_of(one, session.timed[one.item.name], here, method, name, disturbed))
                     stored.append(one.item.name)
-                journal.done(path)
-                break
+            if session is None or disturbed is None or not session.good_rounds:
+                journal.done(path)  # else who measures again goes on from the rounds that count
     return Output(
         session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
         seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session), went_on=went_on,
+        earlier_s=session.earlier_s if session else 0.0,
     )  # fmt: skip
 
 
@@ -141,13 +147,13 @@ def _left(
 
 
 def _journals(ctx: Context) -> Path:
-    """Where sessions that were killed have left what they timed."""
+    """Where sessions that were ended, or disturbed, have left what they timed."""
     return ctx.data_dir / "bricks" / "sessions"
 
 
 def _session(
-    todo: Sequence[ToMeasure], cores: list[int], base_ns: dict[str, float] | None, journal: Path | None, inp: Input,
-    ctx: Context,
+    todo: Sequence[ToMeasure], cores: list[int], base_ns: dict[str, float] | None, journal: Path | None, attempt: str,
+    inp: Input, ctx: Context,
 ) -> Session:  # fmt: skip
     from inferbench_tasks.bricks.measure.session import run_session
 
@@ -159,6 +165,6 @@ def _session(
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
         return run_session(
             [one.item for one in todo], Path(folder), inp.job.measure.method,
-            threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, journal=journal, progress=tell,
-            runtime=inp.job.bricks.runtime,
+            threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, journal=journal, attempt=attempt,
+            progress=tell, runtime=inp.job.bricks.runtime,
         )  # fmt: skip

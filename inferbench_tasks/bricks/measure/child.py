@@ -45,7 +45,8 @@ class Item(BaseModel):
 
 class Plan(BaseModel):
     """What the process is to do. ``sweep_bytes``: more than a core's own cache holds. ``journal``: where each time is
-    written as soon as it is there, and read by a process that goes on. ``runtime``: of the networks and references."""
+    written as soon as it is there, and read by a process that goes on; ``attempt``: whose times these are. ``runtime``:
+    of the networks and references."""
 
     items: list[Item]
     cores: list[int]
@@ -55,6 +56,7 @@ class Plan(BaseModel):
     folder: Path
     seed: int
     journal: Path | None = None
+    attempt: str | None = None
     runtime: str = DEFAULT
 
 
@@ -92,8 +94,8 @@ def main(path: str) -> int:
     sweep = np.ones(plan.sweep_bytes // 8)
     rng = random.Random(plan.seed)
     gc.disable()
-    journal = Journal(plan.journal)
-    rounds = journal.rounds
+    journal = Journal(plan.journal, plan.attempt)
+    rounds = journal.usable(networks.keys())
     good = good_rounds([one for one, _ in rounds])
     while len(good) < plan.method.rounds and len(rounds) < plan.method.rounds + SPARE_ROUNDS:
         rng.shuffle(plan.items)
@@ -106,8 +108,9 @@ def main(path: str) -> int:
                 "references_ns": one.references_ns,
                 "wait_ratio": one.wait_ratio,
                 "good": i in good,
-                "times": times,
+                "times": {name: times[name] for name in networks},  # not of one that failed since
                 "taken_ns": one.taken_ns,
+                "earlier_ns": one.earlier_ns,
             }
             for i, (one, times) in enumerate(rounds)
         ],
@@ -125,7 +128,7 @@ def _round(
     tell: Any,
 ) -> tuple[Round, dict[str, Any]]:
     """References, all items in this round's order, references again. A round that another process began is gone on
-    with, if the machine is as fast as it was then."""
+    with, if that had its cores to itself and the machine is as fast as it was then."""
     waits, begin_ns = ThreadWaits(), time.monotonic_ns()
     current = _begun(journal, _levels(references))
     waited_ns, took_ns = current.waited_ns, current.took_ns
@@ -160,11 +163,11 @@ def _round(
 def _begun(journal: Journal, now: dict[str, float]) -> OpenRound:
     """The round that is under way: one that another process began, or a new one."""
     before, journal.open = journal.open, None
-    if before is not None and before.near(now):
+    if before is not None and before.may_count() and before.near(now):
         before.references.append(now)
-        journal.write(again=now, waited_ns=before.waited_ns, took_ns=before.took_ns)
+        journal.write(again=now, by=journal.by, waited_ns=before.waited_ns, took_ns=before.took_ns)
         return before
-    journal.write(before=now)
+    journal.write(before=now, by=journal.by, at=time.time())
     return OpenRound([now])
 
 

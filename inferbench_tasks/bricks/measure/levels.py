@@ -17,11 +17,13 @@ SPARE_ROUNDS = 6
 class Round:
     """``references_ns``: name -> time, the mean of before and after. ``wait_ratio``: the share of the round that its
     threads were ready and had no core; None where the kernel does not tell. ``taken_ns``: what timing each network took
-    of the device in it, with its first runs and all that lies between its runs."""
+    of the device in it, with its first runs and all that lies between its runs. ``earlier_ns``: what of the round was
+    measured by an attempt that was ended."""
 
     references_ns: Mapping[str, float]
     wait_ratio: float | None
     taken_ns: Mapping[str, int] = field(default_factory=dict)
+    earlier_ns: int = 0
 
 
 def level_of(references_ns: Mapping[str, float], base_ns: Mapping[str, float]) -> float:

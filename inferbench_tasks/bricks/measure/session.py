@@ -43,7 +43,8 @@ class Timed:
 class Session:
     """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to;
     ``references_ns``: what the references took here, the median of the rounds that are used. ``taken_s``: what each
-    network took of the device, loading, first runs and rounds that do not count included."""
+    network took of the device, loading, first runs and rounds that do not count included; ``earlier_s``: what of the
+    rounds another attempt measured, which was ended."""
 
     quiet: bool
     rounds: int
@@ -53,6 +54,7 @@ class Session:
     timed: dict[str, Timed]
     references_ns: dict[str, float] = field(default_factory=dict)
     taken_s: dict[str, float] = field(default_factory=dict)
+    earlier_s: float = 0.0
 
     def at(self, base_ns: Mapping[str, float]) -> Session:
         """The same relative to another base: each time is divided by this one's level at that base."""
@@ -95,18 +97,20 @@ def run_session(
     cores: Sequence[int] = (),
     base_ns: dict[str, float] | None = None,
     journal: Path | None = None,
+    attempt: str | None = None,
     runtime: str = DEFAULT,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> Session:
     """Time the networks; times are divided by the level of their round over ``base_ns`` (None: this session's median).
 
     ``cores``: one for each thread; by default ``cores_for(threads)``. ``journal``: what a session before it that was
-    killed has timed, and where this one writes; see ``journal.py``.
+    ended has timed, and where this one writes, as ``attempt``; see ``journal.py``.
 
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
-    last = _run(items, folder, method, threads, cores, journal, runtime, progress)
-    return replace(judged(last["rounds"], method, base_ns), taken_s=_taken_s(last))
+    last = _run(items, folder, method, threads, cores, journal, attempt, runtime, progress)
+    earlier_s = sum(one["earlier_ns"] for one in last["rounds"]) / 1e9
+    return replace(judged(last["rounds"], method, base_ns), taken_s=_taken_s(last), earlier_s=earlier_s)
 
 
 def _taken_s(last: Mapping[str, Any]) -> dict[str, float]:
@@ -123,18 +127,19 @@ def run_rounds(
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> list[dict[str, Any]]:
     """The rounds as they were timed, good or not; as ``run_session``."""
-    return list(_run(items, folder, method, threads, (), None, DEFAULT, progress)["rounds"])
+    return list(_run(items, folder, method, threads, (), None, None, DEFAULT, progress)["rounds"])
 
 
 def _run(
     items: Sequence[Item], folder: Path, method: Method, threads: int, cores: Sequence[int], journal: Path | None,
-    runtime: str, progress: Callable[[float, float, str], None],
+    attempt: str | None, runtime: str, progress: Callable[[float, float, str], None],
 ) -> dict[str, Any]:  # fmt: skip
     """What the process says at its end."""
     cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
-        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items), journal=journal, runtime=runtime,
+        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items), journal=journal, attempt=attempt,
+        runtime=runtime,
     )  # fmt: skip
     path = folder / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")

@@ -125,7 +125,8 @@ def shard(verdict: Verdict = VALID, **counts: Any) -> BricksResult:
 def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     """Five models that took 10 s each, the last of them three times in the list: 70 s. Shards of 100 s, less the fifth,
     which calibrates nothing, are 90: 0.78. Where it was not kept what models took beside their runs, these alone count
-    (8 s each: 56 over 92), and that is said. A disturbed session is told apart."""
+    (8 s each: 56 over 92), and that is said. A disturbed session is told apart; rounds that an ended one left to a shard
+    count with it, as its models' time in them does."""
     rows = pd.DataFrame(
         {
             "copies": [1, 1, 1, 1, 3],
@@ -148,6 +149,8 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
         "0.78 (70 s of models, 90 s of shards, 4 models that calibrate among them"
     )
     assert "disturbed sessions took 7 s more" in text
+    went_on = shard(seconds=70.0, earlier_s=30.0, stored=25, wholes_s=wholes)
+    assert fifty._savings("paper50", [went_on, shards[1]], summary, rows)[1][1] == text
     rows.loc[2, "taken_s"] = None
     [_, (_, text, _)] = fifty._savings("paper50", shards, summary, rows)
     assert text.startswith(
