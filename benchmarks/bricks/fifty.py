@@ -167,7 +167,7 @@ def _rows(
                     "corpus": corpus, "model": result["model"]["name"], "copies": result["model"]["copies"],
                     "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
                     "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
-                    "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity),
+                    "whole": whole.identity, "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity),
                     "calibrated_by": made["calibrated_by"], "sum_ms": _sum(made)["ms"],
                     "sum_low_ms": _sum(made)["low_ms"], "sum_high_ms": _sum(made)["high_ms"],
                     "state": made["state"], "warm_ms": made["warm"]["ms"],
@@ -272,10 +272,11 @@ def _savings(
             ("speed-up in device time", "not known: some times are of another submission", timed is None),
         ]
     complete = bool(rows["taken_s"].notna().all())
-    each_s = [float(seconds) for seconds in rows["taken_s" if complete else "runs_s"]]
+    seconds = map(float, rows["taken_s" if complete else "runs_s"])
+    wholes_s = dict(zip(rows["whole"], seconds, strict=True))
     calibrating = {name for names in rows["calibrated_by"] if names is not None for name in names}
-    paid = {at for at, name in enumerate(rows["model"]) if name in calibrating}
-    found = saved(list(rows["copies"]), each_s, shards_s, paid)
+    paid = set(rows["whole"][rows["model"].isin(calibrating)])
+    found = saved(list(zip(rows["whole"], rows["copies"], strict=True)), wholes_s, shards_s, paid)
     device_ratio = found["speedup_ratio"]
     what = "models" if complete else "models' runs, without loading and first runs, which the shards have"
     text = (

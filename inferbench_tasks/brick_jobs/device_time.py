@@ -15,12 +15,17 @@ from inferbench_tasks.brick_jobs.result import PredictedModel
 
 
 def saved(
-    copies: Sequence[int], models_s: Sequence[float], shards_s: float, paid: set[int]
+    models: Sequence[tuple[str, int]], wholes_s: Mapping[str, float], shards_s: float, paid: set[str]
 ) -> dict[str, Any]:
-    """``models_s``: what each model's timing takes once; of the list's order, as ``copies``; ``paid``: the places of
-    those whose timing belongs to what bricks cost."""
-    all_s = math.fsum(count * seconds for count, seconds in zip(copies, models_s, strict=True))
-    bricks_s = shards_s - math.fsum(seconds for at, seconds in enumerate(models_s) if at not in paid)
+    """``models``: the identity that each is timed as, and its copies; ``wholes_s``: what that takes once; ``paid``: those
+    whose timing belongs to what bricks cost.
+
+    Models with other weights and the same layers are timed as one: without bricks each of them would be, but what was
+    timed once is taken off once.
+    """
+    all_s = math.fsum(copies * wholes_s[whole] for whole, copies in models)
+    judging = {whole for whole, _ in models} - paid
+    bricks_s = shards_s - math.fsum(wholes_s[whole] for whole in judging)
     return {
         "models_s": all_s,
         "bricks_s": bricks_s,
@@ -48,5 +53,5 @@ def device_time(
         return None
     shards_s = math.fsum(out["seconds"] for out in shards.values())
     calibrating = {name for each in made.values() for one in each for name in one.calibrated_by or ()}
-    paid = {at for at, cut in enumerate(cuts) if cut.name in calibrating}
-    return saved([cut.copies for cut in cuts], [wholes_s[cut.whole] for cut in cuts], shards_s, paid)
+    paid = {cut.whole for cut in cuts if cut.name in calibrating}
+    return saved([(cut.whole, cut.copies) for cut in cuts], wholes_s, shards_s, paid)

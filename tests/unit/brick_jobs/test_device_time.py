@@ -71,6 +71,14 @@ def test_models_over_shards_without_those_that_calibrate_nothing() -> None:
     assert found is not None and (found["bricks_s"], found["calibrating"]) == (50, 0)
 
 
+def test_models_that_are_timed_as_one_are_taken_off_once() -> None:
+    """The fourth and fifth have the same layers: without bricks both would be timed, the fifth three times, which makes
+    70 s; of the 100 s of the shards the 10 that both took together are taken off, and not 20."""
+    cuts = (*CUTS[:3], cut(3), cut(4, copies=3).model_copy(update={"whole": f"{WHOLE}3"}))
+    found = device_time(cutting(*cuts), shards(), made("m0", "m1", "m2"))
+    assert found is not None and (found["models_s"], found["bricks_s"]) == (70, 90)
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"disturbed": "busy"}, {"failed": {"n1": "why"}}, {"wholes_s": {f"{WHOLE}2": 10.0}}, {"went_on": True}],

@@ -131,6 +131,7 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
         {
             "copies": [1, 1, 1, 1, 3],
             "model": list("CRGSM"),
+            "whole": [f"whole-{at}" for at in range(5)],
             "runs_s": [8.0] * 5,
             "taken_s": [10.0] * 5,
             "calibrated_by": [["R", "G", "S"], *[["C", "R", "G"]] * 3, None],
