@@ -75,10 +75,10 @@ class BricksPipeline(Pipeline[BricksJob]):
         return {"part": f"model {name_of(entries_of(spec.models)[part.at].model)}"}
 
     def stored_findings(self, spec: BricksJob, base_dir: Path, ask: Ask) -> Sequence[Finding]:
-        """Bricks of more layers than a model has, as it was cut before."""
-        from inferbench_tasks.brick_jobs.layers_known import findings
+        """Bricks of more layers than a model has, as it was cut before; what registered models can't take."""
+        from inferbench_tasks.brick_jobs import cards_known, layers_known
 
-        return findings(spec, base_dir, ask)
+        return [*cards_known.findings(spec, ask), *layers_known.findings(spec, base_dir, ask)]
 
     def facts(self, submission: Any) -> dict[str, str]:
         """The models, and how they are cut."""
