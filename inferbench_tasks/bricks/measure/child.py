@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.bricks.measure.bound import BoundNetwork
 from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
-from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds
+from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds, most_wait_ns
 from inferbench_tasks.bricks.measure.method import DEVICE, Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -96,13 +96,19 @@ def main(path: str) -> int:
     gc.disable()
     journal = Journal(plan.journal, plan.attempt)
     rounds = journal.usable(networks.keys())
-    good = good_rounds([one for one, _ in rounds])
-    while len(good) < plan.method.rounds and len(rounds) < plan.method.rounds + SPARE_ROUNDS:
+    good, given_up = good_rounds([one for one, _ in rounds]), 0
+    while len(good) < plan.method.rounds and len(rounds) + given_up < plan.method.rounds + SPARE_ROUNDS:
         rng.shuffle(plan.items)
-        rounds.append(_round(plan, networks, references, sweep, len(rounds), journal, tell))
+        most_ns, number = most_wait_ns([one for one, _ in rounds]), len(rounds) + given_up
+        made = _round(plan, networks, references, sweep, number, journal, tell, most_ns)
+        if made is None:
+            given_up += 1
+            continue
+        rounds.append(made)
         good = good_rounds([one for one, _ in rounds])
     tell(
         loading_ns=loading_ns,
+        given_up=given_up,
         rounds=[
             {
                 "references_ns": one.references_ns,
@@ -126,9 +132,11 @@ def _round(
     number: int,
     journal: Journal,
     tell: Any,
-) -> tuple[Round, dict[str, Any]]:
+    most_ns: float | None = None,
+) -> tuple[Round, dict[str, Any]] | None:
     """References, all items in this round's order, references again. A round that another process began is gone on
-    with, if that had its cores to itself and the machine is as fast as it was then."""
+    with, if that had its cores to itself and the machine is as fast as it was then. None of one that waited for its
+    cores for longer than ``most_ns``."""
     waits, begin_ns = ThreadWaits(), time.monotonic_ns()
     current = _begun(journal, _levels(references))
     waited_ns, took_ns = current.waited_ns, current.took_ns
@@ -154,6 +162,9 @@ def _round(
         current.times[item.name] = times
         current.taken_ns[item.name] = time.monotonic_ns() - item_ns
         journal.write(item=item.name, times=times, item_ns=current.taken_ns[item.name], **count())
+        if most_ns is not None and (current.waited_ns or 0) > most_ns:
+            waits.close()
+            return None
     current.references.append(_levels(references))
     journal.write(after=current.references[-1], **count())
     waits.close()

@@ -60,7 +60,7 @@ class OpenRound:
             name: sum(one[name] for one in self.references) / len(self.references)
             for name in self.references[0]
         }
-        return Round(level, self.wait_ratio, self.taken_ns, self.earlier_ns)
+        return Round(level, self.wait_ratio, self.taken_ns, self.took_ns, self.earlier_ns)
 
 
 class Journal:

@@ -11,18 +11,22 @@ import numpy as np
 LEVEL_RATIO, WAIT_RATIO = 0.03, 0.01
 #: So many rounds may be measured again before the session says that the machine is not quiet.
 SPARE_ROUNDS = 6
+#: Of so many rounds times are bounds at least. Once they are there a round is given up that could only count if it took
+#: so many times as long as the longest of them.
+FEWEST_ROUNDS, LONGEST_TIMES = 2, 2.0
 
 
 @dataclass(frozen=True)
 class Round:
     """``references_ns``: name -> time, the mean of before and after. ``wait_ratio``: the share of the round that its
     threads were ready and had no core; None where the kernel does not tell. ``taken_ns``: what timing each network took
-    of the device in it, with its first runs and all that lies between its runs. ``earlier_ns``: what of the round was
-    measured by an attempt that was ended."""
+    of the device in it, with its first runs and all that lies between its runs. ``took_ns``: the whole round;
+    ``earlier_ns``: what of that was measured by an attempt that was ended."""
 
     references_ns: Mapping[str, float]
     wait_ratio: float | None
     taken_ns: Mapping[str, int] = field(default_factory=dict)
+    took_ns: int = 0
     earlier_ns: int = 0
 
 
@@ -40,3 +44,11 @@ def good_rounds(rounds: Sequence[Round]) -> list[int]:
     near = np.abs(levels / np.median(levels) - 1) <= LEVEL_RATIO
     alone = [one.wait_ratio is None or one.wait_ratio <= WAIT_RATIO for one in rounds]
     return [index for index in range(len(rounds)) if near[index] and alone[index]]
+
+
+def most_wait_ns(rounds: Sequence[Round]) -> float | None:
+    """With a longer wait for its cores one more round can't count, so that the rest of it need not be measured; None
+    where too few ended to say so."""
+    if len(rounds) < FEWEST_ROUNDS:
+        return None
+    return WAIT_RATIO * LONGEST_TIMES * max(one.took_ns for one in rounds)

@@ -41,7 +41,8 @@ class Timed:
 
 @dataclass(frozen=True)
 class Session:
-    """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to;
+    """``quiet``: whether there were as many good rounds as wanted, of ``rounds``, those among them that were given up;
+    ``base_ns``: what the levels are relative to;
     ``references_ns``: what the references took here, the median of the rounds that are used. ``taken_s``: what each
     network took of the device, loading, first runs and rounds that do not count included; ``earlier_s``: what of the
     rounds another attempt measured, which was ended."""
@@ -110,7 +111,9 @@ def run_session(
     """
     last = _run(items, folder, method, threads, cores, journal, attempt, runtime, progress)
     earlier_s = sum(one["earlier_ns"] for one in last["rounds"]) / 1e9
-    return replace(judged(last["rounds"], method, base_ns), taken_s=_taken_s(last), earlier_s=earlier_s)
+    session = judged(last["rounds"], method, base_ns)
+    rounds = session.rounds + last["given_up"]
+    return replace(session, rounds=rounds, taken_s=_taken_s(last), earlier_s=earlier_s)
 
 
 def _taken_s(last: Mapping[str, Any]) -> dict[str, float]:

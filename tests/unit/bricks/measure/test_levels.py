@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.bricks.measure.levels import Round, good_rounds, level_of
+from inferbench_tasks.bricks.measure.levels import Round, good_rounds, level_of, most_wait_ns
 
 
 def one(a: float, b: float = 50.0, wait: float | None = 0.0) -> Round:
@@ -26,6 +26,13 @@ def test_rounds_that_waited_for_a_core_do_not_count() -> None:
     """1.1% of the time is too much; where the kernel does not tell the level alone decides."""
     assert good_rounds([one(100, wait=0.011), one(100, wait=0.009), one(100, wait=None)]) == [1, 2]
     assert good_rounds([]) == []
+
+
+def test_a_round_that_waited_too_long_to_count_is_known_once_two_ended() -> None:
+    """Of 20 and 30 s: 1% of 60 s. Of one alone nothing is said: as bounds there have to be two."""
+    ended = [Round({"a": 1.0}, 0.5, took_ns=int(seconds * 1e9)) for seconds in (20, 30)]
+    assert most_wait_ns(ended) == pytest.approx(0.6e9)
+    assert most_wait_ns(ended[:1]) is None and most_wait_ns([]) is None
 
 
 def test_a_machine_that_changes_its_speed_has_no_three_rounds() -> None:
