@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.store import result_of
+from inferbench_tasks.bricks.measure import journal
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
 from inferbench_tasks.bricks.results import Result
@@ -33,37 +35,56 @@ class Measured:
 
 
 def measure(
-    missing: Sequence[ToMeasure], results: PerfDBResults, method: Method, folder: Path, progress: Progress
+    missing: Sequence[ToMeasure],
+    results: PerfDBResults,
+    method: Method,
+    folder: Path,
+    progress: Progress,
+    journals: Path | None = None,
 ) -> Measured:
     """Time these networks on this machine, in one session, and keep the times in PerfDB.
 
-    Raises StageError with a layer's name for a brick that can't be timed.
+    ``journals``: where one that is ended or disturbed leaves its good rounds to the next of the same networks, and
+    where this one looks for such; None: it begins anew. Raises StageError with a layer's name for a brick that can't be
+    timed.
     """
     if not missing:
         return Measured({})
-    try:
-        session = run_session(
-            [one.item for one in missing], folder, method, threads=results.setting.threads,
-            runtime=results.setting.runtime_name, base_ns=results.base_ns(),
-            progress=lambda done, of, what: progress(what, done, of),
-        )  # fmt: skip
-    except BrickFailed as error:
-        [failed] = [one for one in missing if one.item.name == error.item]
-        what = (
-            "the model can't be run" if failed.item.whole else f"the brick of {failed.layers} can't be timed"
-        )
-        raise StageError(f"{what}: {error.why}") from error
-    disturbed = why_not(session, method)
     name = f"predict-{uuid.uuid4().hex[:12]}"
-    if disturbed is None:
-        session = results.at_base(session, name)
-    fresh = {
-        one.item.name: result_of(one, session.timed[one.item.name], results.setting, method, name, disturbed)
-        for one in missing
-    }
-    if disturbed is None:
-        for result in fresh.values():
-            results.put(result)
+    items = [one.item for one in missing]
+    setting = results.setting
+    left: AbstractContextManager[Path | None] = (
+        nullcontext(None)
+        if journals is None
+        else journal.session_file(journals, [item.name for item in items], setting, method)
+    )
+    with left as path:
+        try:
+            session = run_session(
+                items, folder, method, threads=setting.threads, runtime=setting.runtime_name,
+                base_ns=results.base_ns(), journal=path, attempt=name,
+                progress=lambda done, of, what: progress(what, done, of),
+            )  # fmt: skip
+        except BrickFailed as error:
+            [failed] = [one for one in missing if one.item.name == error.item]
+            what = (
+                "the model can't be run"
+                if failed.item.whole
+                else f"the brick of {failed.layers} can't be timed"
+            )
+            raise StageError(f"{what}: {error.why}") from error
+        disturbed = why_not(session, method)
+        if disturbed is None:
+            session = results.at_base(session, name)
+        fresh = {
+            one.item.name: result_of(one, session.timed[one.item.name], setting, method, name, disturbed)
+            for one in missing
+        }
+        if disturbed is None:
+            for result in fresh.values():
+                results.put(result)
+        if disturbed is None or not session.good_rounds:
+            journal.done(path)
     return Measured(fresh, disturbed)
 
 

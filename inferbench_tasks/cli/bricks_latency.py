@@ -75,6 +75,7 @@ def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[st
     """What is missing is timed on this machine."""
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
+    from inferbench_tasks.bricks.measure.journal import sessions
     from inferbench_tasks.bricks.measure.session import cores_for, setting
 
     results = PerfDBResults(db, setting(cores_for(threads), threads, wish.cut["runtime"]))
@@ -82,7 +83,8 @@ def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[st
     one = cut({**wish.cut, "method": wish.method}, stored)
     results.put_cuts(one.cuts)
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
-        measured = measure(one.missing, results, wish.method, Path(folder), tell)
+        journals = None if wish.again else sessions(settings.data_dir())
+        measured = measure(one.missing, results, wish.method, Path(folder), tell, journals)
     return answer_here(
         results, one.cuts[0], wish.cut["wholes"], one.known, measured, wish.constructor, wish.calibrate_on
     )

@@ -93,7 +93,7 @@ def run(inp: Input, ctx: Context) -> Output:
         # One journal for all of the shard: what failed, or is stored already, does not cost the others their rounds.
         names = [one.item.name for one in shard]
         only = inp.run_id if job.measure.reuse == "never" else None
-        with journal.session_file(_journals(ctx), names, here, method, only) as path:
+        with journal.session_file(journal.sessions(ctx.data_dir), names, here, method, only) as path:
             went_on = bool(stored) or (path is not None and path.exists())
             while todo and session is None:
                 try:
@@ -144,11 +144,6 @@ def _left(
     own = results.of_runs([run_id], [one.item.name for one in todo])
     stored = [name for name, result in own.items() if result.disturbed is None]
     return [one for one in todo if one.item.name not in stored], stored
-
-
-def _journals(ctx: Context) -> Path:
-    """Where sessions that were ended, or disturbed, have left what they timed."""
-    return ctx.data_dir / "bricks" / "sessions"
 
 
 def _session(

@@ -109,6 +109,11 @@ class Journal:
             self.open = None
 
 
+def sessions(data_dir: Path) -> Path:
+    """Where sessions that were ended, or disturbed, have left what they timed."""
+    return data_dir / "bricks" / "sessions"
+
+
 @contextmanager
 def session_file(
     folder: Path, names: Iterable[str], setting: Setting, method: Method, only: str | None = None
