@@ -17,8 +17,8 @@ from inferbench_tasks.brick_jobs.result import PredictedModel
 def saved(
     models: Sequence[tuple[str, int]], wholes_s: Mapping[str, float], shards_s: float, paid: set[str]
 ) -> dict[str, Any]:
-    """``models``: the identity that each is timed as, and its copies; ``wholes_s``: what that takes once; ``paid``: those
-    whose timing belongs to what bricks cost.
+    """``models``: the identity that each is timed as, and its copies; ``wholes_s``: what that takes once; ``paid``:
+    those whose timing belongs to what bricks cost.
 
     Models with other weights and the same layers are timed as one: without bricks each of them would be, but what was
     timed once is taken off once.

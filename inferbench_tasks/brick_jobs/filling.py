@@ -13,9 +13,9 @@ from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
 LOAD_S, SWEEP_S = 0.05, 0.0015
 #: What a network is guessed to take that was never timed: its arithmetic and its bytes at such rates, and a call.
 FLOPS_PER_S, BYTES_PER_S, CALL_S = 20e9, 8e9, 5e-6
-#: What a model is guessed to be before it is cut, at batch 1: a run of so many s, and so many bricks that no model before
-#: it has, of so many s each. As those of ``paper50`` are, which took 11.8 s each as a whole (runs of 591 s, copies
-#: included), and whose 1,003 bricks took runs of 1.02 s.
+#: What a model is guessed to be before it is cut, at batch 1: a run of so many s, and so many bricks that no model
+#: before it has, of so many s each. As those of ``paper50`` are, which took 11.8 s each as a whole (runs of 591 s,
+#: copies included), and whose 1,003 bricks took runs of 1.02 s.
 MODEL_RUN_S, MODEL_BRICKS, BRICK_RUN_S = 0.65, 30, 0.004
 
 

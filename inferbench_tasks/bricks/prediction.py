@@ -214,12 +214,19 @@ def _totals(
     construct = constructor_of(constructor)
     rounds = min(len(brick.rounds_ns[state]) for brick in bricks)
     factors = [factor if brick.identity in scaled else 1.0 for brick in bricks]
-    return [
+    totals = [
         construct(
             [own * brick.rounds_ns[state][i] for own, brick in zip(factors, bricks, strict=True)], needs
         )
         for i in range(rounds)
     ]
+    if not all(0 < total < math.inf for total in totals):
+        raise InputError(
+            f"{constructor} makes {', '.join(f'{total:g}' for total in totals)} ns of {len(bricks)} bricks: a model's "
+            "time is a number above 0",
+            field="constructor",
+        )
+    return totals
 
 
 def _student(values: Sequence[float]) -> Estimate:

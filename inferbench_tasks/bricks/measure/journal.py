@@ -2,8 +2,8 @@
 
 Lines are ``{"before": references}`` as a round begins (``at``: when, s), ``{"item": name, "times": ...}`` after each
 item, ``{"again": references}`` where another process goes on, and ``{"after": references}`` at its end. All but the
-first have ``waited_ns`` and ``took_ns``, counted from the beginning of the round; items have ``item_ns``, what they took
-alone; where a process begins stands whose it is (``by``). A line that was cut off is none.
+first have ``waited_ns`` and ``took_ns``, counted from the beginning of the round; items have ``item_ns``, what they
+took alone; where a process begins stands whose it is (``by``). A line that was cut off is none.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def session_file(
 ) -> Iterator[Path | None]:
     """The journal of a session of these networks, which nobody else writes to meanwhile; None where somebody does.
 
-    ``only``: the run whose it is; None: whoever's that times the same. It is removed by ``done``, or, as all others there, once it is too old.
+    ``only``: the run whose it is; None: whoever's that times the same. It is removed by ``done``, or, as all others
+    there, once it is too old.
     """
     document = json.dumps(
         [sorted(names), setting.model_dump(mode="json"), method.model_dump(mode="json"), only]

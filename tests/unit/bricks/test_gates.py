@@ -125,8 +125,8 @@ def shard(verdict: Verdict = VALID, **counts: Any) -> BricksResult:
 def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     """Five models that took 10 s each, the last of them three times in the list: 70 s. Shards of 100 s, less the fifth,
     which calibrates nothing, are 90: 0.78. Where it was not kept what models took beside their runs, these alone count
-    (8 s each: 56 over 92), and that is said. A disturbed session is told apart; rounds that an ended one left to a shard
-    count with it, as its models' time in them does."""
+    (8 s each: 56 over 92), and that is said. A disturbed session is told apart; rounds that an ended one left to a
+    shard count with it, as its models' time in them does."""
     rows = pd.DataFrame(
         {
             "copies": [1, 1, 1, 1, 3],

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import ClassFactors
 from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.prediction import (
@@ -43,6 +44,14 @@ def test_the_critical_path_leaves_out_what_goes_beside() -> None:
     needs = [[], [0], [0], [1, 2]]
     assert constructed(bricks, needs, "warm", "parallel").ns == 9
     assert constructed(bricks, needs, "warm").ns == 11
+
+
+@pytest.mark.parametrize("time", [0.0, -1.0, math.nan, math.inf])
+def test_a_constructor_that_makes_no_time_is_refused(time: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever's it is: nothing is predicted of it, and its name is said."""
+    monkeypatch.setattr(prediction, "constructor_of", lambda name: lambda times, needs: time)
+    with pytest.raises(InputError, match="constructor: ours makes .* ns of 1 bricks: a model's time is a number"):
+        constructed([result("a", 1, 2, 3)], [[]], "warm", "ours")
 
 
 def test_a_repeated_brick_counts_as_often_as_it_stands_there() -> None:
