@@ -214,8 +214,8 @@ class _Resolving:
             self._columns(group, base, at, (*place, "zip", number))
             for number, (at, group) in enumerate(written)
         ]
-        for path in [path for path in _SWEPT if _swept_by_name(path, grid.get(path))]:
-            groups.append(self._columns({path: grid.pop(path)}, base, place, place))
+        by_name = [path for path in _SWEPT if _swept_by_name(path, grid.get(path))]
+        groups += [self._columns({path: grid.pop(path)}, base, place, place) for path in by_name]
         if groups:
             sweep["zip"] = groups
 

@@ -44,9 +44,9 @@ class VarySpec(Spec):
     ) = None
     """Which share of the middle's sides is taken (0.875 is usual), or ``none``: the whole picture, squeezed into the
     model's shape."""
-    colour_order: (
-        Annotated[tuple[Literal["bgr", "rgb"], ...], Field(strict=False, min_length=1)] | None
-    ) = None
+    colour_order: Annotated[tuple[Literal["bgr", "rgb"], ...], Field(strict=False, min_length=1)] | None = (
+        None
+    )
     """In which order the colours stand: the one that the model does not take."""
     normalise: (
         Annotated[

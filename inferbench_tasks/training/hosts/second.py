@@ -58,9 +58,7 @@ def train(
     with NearSide(first.invitation, listener=LISTENER) as near:
         if near.far.same_machine(me):
             same = "data directory" if near.far.home == me.home else "running kernel (boot id)"
-            raise LoadError(
-                f"Both halves of the run came to one host: {me.host} has the first one's {same}"
-            )
+            raise LoadError(f"Both halves of the run came to one host: {me.host} has the first one's {same}")
         ctx.progress(0, None, "measuring the network to the other host")
         around = AroundLoad(near, me)
         ctx.progress(0, None, "starting the processes of both hosts")

@@ -50,7 +50,9 @@ def test_the_critical_path_leaves_out_what_goes_beside() -> None:
 def test_a_constructor_that_makes_no_time_is_refused(time: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever's it is: nothing is predicted of it, and its name is said."""
     monkeypatch.setattr(prediction, "constructor_of", lambda name: lambda times, needs: time)
-    with pytest.raises(InputError, match="constructor: ours makes .* ns of 1 bricks: a model's time is a number"):
+    with pytest.raises(
+        InputError, match="constructor: ours makes .* ns of 1 bricks: a model's time is a number"
+    ):
         constructed([result("a", 1, 2, 3)], [[]], "warm", "ours")
 
 

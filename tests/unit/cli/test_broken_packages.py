@@ -292,7 +292,9 @@ def test_analyses_of_a_package_that_are_none_are_named(install: Install) -> None
     ]  # fmt: skip
     fails, gone, theirs = (each["missing"] for each in rows[-3:])
     assert fails.endswith("(broken_stack_analyses:FailingAnalysis) can't be used: KeyError: 'leaves'")
-    assert gone.startswith("The analysis across the stack 'gone' of their-package 1.2 can't be imported: Attr")
+    assert gone.startswith(
+        "The analysis across the stack 'gone' of their-package 1.2 can't be imported: Attr"
+    )
     assert theirs.endswith("can't be used: it is no Analysis (inferbench_tasks.analysis.stack.base)")
     text = page(document)
     assert "<h3>theirs</h3>" in text and "<h3>1. " in text and "it is no Analysis" in text

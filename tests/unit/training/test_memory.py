@@ -25,7 +25,5 @@ def test_samples_of_all_ranks_count_with_those_that_are_ready_ahead() -> None:
     needed = 2 * 3 * 64 * 64 * 4 * (10 * 7 + 100)
     assert least_bytes(job) == needed
     check(job, needed)
-    with pytest.raises(
-        InputError, match=f"take {needed:,} bytes at least; a run may have {needed - 1:,}"
-    ):
+    with pytest.raises(InputError, match=f"take {needed:,} bytes at least; a run may have {needed - 1:,}"):
         check(job, needed - 1)

@@ -157,7 +157,7 @@ def _stops(run: Observation, stopped: Sequence[float]) -> list[str]:
 
 def _waits(run: Observation, begins: int) -> list[str]:
     """What each rank was blocked in the phase in which it waits for the others; [] where a step has none, where the
-    kernel tells no waits for a core, which would be in it, and on GPUs: what their threads wait for there is the device.
+    kernel tells no waits for a core, which would be in it, and on GPUs, where their threads wait for the device.
     """
     if run.on_gpu or not all(waits_told(steps) for steps in run.ranks):
         return []
