@@ -113,7 +113,7 @@ def test_ranks_that_share_a_gpu_and_hosts_are_told() -> None:
 
 
 def test_loader_processes_that_there_were_not_stand_in_no_row() -> None:
-    """Those that a run with its batch on the device asked for, and how they would start; with data in memory they do."""
+    """Those that a run with its batch on the device asked for, and how; with data in memory they do."""
 
     def of(where: str) -> TrainingResult:
         loader = {"workers": 2, "context": "spawn", "shuffle": True}
