@@ -265,7 +265,7 @@ def _savings(
     gates = [(name, f"{ratio:.2f}", ratio >= counted)]
     kept = [one.counts for one in shards if one.verdict.valid]
     lost_s = sum(one.counts.get("seconds", 0.0) for one in shards if not one.verdict.valid)
-    shards_s = sum(counts.get("seconds", 0.0) for counts in kept)
+    shards_s = sum(counts.get("seconds", 0.0) + counts.get("earlier_s", 0.0) for counts in kept)
     if sum(counts.get("stored", 0) for counts in kept) < summary["unique"]:
         return [
             *gates,
