@@ -73,6 +73,23 @@ def test_only_the_provider_imports_airflow() -> None:
     assert guilty == []
 
 
+def test_stages_store_what_they_measured_under_their_lease() -> None:
+    """Each that writes a result or bricks' times: one that forgets it would store what a run measured that was given up."""
+    writers = {"save_result", "PerfDBResults"}
+    calls = {
+        f"{path.relative_to(PACKAGE)}:{node.lineno}": [
+            ast.unparse(given) for given in (*node.args, *(keyword.value for keyword in node.keywords))
+        ]
+        for path in modules()
+        if path.parent.name == "stages"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in writers
+    }
+    # How models are cut is measured by nobody.
+    measured = {place: given for place, given in calls.items() if "decompose" not in place}
+    assert len(measured) == 3 and all("ctx.lease" in given for given in measured.values()), measured
+
+
 def test_heavy_libraries_are_imported_where_they_are_needed() -> None:
     """`inferbench validate` must not wait for torch."""
     guilty = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
+from pymongo.client_session import ClientSession
 
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import Decompositions
@@ -21,6 +21,7 @@ from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 RESULTS, LEVELS, REFERENCES = "brick_results", "brick_levels", "brick_references"
@@ -36,11 +37,13 @@ _AT_ONCE = 5_000
 
 
 class PerfDBResults(Decompositions):
-    """Those of one setting."""
+    """Those of one setting. ``lease``: what a stage measures under; once that is lost, what a session measured is not
+    written, and LeaseLostError is raised.
+    """
 
-    def __init__(self, db: PerfDB, setting: Setting) -> None:
+    def __init__(self, db: PerfDB, setting: Setting, lease: HeldLease | None = None) -> None:
         super().__init__(db, setting)
-        self._id = setting_id(setting)
+        self._id, self._lease = setting_id(setting), lease
 
     def base_ns(self) -> dict[str, float] | None:
         """The level's base; None before the first session."""
@@ -62,7 +65,10 @@ class PerfDBResults(Decompositions):
         return self.base_ns() or base_ns
 
     def at_base(self, session: Session, name: str) -> Session:
-        """A session that counts, at this setting's base; what its references took is kept under its name."""
+        """A session that counts, at this setting's base; what its references took is kept under its name.
+
+        That is written under the lease: all of the session was measured while it was held, and its base may count.
+        """
         self.put_references(name, session.references_ns)
         return session.at(self.set_base_ns(session.base_ns))
 
@@ -72,12 +78,13 @@ class PerfDBResults(Decompositions):
         """Keep what the references took in a session, once."""
         where = {"setting_id": self._id, "session": session}
         values = {"references_ns": dict(references_ns), "measured_at": measured_at or utc_now()}
-        self._db.retrying(
-            lambda: self._db.collection(REFERENCES).update_one(
-                where, {"$setOnInsert": to_stored(values)}, upsert=True
-            ),
-            "writing a session's references",
-        )
+
+        def insert(within: ClientSession | None) -> None:
+            self._db.collection(REFERENCES).update_one(
+                where, {"$setOnInsert": to_stored(values)}, upsert=True, session=within
+            )
+
+        self._db.write_once(insert, "writing a session's references", self._lease)
 
     def get(self, identity: str) -> Result | None:
         """The newest of a brick, or of a whole model, with its raw times."""
@@ -127,13 +134,10 @@ class PerfDBResults(Decompositions):
         values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
         values["usable"] = result.disturbed is None
 
-        def insert() -> None:
-            try:
-                self._db.collection(RESULTS).insert_one(dict(values))
-            except DuplicateKeyError:
-                return
+        def insert(within: ClientSession | None) -> None:
+            self._db.collection(RESULTS).insert_one(dict(values), session=within)
 
-        self._db.retrying(insert, "writing a brick's result")
+        self._db.write_once(insert, "writing a brick's result", self._lease)
         for granularity, parts in result.parts.items():
             self.put_cut(result.identity, granularity, parts, result.needs[granularity], {})
 

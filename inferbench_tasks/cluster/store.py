@@ -16,10 +16,11 @@ from pymongo.client_session import ClientSession
 
 from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
 from inferbench_tasks.cluster.versions import own, unfit
+from inferbench_tasks.perfdb import under_lease
 from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.store import PerfDB
 
-DEVICES = "devices"
+DEVICES = under_lease.DEVICES
 WAITING = "waiting_jobs"
 HISTORY = "job_history"
 #: A worker that is silent for so long is gone, and its lease with it.

@@ -15,19 +15,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bson import ObjectId
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks import settings
 from inferbench_tasks.dotted import outermost
-from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.errors import InputError, LeaseLostError, PerfDBError
 from inferbench_tasks.perfdb import embedded, indexes
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
 from inferbench_tasks.perfdb.held_changes import LEAVING
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
 from inferbench_tasks.perfdb.session import PATIENCE_S, Session
+from inferbench_tasks.perfdb.under_lease import DEVICES, HeldLease
 from inferbench_tasks.perfdb.values import attachments_of, to_plain, to_stored
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class PerfDB(Lifecycle):
     def __init__(self, session: Session) -> None:
         self._session = session
         self.files = Files(session)
+        self._transacts: bool | None = None
 
     @classmethod
     def connect(cls, uri: str | None, data_dir: Path) -> PerfDB:
@@ -133,6 +136,35 @@ class PerfDB(Lifecycle):
         """Run an operation whose writes (with its session) happen all or not at all; see ``Session.transaction``."""
         return self._session.transaction(operation, doing, patience_s)
 
+    def write_once(
+        self,
+        insert: Callable[[ClientSession | None], object],
+        doing: str,
+        lease: HeldLease | None = None,
+    ) -> bool:
+        """Run an insertion, with the session that it is given; False if its key is there already, which stays.
+
+        ``lease``: insert only while that is held, and raise LeaseLostError once it is not; see ``under_lease``. On a
+        standalone server, which has no transactions, the lease is claimed immediately before.
+        """
+
+        def claim_and_insert(session: ClientSession | None) -> bool:
+            if lease is not None:
+                lease.claim(self.collection(DEVICES), session)
+            try:
+                insert(session)
+            except DuplicateKeyError:
+                if session is not None:
+                    session.abort_transaction()
+                return False
+            return True
+
+        if lease is not None and self._transacts is None:
+            self._transacts = self.has_transactions()
+        if lease is not None and self._transacts:
+            return self.transaction(claim_and_insert, doing)
+        return self.retrying(lambda: claim_and_insert(None), doing)
+
     def sizes(self) -> dict[str, int]:
         """How many documents and files it holds, and their bytes on disk."""
         database = self._session.database()
@@ -175,12 +207,17 @@ class PerfDB(Lifecycle):
 
     # -- results ------------------------------------------------------------------------------------
 
-    def save_result(self, document: ResultBase, samples_path: Path | None = None) -> bool:
+    def save_result(
+        self, document: ResultBase, samples_path: Path | None = None, lease: HeldLease | None = None
+    ) -> bool:
         """Write a result, with its raw samples (Parquet), once.
 
         False if this run and attempt has a result already, which then stays as it is: a repeated stage
         is harmless. Raises PerfDBError if that result was made from other samples: a new measurement
         needs a new attempt.
+
+        ``lease``: what the stage works under (``Context.lease``), None where nobody leases devices. Once it is lost
+        nothing is written, the files that the result names are removed, and LeaseLostError is raised.
         """
         if (existing := self._known(document)) is not None:
             self._require_same(existing, document, samples_path)
@@ -188,19 +225,26 @@ class PerfDB(Lifecycle):
         if samples_path is not None:
             stored = self.files.put(samples_path, PARQUET, run_id=document.run_id, attempt=document.attempt)
             document = document.model_copy(update={"samples": stored})
-        values = to_stored(document)
+        values = {"_id": ObjectId(), **to_stored(document)}
+        if document.collection != ResultDocument.collection:  # whose indexes are made with the database
+            self.retrying(
+                lambda: self.collection(document.collection).create_indexes([indexes.WRITTEN_ONCE]),
+                "making an index",
+            )
 
-        def insert() -> bool:
-            results = self._session.database()[document.collection]
-            if document.collection != ResultDocument.collection:  # whose indexes are made with the database
-                results.create_indexes([indexes.WRITTEN_ONCE])
-            try:
-                results.insert_one(dict(values))
-            except DuplicateKeyError:
-                return False
-            return True
+        def insert(session: ClientSession | None) -> None:
+            self.collection(document.collection).insert_one(dict(values), session=session)
 
-        if not self._session.retrying(insert, "writing the result"):
+        try:
+            written = self.write_once(insert, "writing the result", lease)
+        except LeaseLostError:
+            # A first try may have been carried out while the lease was held, and its answer lost.
+            written = self._is_there(document.collection, values["_id"])
+            if not written:
+                for file in attachments_of(values):
+                    self.files.delete(file)
+                raise
+        if not written:
             existing = self._known(document)
             # A repeated insert meets its own first try, if only the answer was lost.
             if existing is None or existing.samples != document.samples:
@@ -329,6 +373,12 @@ class PerfDB(Lifecycle):
             raise InputError(f"The result of run {run_id!r} has no raw samples.")
         # read_table would import pandas
         return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(self.files.get(file))).read()
+
+    def _is_there(self, collection: str, identity: ObjectId) -> bool:
+        return self.retrying(
+            lambda: self.collection(collection).find_one({"_id": identity}, {"_id": 1}) is not None,
+            "looking for the result",
+        )
 
     def _known(self, document: ResultT) -> ResultT | None:
         same = {"run_id": document.run_id, "attempt": document.attempt}

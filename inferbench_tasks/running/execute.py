@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -97,7 +98,9 @@ def execute_node(
                 cancelled=context.cancelled,
             )
             started = time.monotonic()
-        holding = fence.enter(db) if fence else None
+        holding = fence.enter(db) if fence and not node.cleans_up else None
+        if fence:
+            context = replace(context, lease=holding.lease if holding else fence.left(db))
         if holding:
             holding.require(elsewhere=node.elsewhere)
         elif node.elsewhere:

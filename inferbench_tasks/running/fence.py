@@ -16,6 +16,7 @@ from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.cores import cpu_limit_cores
 from inferbench_tasks.errors import LeaseLostError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Holding:
     """What a job holds: the lease's token, and its devices on this host, that of this worker first.
 
     ``members``: the ids of all, also of those on other hosts. ``elsewhere``: which of these this is, from 1; 0: the
-    job's own host. ``spare_cores``: where it holds several, the cores of this host that are no device's.
+    job's own host. ``spare_cores``: where it holds several, the cores of this host that are no device's. ``nonce``:
+    what no other lease ever has.
     """
 
     token: int
@@ -31,6 +33,12 @@ class Holding:
     members: tuple[str, ...] = ()
     elsewhere: int = 0
     spare_cores: tuple[int, ...] = ()
+    nonce: str = ""
+
+    @property
+    def lease(self) -> HeldLease:
+        """What results are written under."""
+        return HeldLease(self.members, self.nonce)
 
     def require(self, *, elsewhere: int) -> None:
         """LeaseLostError where a stage came to the wrong one of the job's hosts: its result would tell of that one."""
@@ -98,11 +106,19 @@ class Fence:
             device.held_with,
             elsewhere=place_of(lease, self.device_id),
             spare_cores=_spare(cluster, device.host) if len(device.held_with) > 1 else (),
+            nonce=lease.nonce,
         )
 
+    def left(self, db: PerfDB) -> HeldLease:
+        """What a stage that cleans up writes a result under. It runs where the lease is lost too: then under none."""
+        try:
+            return self.enter(db).lease
+        except LeaseLostError:
+            return HeldLease((self.device_id,), nonce="")
+
     def check(self, db: PerfDB, holding: Holding) -> None:
-        """Before anything is reported: the lease is still the one that the stage began with."""
-        if self.enter(db).token != holding.token:
+        """Before a stage's output is handed on: the lease is still the one that it began with."""
+        if self.enter(db).nonce != holding.nonce:
             raise LeaseLostError(f"Device {self.device_id} was given to another run of this job meanwhile.")
 
 

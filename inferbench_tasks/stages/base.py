@@ -15,10 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.submission.schema import JobSpec
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.under_lease import HeldLease
 
 #: ``progress(done, total, text)``: total is None while unknown.
 Progress = Callable[[float, float | None, str], None]
@@ -92,6 +95,9 @@ class Context:
     run_stage: Callable[[ModuleType, Handle, Context], Any] = run_here
     login: str | None = None
     """Who started the run, on a system with logins; None elsewhere and of a schedule."""
+    lease: HeldLease | None = None
+    """What it works under on the job's devices: its results are written under that (``PerfDB.save_result``). None where
+    nobody leases any."""
 
     def run_dir(self, run_id: str) -> Path:
         """The folder of one run: its requests, logs, samples and each stage's output."""

@@ -171,7 +171,7 @@ def run(inp: Input, ctx: Context) -> Output:
     if hosts is not None:
         extensions |= hosts.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
-    db.save_result(document, Path(inp.load.samples_path) if inp.load else None)
+    db.save_result(document, Path(inp.load.samples_path) if inp.load else None, ctx.lease)
     ctx.progress(3, 3, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 from pymongo.errors import PyMongoError
 
-from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.errors import InputError, LeaseLostError, PerfDBError
 from inferbench_tasks.perfdb import clients, launch, mongod, replicaset
 from inferbench_tasks.perfdb.held import held
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.running.fence import Fence
 from tests.unit.perfdb.builders import result
 
 pytestmark = pytest.mark.integration
@@ -79,6 +82,23 @@ def test_a_standalone_s_results_are_all_asked_about(standalone: Callable[..., st
             db.save_result(result(name))
             seen.append(len(held(db).rows()))
     assert seen == [1, 2]
+
+
+def test_a_standalone_s_results_are_written_under_a_lease(
+    standalone: Callable[..., str], data_dir: Path
+) -> None:
+    """It has no transactions: the lease is claimed immediately before, and who lost it stores nothing, no file either."""
+    with PerfDB.connect(f"mongodb://{standalone()}/mine?journal=true", data_dir) as db:
+        cluster = Cluster(db)
+        cluster.register(Device(device_id="a", device_type="cpu", name="a CPU", host="h", cores=(0,)))
+        lease = cluster.grant("a", "job", spec={}, run_id="", now_s=0.0, est_end_s=1.0)
+        assert lease is not None
+        held_lease = Fence("a", "job").enter(db).lease
+        assert db.save_result(result("kept"), lease=held_lease)
+        assert cluster.release("a", lease.token, "lost")
+        with pytest.raises(LeaseLostError, match="does not hold a any more"):
+            db.save_result(result("lost"), Path(__file__), held_lease)
+        assert [one.run_id for one in db.find_results()] == ["kept"] and db.sizes()["files"] == 0
 
 
 def test_a_wrong_password_is_named_and_not_shown(standalone: Callable[..., str], data_dir: Path) -> None:

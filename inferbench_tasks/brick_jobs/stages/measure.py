@@ -61,7 +61,8 @@ class Output(Handle):
 def run(inp: Input, ctx: Context) -> Output:
     """Time what nobody stored since; a network that can't be run is left out, and the others go on.
 
-    StageError where the device is not that which the models were cut for.
+    StageError where the device is not that which the models were cut for; LeaseLostError, and nothing more is stored,
+    once it is not the job's any more.
     """
     from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of, session_name
     from inferbench_tasks.bricks.measure import journal
@@ -86,7 +87,7 @@ def run(inp: Input, ctx: Context) -> Output:
     disturbed: str | None = None
     failed: dict[str, str] = {}
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        results = PerfDBResults(db, here)
+        results = PerfDBResults(db, here, ctx.lease)
         name = session_name(inp.run_id, inp.attempt)
         shard = found.of_shard(part.at)
         todo, stored = _left(shard, results, inp.run_id)

@@ -87,7 +87,7 @@ class StageOperator(BaseOperator):
         """Where a scheduler leases devices: only the holder of the lease may work on one."""
         from inferbench_tasks.running.fence import Fence
 
-        if worker is None or self.node.job_index is None or self.node.lease is None or self.node.cleans_up:
+        if worker is None or self.node.job_index is None or self.node.lease is None:
             return None
         return Fence(worker, str(JobKey(dag_id, dag_run_id, self.node.job_index)))
 

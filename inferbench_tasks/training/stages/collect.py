@@ -145,7 +145,7 @@ def run(inp: Input, ctx: Context) -> Output:
         ),
         extensions=extensions,
     )
-    db.save_result(result, steps_path)
+    db.save_result(result, steps_path, ctx.lease)
     ctx.progress(2, 2, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 

@@ -49,4 +49,4 @@ def run(inp: Input, ctx: Context) -> Output:
         devices=(inp.begin.devices, inp.look.devices),
     )
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        return Output(written=db.save_result(result))
+        return Output(written=db.save_result(result, lease=ctx.lease))

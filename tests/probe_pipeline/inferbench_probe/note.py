@@ -40,4 +40,4 @@ def run(inp: Input, ctx: Context) -> Output:
         waited_s=inp.wait.waited_s,
     )
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        return Output(written=db.save_result(result))
+        return Output(written=db.save_result(result, lease=ctx.lease))
