@@ -271,7 +271,8 @@ class RunDocument(Judged):
     """The execution of a job, from its first stage on; ``stages`` in the order of their starts.
 
     ``status`` says how the execution went; ``verdict`` whether its figures count. A run that was
-    killed outright stays "running" until someone ends it: ``updated_at`` tells how long ago it was alive.
+    killed outright stays "running" until someone ends it: ``updated_at`` tells how long ago it was alive. ``lease``: the
+    nonce of the lease that its stages work under by now, or did last; what stages of a former one say does not end it.
     """
 
     run_id: str
@@ -285,6 +286,7 @@ class RunDocument(Judged):
     updated_at: datetime
     ended_at: datetime | None = None
     stages: list[StageRecord] = []
+    lease: str | None = Field(default=None, exclude=True)
 
     @computed_field  # type: ignore[prop-decorator]  # mypy does not know pydantic's
     @property

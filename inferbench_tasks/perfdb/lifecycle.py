@@ -99,8 +99,10 @@ class Lifecycle:
             },
         )
 
-    def stage_started(self, run_id: str, stage: str, attempt: int = 1, *, cleans_up: bool = False) -> None:
-        """Record that a stage runs now, in this process.
+    def stage_started(
+        self, run_id: str, stage: str, attempt: int = 1, *, cleans_up: bool = False
+    ) -> str | None:
+        """Record that a stage runs now, in this process; the run's ``lease``, by which the stage ends it later.
 
         It sets a run that had failed back to running, unless it only cleans up after the failure.
         """
@@ -120,14 +122,20 @@ class Lifecycle:
                 {"$set": {"status": "running"}, "$unset": {"ended_at": "", "verdict": "", "judgement": ""}},
                 only_if={"status": {"$in": ["failed", "cancelled"]}},
             )
+        lease: str | None = self._find_one("runs", run_id, {"lease": 1}).get("lease")
+        return lease
 
-    def stage_holds(self, run_id: str, stage: str, attempt: int, devices: Sequence[str]) -> None:
-        """Record on which devices a stage that runs works: known from its beginning, whatever becomes of it."""
+    def stage_holds(
+        self, run_id: str, stage: str, attempt: int, devices: Sequence[str], lease: str | None = None
+    ) -> None:
+        """Record on which devices a stage that runs works: known from its beginning, whatever becomes of it.
+
+        ``lease``: the nonce of what its job holds them by, which is the run's from now on.
+        """
         where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
+        fields: dict[str, Any] = {"stages.$.devices": list(devices)} | ({"lease": lease} if lease else {})
         self._session.retrying(
-            lambda: self._session.database()["runs"].update_one(
-                where, {"$set": {"stages.$.devices": list(devices)}}
-            ),
+            lambda: self._session.database()["runs"].update_one(where, {"$set": fields}),
             f"recording stage {stage}",
         )
 
@@ -140,22 +148,40 @@ class Lifecycle:
         output: dict[str, Any],
         duration_s: float,
         last: bool = False,
+        lease: str | None = None,
     ) -> None:
-        """Record a stage's output; the job's ``last`` one ends the run, unless an earlier one failed."""
+        """Record a stage's output; the job's ``last`` one ends the run, unless an earlier one failed.
+
+        ``lease``: what the stage began or worked under; a run that goes on under another one by now is not ended.
+        """
         self._end_stage(run_id, stage, attempt, state="done", output=output, duration_s=duration_s)
         if last:
             self._update(
                 "runs",
                 run_id,
                 {"$set": {"status": "done", "ended_at": utc_now()}},
-                only_if={"status": "running"},
+                only_if={"status": "running", "lease": lease},
             )
 
     def stage_failed(
-        self, run_id: str, stage: str, attempt: int = 1, *, state: StageState = "failed", error: str
+        self,
+        run_id: str,
+        stage: str,
+        attempt: int = 1,
+        *,
+        state: StageState = "failed",
+        error: str,
+        lease: str | None = None,
+        ends_run: bool = True,
     ) -> None:
-        """Record that a stage failed or was cancelled, and with it the run; the first cause is kept."""
+        """Record that a stage failed or was cancelled, and with it the run; the first cause is kept.
+
+        ``lease``: what the stage began or worked under; a run that goes on under another one by now has not failed, nor
+        one whose job is known to (not ``ends_run``).
+        """
         self._end_stage(run_id, stage, attempt, state=state, error=error)
+        if not ends_run:
+            return
         cause = error.strip().split("\n")[0][:500] or "no cause given"
         verdict = Verdict.cancelled(stage) if state == "cancelled" else Verdict.failed(stage, cause)
         self._update(
@@ -168,7 +194,7 @@ class Lifecycle:
                     "ended_at": utc_now(),
                 }
             },
-            only_if={"status": "running"},
+            only_if={"status": "running", "lease": lease},
         )
 
     def end_run(self, run_id: str, verdict: Verdict) -> None:
@@ -297,9 +323,11 @@ class Lifecycle:
         if not outcome.matched_count and only_if is None:
             raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
 
-    def _find_one(self, collection: str, document_id: str) -> dict[str, Any]:
+    def _find_one(
+        self, collection: str, document_id: str, fields: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         document = self._session.retrying(
-            lambda: self._session.database()[collection].find_one({"_id": document_id}),
+            lambda: self._session.database()[collection].find_one({"_id": document_id}, fields),
             f"reading {collection}",
         )
         if document is None:

@@ -81,12 +81,15 @@ def execute_node(
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()
     ended = False
+    holding: Holding | None = None
+    #: The lease that the run is under as far as this stage knows: one of a former lease does not end it.
+    under: str | None = None
     # A signal raises anywhere: outside of this block it would leave a run that nobody ended.
     try:
         with deferred():
             if run_id is not None:
                 db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"], login=login)
-                db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
+                under = db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
             telling(event="start", stage=stage, job=job_index)
         if context.cancelled():
             raise CancelledError("The run was cancelled.")
@@ -108,7 +111,8 @@ def execute_node(
         if holding and run_id is not None:
             require_chosen(node.input["job"], holding)
         if holding and run_id is not None:
-            db.stage_holds(run_id, stage, attempt, holding.members)
+            under = holding.nonce
+            db.stage_holds(run_id, stage, attempt, holding.members, under)
         module = importlib.import_module(node.module)
         values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
@@ -133,7 +137,9 @@ def execute_node(
             ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
                 kept = without_secrets(result) if node.apart else result
-                db.stage_finished(run_id, stage, attempt, output=kept, duration_s=seconds, last=ended)
+                db.stage_finished(
+                    run_id, stage, attempt, output=kept, duration_s=seconds, last=ended, lease=under
+                )
     except BaseException as raised:
         error = _as_error(raised, stage)
         # Once the device is taken, the node that gives it back follows whatever fails, and ends the job.
@@ -147,7 +153,10 @@ def execute_node(
         telling(event="end", stage=stage, job=job_index, state=state, error=str(error), refused=refused)
         telling.close()
         if run_id is not None:
-            db.stage_failed(run_id, stage, attempt, state=state, error=str(error))
+            ends = holding is not None or fence is None or not fence.superseded(db)
+            db.stage_failed(
+                run_id, stage, attempt, state=state, error=str(error), lease=under, ends_run=ends
+            )
         if isinstance(raised, Exception):
             raise error from raised
         raise

@@ -116,6 +116,11 @@ class Fence:
         except LeaseLostError:
             return HeldLease((self.device_id,), nonce="")
 
+    def superseded(self, db: PerfDB) -> bool:
+        """Whether the job runs by now on other devices than this: what fails here tells nothing of that run."""
+        holders = {d.device_id for d in Cluster(db).devices() if d.lease and d.lease.job == self.job}
+        return bool(holders) and self.device_id not in holders
+
     def check(self, db: PerfDB, holding: Holding) -> None:
         """Before a stage's output is handed on: the lease is still the one that it began with."""
         if self.enter(db).nonce != holding.nonce:

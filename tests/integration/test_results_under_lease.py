@@ -247,6 +247,59 @@ def test_a_collect_that_goes_on_after_its_job_was_given_up_stores_nothing(
     assert stored(perfdb) == [(invocation.run_id(0), 2)]
 
 
+@pytest.mark.parametrize("moment", ["before it began", "amid its work"])
+def test_a_stage_that_comes_too_late_leaves_the_next_life_of_its_run_alone(
+    moment: str,
+    perfdb: PerfDB,
+    perfdb_uri: str,
+    cluster: Cluster,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has failed, with the reason; the run that goes on elsewhere has not."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    node, invocation, outputs = _collecting(perfdb, data_dir)
+    run_id = invocation.run_id(0)
+    granted(cluster, "a")
+
+    def goes_on_elsewhere(*order: Any) -> Any:
+        lost(cluster, "a")
+        nonce = granted(cluster, "b").nonce
+        perfdb.start_run(run_id, invocation.id, "job", node.input["job"])
+        perfdb.stage_started(run_id, "serve", 2)
+        perfdb.stage_holds(run_id, "serve", 2, ["b"], nonce)
+        return perform(*order) if order else None
+
+    if moment == "before it began":
+        goes_on_elsewhere()
+    else:
+        monkeypatch.setattr(execute, "perform", goes_on_elsewhere)
+    with pytest.raises(LeaseLostError):
+        execute.execute_node(
+            node, outputs, invocation=invocation, base_dir=data_dir, data_dir=data_dir, hold_machine=False,
+            fence=Fence("a", JOB),
+        )  # fmt: skip
+    run = perfdb.get_run(run_id)
+    assert (run.status, run.verdict) == ("running", None)
+    late = run.stage("collect")
+    assert late is not None and late.state == "failed" and "does not hold" in (late.error or "")
+
+
+def test_a_stage_without_a_lease_fails_its_run_where_nobody_goes_on_with_it(
+    perfdb: PerfDB, perfdb_uri: str, cluster: Cluster, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that its user cleared alone: no other run of the job will say how it ended."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    node, invocation, outputs = _collecting(perfdb, data_dir)
+    with pytest.raises(LeaseLostError, match="nobody holds it"):
+        execute.execute_node(
+            node, outputs, invocation=invocation, base_dir=data_dir, data_dir=data_dir, hold_machine=False,
+            fence=Fence("a", JOB),
+        )  # fmt: skip
+    run = perfdb.get_run(invocation.run_id(0))
+    assert run.status == "failed" and run.said.startswith("failed: collect, This job does not hold device a")
+
+
 def test_collect_by_itself_needs_no_lease(perfdb: PerfDB, data_dir: Path) -> None:
     """As in a process of ``inferbench run``."""
     ctx = Context(data_dir=data_dir, perfdb_uri=perfdb.uri)
