@@ -25,13 +25,13 @@ from inferbench_tasks.perfdb.held_columns import CONFIGURATION, LOAD, Columns, M
 from inferbench_tasks.perfdb.held_columns import Row as Row
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
 from inferbench_tasks.perfdb.newest_first import place_of, within
-from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.perfdb.offered import BETWEEN_HOSTS, offered
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 VALID = {"verdict": "valid"}
-_CONFIGURATION = ("submission.digest", "device.name", "device.cores")
+_CONFIGURATION = ("submission.digest", "device.name", "device.cores", "load.network")
 _LOAD = ("batch_size", "arrivals", "network", "expect", "duration_s")
 #: What the first index begins with.
 _CREATED, _RUN, _ATTEMPT = range(3)
@@ -57,7 +57,7 @@ def identity(row: Row) -> tuple[str, int]:
 
 
 def configuration(row: Row) -> str:
-    """The same for results of the same job on as many cores of the same device."""
+    """The same for results of the same job on as many cores of the same device, between the same hosts."""
     key: str = row[CONFIGURATION]
     return key
 
@@ -68,9 +68,15 @@ def load_of(row: Row) -> str:
     return load
 
 
-def configuration_of(digest: str | None, run_id: str, device: str | None, cores: float | None) -> str:
-    """The key of a configuration; it begins with the job's digest. A run without one is a configuration of its own."""
-    return f"{digest or run_id} {device}" + (f", {cores:g} cores" if cores else "")
+def configuration_of(
+    digest: str | None, run_id: str, device: str | None, cores: float | None, network: str | None = None
+) -> str:
+    """The key of a configuration; it begins with the job's digest. A run without one is a configuration of its own.
+
+    ``network``: of its load; it counts where it lies between hosts, of which the digest does not tell.
+    """
+    hosts = f", {network}" if network and network.startswith(BETWEEN_HOSTS) else ""
+    return f"{digest or run_id} {device}" + (f", {cores:g} cores" if cores else "") + hosts
 
 
 class Held:
@@ -267,9 +273,9 @@ class Held:
             self._columns = self._columns.without(at)
 
     def _put(self, values: list[Any]) -> Row:
-        digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
+        digest, device, cores, network = (values[self._at[path]] for path in _CONFIGURATION)
         load = offered({name: values[self._at[f"load.{name}"]] for name in _LOAD})
-        row = (*values, load, configuration_of(digest, values[_RUN], device, cores))
+        row = (*values, load, configuration_of(digest, values[_RUN], device, cores, network))
         self._rows[identity(row)] = row
         return row
 

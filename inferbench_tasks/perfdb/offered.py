@@ -20,6 +20,10 @@ from inferbench_tasks.errors import InputError
 _USUAL_NETWORK = "lan"
 #: How inputs come to a server unless another way is named, and in results of before there was one.
 _USUAL_TRANSPORT = "network"
+#: What the network of a load begins with that came from other hosts, or went to replicas on others: behind it stand
+#: all their names, for between others it is another network. The job, and so its digest, does not say which they were.
+#: What it was like is measured (``extensions.client_host``). No comma: a filter takes that for two values.
+BETWEEN_HOSTS = "between hosts"
 UNKNOWN = "load not known"
 _ONE_OF_BEFORE = re.compile(r"(?<![\d,.])1 samples in flight")
 #: What says how long a load is, which the words of before did not.

@@ -13,6 +13,7 @@ from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.replicas import Balancer, Replica, several
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
+from inferbench_tasks.perfdb.offered import BETWEEN_HOSTS
 from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.evaluate import ANSWERS_FILE
@@ -42,9 +43,6 @@ STAGE = Stage(
 MONITORS_FILE = "monitors.parquet"
 #: Files of a load of streamed tokens: their paths in its output -> their names in the result.
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
-#: The network of a load from another host, in its result, with that host's name: another client's link is another
-#: network. What it was like is measured (``extensions.client_host``). No comma: a filter takes that for two values.
-BETWEEN_HOSTS = "between hosts"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
     **dict.fromkeys(("path", "reference_path", "labels_path", "samples_digest", "manifest"), True),
@@ -337,7 +335,7 @@ def describe(
         load=LoadInfo(
             **load_document(
                 job,
-                inp.load.away.hosts if inp.load and inp.load.away else None,
+                inp.load.away.way if inp.load and inp.load.away else None,
                 recordings.host_names(inp.serve.replicas),
             )
         ),
@@ -355,12 +353,10 @@ def describe(
     )
 
 
-def load_document(
-    job: JobSpec, client_host: str | None = None, replica_hosts: str | None = None
-) -> dict[str, Any]:
+def load_document(job: JobSpec, way: str | None = None, replica_hosts: str | None = None) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``.
 
-    ``client_host``: the other host that it came from, or the several, where it did; None before it is known;
+    ``way``: from which other hosts to which it went (``Away.way``), where it did; None before it is known.
     ``replica_hosts``: likewise those between which it was handed on to replicas.
     """
     from inferbench_tasks.submission.prompt_words import prompt_words, size_words
@@ -369,7 +365,7 @@ def load_document(
         return unloaded.document_of(job)
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
     if job.load.away:  # a request that crosses a network is no request within a host, whatever else is alike
-        document["network"] = f"{BETWEEN_HOSTS} from {client_host}" if client_host else BETWEEN_HOSTS
+        document["network"] = f"{BETWEEN_HOSTS} {way}" if way else BETWEEN_HOSTS
     if job.serve.apart:
         document["network"] = f"{BETWEEN_HOSTS} {replica_hosts}" if replica_hosts else BETWEEN_HOSTS
     # Two contents under one name are two loads; the reader of the submission wrote down which it was.

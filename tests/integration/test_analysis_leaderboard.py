@@ -65,6 +65,24 @@ def test_only_valid_runs_and_each_task_apart(perfdb: PerfDB) -> None:
     ]
 
 
+def test_each_pair_of_hosts_has_its_row(perfdb: PerfDB) -> None:
+    """One job from one client to servers on two hosts of one kind: a row each, in a group of its own, whichever ran
+    last; results of versions that named the client's host alone have theirs. Of the same hosts the newest stands."""
+    networks = {"far": "from c to b", "near": "from c to a", "before": "from c", "near again": "from c to a"}
+    for number, (run_id, way) in enumerate(networks.items()):
+        load = {"arrivals": {"kind": "poisson", "rate_rps": 80.0}, "network": f"between hosts {way}"}
+        at = f"2026-01-{1 + number:02}T00:00:00Z"
+        add(perfdb, run_id, 10.0 * (1 + number), digest="d", load=load, created_at=at)
+    rows = leaderboard(perfdb, "p99_ms")
+    assert {row["run"]: (row["rank"], row["load"].partition("network ")[2]) for row in rows} == {
+        "far": (1, "between hosts from c to b"),
+        "near again": (1, "between hosts from c to a"),
+        "before": (1, "between hosts from c"),
+    }
+    near = [row["run"] for row in leaderboard(perfdb, "p99_ms", "network='between hosts from c to a'")]
+    assert near == ["near again"]
+
+
 def test_streams_rank_by_their_figures_and_others_show_none(perfdb: PerfDB) -> None:
     """Leaderboard, recommender, comparison and tables; without a run of streams no page offers their figures."""
     add(perfdb, "whole", 10.0)

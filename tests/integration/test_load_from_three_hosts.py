@@ -78,7 +78,7 @@ def test_three_hosts_share_a_load(hosts: Hosts) -> None:
     assert set(summary["interference"]["hosts"]) == {"server", "client", "second client", "third client"}
     used = summary["resources"]
     assert all(used[name]["cpu_s_total"] > 0 for name in ("client", "second_client", "third_client"))
-    assert result.load.network.count(" and ") == 2
+    assert result.load.network.count(" and ") == 2 and result.load.network.count(" to ") == 1
     found = {
         one["title"].partition(":")[0]: one["rows"] for one in tables(load_runs(hosts.db, [result.run_id]))
     }

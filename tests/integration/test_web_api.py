@@ -253,6 +253,28 @@ def test_a_difference_comes_with_its_confidence(perfdb: PerfDB, bench: InferBenc
     assert p99["differences"][0]["probability"] < c["probability"]
 
 
+def test_runs_between_other_hosts_are_no_repeats(perfdb: PerfDB, bench: InferBench) -> None:
+    """The same job from the same client to a server elsewhere: what it adds to a latency is not this one's spread."""
+
+    def save(run_id: str, p99_ms: float, job_id: str, server: str = "a") -> None:
+        load = {"arrivals": {"kind": "poisson", "rate_rps": 80.0}, "network": f"between hosts from c to {server}"}
+        perfdb.save_result(latency(run_id, p99_ms, job_id=job_id, load=load))
+
+    def probability() -> float:
+        (p99,) = [row for row in bench.compare("one", "other")["figures"] if row["figure"] == "p99_ms"]
+        return float(p99["differences"][0]["probability"])
+
+    save("one", 10.0, "x")
+    save("other", 60.0, "z")
+    alone = probability()
+    for number, p99_ms in enumerate((10.0, 60.0, 20.0, 50.0)):
+        save(f"elsewhere-{number}", p99_ms, "z", "b")
+    assert probability() == alone
+    for number, p99_ms in enumerate((10.0, 60.0, 20.0, 50.0)):
+        save(f"again-{number}", p99_ms, "z")
+    assert probability() < alone
+
+
 def test_the_page_that_compares_says_it_in_words_and_draws_it(perfdb: PerfDB, http: TestClient) -> None:
     """The same sentences as REST's; charts by the runs that were asked for, an error where they can't be compared."""
     for name, p99_ms in (("a", 10.0), ("c", 60.0)):

@@ -312,7 +312,8 @@ def _decide(
 def _key(document: dict[str, Any]) -> str:
     """As ``held.configuration``, of a document."""
     digest, device = document["submission"].get("digest"), document["device"]
-    return configuration_of(digest, document["run_id"], device.get("name"), device.get("cores"))
+    network = (document.get("load") or {}).get("network")
+    return configuration_of(digest, document["run_id"], device.get("name"), device.get("cores"), network)
 
 
 def _is_lower_bound(candidate: Candidate, figure: Figure) -> bool:

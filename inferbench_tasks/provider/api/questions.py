@@ -22,6 +22,7 @@ from inferbench_tasks.analysis.report.differences import Comparison, compare_run
 from inferbench_tasks.analysis.report.runs import blocks_beside, load_runs
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.offered import BETWEEN_HOSTS
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.provider.api.access import Store
@@ -145,13 +146,17 @@ def chosen(db: PerfDB, runs: list[str]) -> list[ResultDocument]:
 
 
 def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
-    """The figures of the newest valid runs of the same job on as many cores of the same device."""
-    where = {
+    """The figures of the newest valid runs of the same job on as many cores of the same device; of one between hosts
+    those between the same hosts.
+    """
+    where: dict[str, Any] = {
         "job_id": result.job_id,
         "verdict": "valid",
         "device.name": result.device.name,
         "device.cores": result.device.cores,
     }
+    if (network := result.load.network or "").startswith(BETWEEN_HOSTS):
+        where["load.network"] = network
     paths = [figure.field_path for figure in FIGURES.values()]
     documents = db.find_raw(where, NEWEST_FIRST, MOST_REPEATS, fields=paths)
     summaries = [document.get("summary") or {} for document in documents]

@@ -86,3 +86,8 @@ class Away(SendingHost):
     def hosts(self) -> str:
         """Who sent; several in the order of their names, for the load is one whoever led it."""
         return " and ".join(sorted([self.host, *(host.host for host in self.further)]))
+
+    @property
+    def way(self) -> str:
+        """From which hosts to which: ``from a and b to c``, where the server is on the last."""
+        return f"from {self.hosts} to {self.link.before.far.host}"

@@ -60,6 +60,25 @@ def on(run_id: str, cores: float | None) -> ResultDocument:
     return result(run_id, device={"kind": "cpu", "name": "Example CPU", "cores": cores})
 
 
+def test_runs_between_different_hosts_are_different_configurations() -> None:
+    """Their job says of none which they are to be. Within a host the digest tells all; what earlier versions called by
+    the client's host alone stays by itself."""
+
+    def over(run_id: str, network: str | None) -> ResultDocument:
+        load = {"arrivals": {"kind": "poisson"}, "network": network}
+        return result(run_id, load=load)
+
+    near, far, before = (f"between hosts from c{server}" for server in (" to a", " to b", ""))
+    written = [over("near-1", near), over("far", far), over("before", before), over("lan", "lan")]
+    db = FakeDb(FakeCollection([*written, over("none", None)], later=over("near-2", near)))
+    held = Held(db)  # type: ignore[arg-type]
+    held.rows()
+    groups: dict[str, set[str]] = {}
+    for row in held.rows():
+        groups.setdefault(configuration(row), set()).add(row[held_paths().index("run_id")])
+    assert sorted(map(sorted, groups.values())) == [["before"], ["far"], ["lan", "none"], ["near-1", "near-2"]]
+
+
 def test_runs_on_different_numbers_of_cores_are_different_configurations() -> None:
     """Read at the start or told of later: only those with as many cores are one; results that don't tell stay apart."""
     written = [on("old-1", None), on("old-2", None), on("three-1", 3), on("sixteen", 16)]

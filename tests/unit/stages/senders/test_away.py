@@ -30,6 +30,7 @@ from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.collect import load_document
 from inferbench_tasks.stages.senders import away_load, far_watch
+from inferbench_tasks.stages.senders.handles import Away
 from inferbench_tasks.submission.schema import JobSpec
 from tests.far_side import listening
 
@@ -47,12 +48,23 @@ def job(**load: Any) -> JobSpec:
 
 
 def test_loads_over_different_links_are_different_loads() -> None:
-    """Named by the client's host; of one and the same host they are one, and neither is a load within a host."""
-    one, other, same = (offered(load_document(job(), host)) for host in ("a", "b", "a"))
-    assert one == same != other and one.endswith("network between hosts from a")
-    assert offered(load_document(job(**{"from": "server_host"}))) not in (one, other)
-    network = load_document(job(), "a")["network"]
+    """Named by the client's host and the server's; of the same two hosts they are one. None is a load within a host,
+    nor what earlier versions called by the client's host alone."""
+    ways = ("from a to s", "from b to s", "from a to t", "from a to s", "from a")
+    one, *others, same, before = (offered(load_document(job(), way)) for way in ways)
+    assert one == same and one.endswith("network between hosts from a to s")
+    assert len({one, *others, before, offered(load_document(job(**{"from": "server_host"})))}) == 5
+    network = load_document(job(), "from a and b to s")["network"]
     assert parse(f"network='{network}'").filter == {"load.network": {"$eq": network}}
+
+
+@pytest.mark.parametrize("led", ["a", "b"])
+def test_the_way_of_a_load_has_the_server_s_host_last(led: str) -> None:
+    """Those that sent in the order of their names, whichever led them; the server's could come before them by its."""
+    (other,) = {"a", "b"} - {led}
+    link = SimpleNamespace(before=SimpleNamespace(far=SimpleNamespace(host="Z")))
+    away = Away.model_construct(host=led, further=(SimpleNamespace(host=other),), link=link)
+    assert away.way == "from a and b to Z"
 
 
 @pytest.fixture
