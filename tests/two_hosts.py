@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from inferbench_tasks.launchers.processes import MARK
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.scheduling.eventlog import to_json
+from inferbench_tasks.scheduling.model import QueuedJob
 from tests.away_hosts import RUN, relayed
 from tests.namespaces import HostNamespace, host_namespace, wire
 
@@ -61,10 +64,13 @@ class Hosts:
         return f"{name}|{RUN}|000"
 
     def lease(self, name: str, *devices: str) -> None:
-        spec = {"elsewhere": ["cpu"] if len(devices) > 1 else [], "n_devices": 1}
         first, *others = devices
+        job = QueuedJob(
+            self.job(name), "t", name, time.time(), 60.0, 3600.0, frozenset({"cpu"}),
+            elsewhere=frozenset({"cpu"} if others else ()), n_elsewhere=max(1, len(others)),
+        )  # fmt: skip
         lease = Cluster(self.db).grant(
-            first, self.job(name), spec=spec, run_id="", now_s=0, est_end_s=9, others=others
+            first, job.job_id, spec=to_json(job), run_id="", now_s=0, est_end_s=9, others=others
         )
         assert lease is not None
         self.token, self.held = lease.token, devices

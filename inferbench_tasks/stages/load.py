@@ -6,12 +6,12 @@ from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.networks.base import emulated
 from inferbench_tasks.stages import max_rate, one_load
 from inferbench_tasks.stages.base import Context, Stage
+from inferbench_tasks.stages.lease_elsewhere import lease_awaited
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
 from inferbench_tasks.stages.senders import away_load
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
-from inferbench_tasks.stages.spread.following import lease_awaited
 
 STAGE = Stage(
     needs=("generate", "serve", "balance", "standby"), leased=True, block="load", unread=("generate.model",)
@@ -29,13 +29,14 @@ def run(inp: Input, ctx: Context) -> Output:
         inputs_in_memory(inp, endpoint),
     ):
         if load.away:
-            output = away_load.apply(inp, ctx, folder, endpoint)
+            with lease_awaited([one.device_id for one in inp.standing_by], ctx):
+                output = away_load.apply(inp, ctx, folder, endpoint)
         elif isinstance(load.arrivals, MaxRate):
             output = max_rate.search(inp, ctx, folder, endpoint, load.arrivals)
         else:
             output = one_load.apply(inp, ctx, folder, endpoint)
     task = inp.generate.model.task
-    with lease_awaited(inp.serve.far_replicas, ctx):
+    with lease_awaited([far.replica.device_id for far in inp.serve.far_replicas], ctx):
         accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, task, ctx)
     return output.model_copy(
         update={"accuracy_ratio": accuracy.ratio if accuracy else None, "accuracy": accuracy}

@@ -23,6 +23,7 @@ from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.networks.links import measure as measuring
 from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.networks.links.invitation import Invitation
+from inferbench_tasks.stages import lease_elsewhere
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.senders.far_watch import FarWatch, Order
 from inferbench_tasks.stages.spread import beside, following
@@ -39,7 +40,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.ONE_MACHINE_AS_HOSTS, "1")
     monkeypatch.setattr(measuring, "STREAM_S", 0.1)
     monkeypatch.setattr(measuring, "MOST_QUESTIONS", 50)
-    monkeypatch.setattr(following, "_LEASE_S", 0.0)
+    monkeypatch.setattr(lease_elsewhere, "_LEASE_S", 0.0)
     monkeypatch.setattr(following, "_LOOK_S", 0.05)
 
 
@@ -149,8 +150,8 @@ def test_a_watch_that_is_gone_is_a_lost_link(tmp_path: Path, monkeypatch: pytest
         asked.append(device)
         return 1 if len(asked) > 4 else None
 
-    monkeypatch.setattr(following, "_LEASE_S", 30.0)
-    monkeypatch.setattr(following, "token_of", token)
+    monkeypatch.setattr(lease_elsewhere, "_LEASE_S", 30.0)
+    monkeypatch.setattr(lease_elsewhere, "token_of", token)
     with server(tmp_path) as (_, handle):
         command = [sys.executable, "-m", beside.__name__, str(tmp_path / "order.json")]
         order = Order(

@@ -24,6 +24,7 @@ def monitors_file(number: int) -> str:
 class Standby(Handle):
     """What waits on a further client host for the first one to connect (``far_senders``): how it is reached, how many
     senders its host would have, whether that was quiet (``monitors.quiet.Patience``), and a word where it was not.
+    ``device_id``: the device of that host; "" where nobody leases any.
     """
 
     reached: FarWatch
@@ -31,6 +32,7 @@ class Standby(Handle):
     senders: int
     quiet: dict[str, Any] | None = None
     not_quiet: str = ""
+    device_id: str = ""
 
 
 class OwnFacts(Handle):

@@ -80,4 +80,5 @@ def run(inp: Input, ctx: Context) -> Output:
         senders=senders_here(inp.job.traffic, ctx.base_dir),
         quiet=patience.as_dict() if patience else None,
         not_quiet=(patience and patience.warning) or "",
+        device_id=device_id,
     )

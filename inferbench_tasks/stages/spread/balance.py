@@ -19,7 +19,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.balanced import balanced
 from inferbench_tasks.stages.base import Context, Stage
-from inferbench_tasks.stages.spread.following import lease_awaited
+from inferbench_tasks.stages.lease_elsewhere import lease_awaited
 from inferbench_tasks.stages.spread.handles import FarReplica
 
 STAGE = Stage(
@@ -97,7 +97,7 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     merged = first.model_copy(update={"endpoint": endpoint, "replicas": replicas, "balancer": balancer})
     told = {"replicas": len(replicas), "spread": spec.spread, "balancer": balancer.settings}
-    with lease_awaited(far, ctx):
+    with lease_awaited([one.replica.device_id for one in far], ctx):
         differences = [first.difference_ratio, *(one.difference_ratio for one in far), _through(inp, merged)]
     ctx.progress(2, 2, f"{endpoint.url} is ready")
     return Output(

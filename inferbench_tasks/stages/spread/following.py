@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.link import LinkAround, LinkEnd
-from inferbench_tasks.errors import CancelledError, InferBenchError, LoadError, StageError
+from inferbench_tasks.errors import CancelledError, LoadError, StageError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.around import AroundLoad, warnings
 from inferbench_tasks.networks.links.following import Follow, trips_within
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.lease_token import token_of
+from inferbench_tasks.stages.lease_elsewhere import LeaseElsewhere
 from inferbench_tasks.stages.senders.handles import ASK_EVERY, EVERY_S
 from inferbench_tasks.stages.spread.handles import FarReplica, Followed
 
@@ -36,22 +36,19 @@ log = logging.getLogger(__name__)
 
 #: Who is connected to, in what is said where that fails.
 _LISTENER = "what `replica` started beside its server"
-#: A host that is gone took the job's device with it, which is known once its worker was silent for so long (15 s), and
-#: then the job is run again: so long a load that lost its way there does not call that a failure of its own.
-_LEASE_S, _LOOK_S, _LOOKS = 20.0, 0.5, 4
+_LOOK_S, _LOOKS = 0.5, 4
 
 
 class _One:
     """One of them, from its connection to what was found of it."""
 
-    def __init__(self, far: FarReplica, ctx: Context) -> None:
-        self.far, self._ctx = far, ctx
+    def __init__(self, far: FarReplica) -> None:
+        self.far = far
         self.near = NearSide(far.watch.invitation, listener=_LISTENER)
         self.follow = Follow(self.near, EVERY_S, ASK_EVERY)
         self.exchanges: list[Exchange] = []
         self.link: LinkAround | None = None
         self._around: AroundLoad | None = None
-        self._token = token_of(far.replica.device_id, ctx.data_dir)
 
     def begin(self, me: LinkEnd) -> None:
         """Measure the link, and have its host watched."""
@@ -85,13 +82,6 @@ class _One:
             data += piece
         path.write_bytes(data)
 
-    def lease_lost(self) -> bool:
-        """Whether the job has lost its device; no where PerfDB can't be asked."""
-        try:
-            return token_of(self.far.replica.device_id, self._ctx.data_dir) != self._token
-        except InferBenchError:
-            return False
-
 
 class Following:
     """All of them, from entering to leaving; nothing where there are none.
@@ -103,7 +93,8 @@ class Following:
         """``folder``: where their recordings come to."""
         self._ctx, self._folder = ctx, folder
         self._stack = ExitStack()
-        self._each = [_One(one, ctx) for one in far]
+        self._each = [_One(one) for one in far]
+        self._lease = LeaseElsewhere([one.replica.device_id for one in far], ctx)
         self.failure = ""
 
     def __enter__(self) -> Following:
@@ -112,7 +103,7 @@ class Following:
         try:
             self._begin()
         except LoadError:
-            _await_lease(self._each, self._ctx)
+            self._lease.await_loss()
             raise
         return self
 
@@ -153,7 +144,7 @@ class Following:
             except LoadError as error:
                 reasons, lost = [str(error)], True
         if lost:
-            _await_lease(self._each, self._ctx)
+            self._lease.await_loss()
         self.failure = "\n".join(reasons)
 
     def found(self, start_ns: int, end_ns: int) -> tuple[Followed, ...]:
@@ -200,28 +191,6 @@ class Following:
             quiet = [one.far.not_quiet] if one.far.not_quiet else []
             told += [f"{one.far.replica.host}: {words}" for words in (*warnings(of.link), *quiet)]
         return told
-
-
-@contextmanager
-def lease_awaited(far: Sequence[FarReplica], ctx: Context) -> Iterator[None]:
-    """For what asks replicas while nobody follows them: where that fails it leaves once the job is known to have lost a
-    device of theirs, if it has.
-    """
-    each = [_One(one, ctx) for one in far]
-    try:
-        yield
-    except StageError:
-        _await_lease(each, ctx)
-        raise
-
-
-def _await_lease(each: Sequence[_One], ctx: Context) -> None:
-    """Until the job is known to have lost a device, if it has."""
-    deadline_s = time.monotonic() + _LEASE_S
-    while each and time.monotonic() < deadline_s and not ctx.cancelled():
-        if any(one.lease_lost() for one in each):
-            return
-        time.sleep(_LOOK_S)
 
 
 def monitors_file(far: FarReplica) -> str:
