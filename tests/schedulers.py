@@ -142,7 +142,12 @@ def kinds(actions: list[Action]) -> list[tuple[str, str]]:
     return [(a.kind, a.job) for a in actions]
 
 
-def age(cluster: Cluster, name: str, seconds: float) -> None:
+def age(cluster: Cluster, name: str, seconds: float, field: str = "heartbeat_at") -> None:
     """Make a worker's last heartbeat that old."""
-    change = [{"$set": {"heartbeat_at": {"$subtract": ["$$NOW", int(seconds * 1000)]}}}]
+    change = [{"$set": {field: {"$subtract": ["$$NOW", int(seconds * 1000)]}}}]
     cluster.db.collection("devices").update_one({"_id": name}, change)
+
+
+def age_grant(cluster: Cluster, name: str, seconds: float) -> None:
+    """Make the grant of a device's lease that old."""
+    age(cluster, name, seconds, "lease.granted_at")

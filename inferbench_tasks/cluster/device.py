@@ -44,7 +44,7 @@ class Lease(BaseModel):
     token: int
     nonce: str
     granted_s: float
-    """Unix time."""
+    """Unix time, by the clock of the scheduler that took it, which is nobody else's: see ``Device.lease_age_s``."""
     est_end_s: float
     state: LeaseState = "granted"
     reason: str = ""
@@ -96,6 +96,8 @@ class Device(BaseModel):
     queue_s: float = 0.0
     """Expected seconds until it has no work, of its own lease alone (late binding: what waits is nobody's yet)."""
     lease: Lease | None = None
+    lease_age_s: float = 0.0
+    """Seconds since its lease was granted, by the database's clock; 0 without one, or of one from before it was told."""
     last: Last | None = None
 
     @property

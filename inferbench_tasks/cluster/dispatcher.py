@@ -348,7 +348,7 @@ class Dispatcher:
             reason = "; ".join(lost.values())
             again = self.failed(job, reason, expired=lost)
             return [Action("lost" if again else "stop", job, seen.lead, reason)]
-        late = seen.unanswered() if now - lease.granted_s > ANSWER_TIMEOUT_S else []
+        late = seen.unanswered() if seen.age_s > ANSWER_TIMEOUT_S else []
         if late or lease.state == "refused":
             self._return(held, seen.refused(), late, now)
             return []

@@ -29,6 +29,11 @@ class SeenLease:
         """The device whose worker runs the job's stages."""
         return self.lease.members[0]
 
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was granted, by the database's clock."""
+        return max(device.lease_age_s for device in self.devices)
+
     def lost(self) -> dict[str, str]:
         """The devices whose worker is gone, or has lost what the job had there, with the reasons."""
         reasons = {}

@@ -41,7 +41,8 @@ class Cluster:
 
     def register(self, device: Device) -> None:
         """Enter a device, or enter it again; a lease that it has stays."""
-        fixed = device.model_dump(exclude={"device_id", "age_s", "token", "lease", "last"}, mode="json")
+        foreign = {"device_id", "age_s", "token", "lease", "lease_age_s", "last"}
+        fixed = device.model_dump(exclude=foreign, mode="json")
         fixed["versions"] = own().model_dump()
         set_: dict[str, Any] = {key: {"$literal": value} for key, value in fixed.items()}
         set_ |= {
@@ -170,8 +171,11 @@ class Cluster:
         return self._devices({})
 
     def _devices(self, where: dict[str, Any]) -> list[Device]:
-        age = {"$divide": [{"$subtract": ["$$NOW", "$heartbeat_at"]}, 1000]}
-        pipeline = [{"$match": where}, {"$set": {"age_s": age}}, {"$sort": {"_id": 1}}]
+        ages = {
+            "age_s": _seconds_since("$heartbeat_at"),
+            "lease_age_s": {"$ifNull": [_seconds_since("$lease.granted_at"), 0]},
+        }
+        pipeline = [{"$match": where}, {"$set": ages}, {"$sort": {"_id": 1}}]
         documents = self._do(lambda c: list(c.aggregate(pipeline)))
         return [_fit(Device.model_validate({**d, "device_id": d["_id"]})) for d in documents]
 
@@ -241,9 +245,15 @@ def _fit(device: Device) -> Device:
     return device.model_copy(update={"health": "quarantined", "reason": reason}) if reason else device
 
 
+def _seconds_since(moment: str) -> dict[str, Any]:
+    """Of a field of the document, by the database's clock; null where it is not there."""
+    return {"$divide": [{"$subtract": ["$$NOW", moment]}, 1000]}
+
+
 def _leased(token: Any, lease: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The update that gives a device this lease with that token (a number, or an expression)."""
+    stamp = {"token": "$token", "granted_at": "$$NOW"}
     return [
         {"$set": {"token": token}},
-        {"$set": {"lease": {"$mergeObjects": [{"$literal": dict(lease)}, {"token": "$token"}]}}},
+        {"$set": {"lease": {"$mergeObjects": [{"$literal": dict(lease)}, stamp]}}},
     ]

@@ -16,7 +16,7 @@ from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jo
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.workers import agent
 from inferbench_tasks.workers.agent import Agent
-from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make, race
+from tests.schedulers import Clock, age, age_grant, clock, cluster, confirm, device, job, kinds, make, race
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
 pytestmark = pytest.mark.integration
@@ -265,17 +265,38 @@ def test_two_schedulers_never_share_a_device(cluster: Cluster, make: type) -> No
     assert len(leases) == len(set(leases)) == 16  # each lease, a device and its token, was used by one job
 
 
-def test_a_silent_worker_is_not_waited_for(
-    cluster: Cluster, make: type, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_worker_is_not_waited_for(cluster: Cluster, make: type) -> None:
     """It beats and does not answer grants: the lease is taken back, the job is not charged."""
     cluster.register(device("d"))
     scheduler: Dispatcher = make()
     scheduler.submit(job("a"), "run-a")
     scheduler.tick()
-    clock.now += dispatching.ANSWER_TIMEOUT_S + 1
+    age_grant(cluster, "d", dispatching.ANSWER_TIMEOUT_S + 1)
     scheduler.tick()
     assert scheduler.index.jobs["dag|a|000"].spec.attempt == 0
+    found = cluster.get("d")
+    assert found is not None and (found.lease is None or found.lease.token == 2)
+
+
+def test_how_long_a_worker_has_to_answer_is_told_by_no_scheduler_s_clock(
+    cluster: Cluster, make: type, clock: Clock
+) -> None:
+    """One whose clock is ahead by more than that leaves the fresh grant of another one alone, and so does one whose
+    clock is set while it waits."""
+    cluster.register(device("d"))
+    scheduler: Dispatcher = make()
+    ahead: Dispatcher = make()
+    ahead.clock = lambda: clock.now + dispatching.ANSWER_TIMEOUT_S + 5
+    scheduler.submit(job("a"), "run-a")
+    scheduler.tick()
+    assert ahead.tick() == [] and ahead.held.keys() == {"dag|a|000"}
+    clock.now += dispatching.ANSWER_TIMEOUT_S + 5
+    assert scheduler.tick() == [] and ahead.tick() == []
+    found = cluster.get("d")
+    assert found is not None and found.lease is not None and found.lease_age_s < 10
+    assert (found.lease.token, found.lease.state) == (1, "granted")
+    confirm(cluster)
+    assert kinds(scheduler.tick()) == [("start", "dag|a|000")]
 
 
 def test_what_people_see(cluster: Cluster, make: type) -> None:
