@@ -97,7 +97,7 @@ class Device(BaseModel):
     """Expected seconds until it has no work, of its own lease alone (late binding: what waits is nobody's yet)."""
     lease: Lease | None = None
     lease_age_s: float = 0.0
-    """Seconds since its lease was granted, by the database's clock; 0 without one, or of one from before it was told."""
+    """Seconds since its lease was granted, by the database's clock; 0 without one, and of one of an earlier version."""
     last: Last | None = None
 
     @property

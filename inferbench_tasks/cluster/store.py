@@ -12,9 +12,11 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
 from pymongo.client_session import ClientSession
 
 from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
+from inferbench_tasks.cluster.device_in_part import device_in_part
 from inferbench_tasks.cluster.versions import own, unfit
 from inferbench_tasks.perfdb import under_lease
 from inferbench_tasks.perfdb.session import PATIENCE_S
@@ -177,7 +179,7 @@ class Cluster:
         }
         pipeline = [{"$match": where}, {"$set": ages}, {"$sort": {"_id": 1}}]
         documents = self._do(lambda c: list(c.aggregate(pipeline)))
-        return [_fit(Device.model_validate({**d, "device_id": d["_id"]})) for d in documents]
+        return [_device({**document, "device_id": str(document["_id"])}) for document in documents]
 
     # -- what waits, and what a job went through ----------------------------------------------------
 
@@ -237,6 +239,14 @@ class Cluster:
     def _write(self, collection: str, where: Any, change: Any, *, upsert: bool = False) -> bool:
         result = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
         return bool(result.matched_count or result.upserted_id)
+
+
+def _device(fields: Mapping[str, Any]) -> Device:
+    """As it is stored; one that can't be read keeps nobody from all others."""
+    try:
+        return _fit(Device.model_validate(fields))
+    except ValidationError as error:
+        return device_in_part(fields, error)
 
 
 def _fit(device: Device) -> Device:

@@ -10,7 +10,7 @@ import pytest
 from inferbench_tasks.cluster import dispatcher as dispatching
 from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
-from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.store import DEVICES, TTL_S, Cluster
 from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
@@ -297,6 +297,55 @@ def test_how_long_a_worker_has_to_answer_is_told_by_no_scheduler_s_clock(
     assert (found.lease.token, found.lease.state) == (1, "granted")
     confirm(cluster)
     assert kinds(scheduler.tick()) == [("start", "dag|a|000")]
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "state"),
+    [("health", "draining", "quarantined"), ("lease", {"job": "x"}, "quarantined"), ("host", None, "gone")],
+)
+def test_a_device_that_can_t_be_read_keeps_nobody_from_the_others(
+    cluster: Cluster, make: type, field: str, wrong: object, state: str
+) -> None:
+    """What is wrong is there for all to see; jobs go on on the others, and one that has only this one to wait for is
+    told why. Once it can be read again it is given jobs."""
+    for name in ("d", "sick"):
+        cluster.register(device(name, device_type="cpu" if name == "d" else "t4"))
+    before = cluster.db.collection(DEVICES).find_one({"_id": "sick"})
+    assert before is not None
+    cluster.db.collection(DEVICES).update_one({"_id": "sick"}, {"$set": {field: wrong}})
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("a"), "run-a")
+    scheduler.submit(job("t", device_types=frozenset({"t4"})), "run-t")
+    scheduler.tick()
+    assert confirm(cluster) == {"d": "dag|a|000"}
+    assert kinds(scheduler.tick()) == [("start", "dag|a|000")]
+    rows, total = waiting_jobs(scheduler.index, scheduler.devices, 2000.0)
+    said = f"its document in PerfDB can't be read ({field}"
+    assert total == 1 and (state == "gone" or f"quarantined: sick: {said}" in rows[0]["why"])
+    seen = next(one for one in cluster_state(cluster.db).devices if one.device_id == "sick")
+    assert seen.state == state and said in seen.reason
+    cluster.db.collection(DEVICES).replace_one({"_id": "sick"}, before)
+    cluster.beat("sick", health="ok", reason="", queue_s=0)
+    scheduler.tick()
+    assert confirm(cluster)["sick"] == "dag|t|000"
+
+
+def test_a_job_keeps_its_device_though_that_one_s_document_can_t_be_read(
+    cluster: Cluster, make: type
+) -> None:
+    """What runs there goes on, and gives it back."""
+    cluster.register(device("d"))
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("a"), "run-a")
+    scheduler.tick()
+    confirm(cluster)
+    scheduler.tick()
+    scheduler.started("dag|a|000")
+    cluster.db.collection(DEVICES).update_one({"_id": "d"}, {"$set": {"health": "draining"}})
+    assert scheduler.tick() == [] and scheduler.device_of("dag|a|000") == "d"
+    scheduler.ended("dag|a|000", ok=True)
+    found = cluster.get("d")
+    assert found is not None and found.lease is None and found.health == "quarantined"
 
 
 def test_what_people_see(cluster: Cluster, make: type) -> None:
