@@ -58,7 +58,7 @@ class Agent:
         self.command = command
         self.data_dir = data_dir
         self.report = report
-        self.check = Check(device)
+        self.check = Check(device, data_dir)
         self.fault = ""
         self._stop = self._drain = self._drained = False
         self._child: subprocess.Popen[bytes] | None = None

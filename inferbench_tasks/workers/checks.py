@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
+from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError
 
@@ -20,15 +22,21 @@ GPU_IDLE_BYTES = 1024**3
 
 
 class Check:
-    """Called again and again; "" if the device is fit, else why it is not."""
+    """Called again and again; "" if the device is fit, else why it is not. ``data_dir``: its worker's."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, data_dir: Path) -> None:
         self.device = device
+        self.data_dir = data_dir
         self.max_ratio = _max_ratio()
+        settings.disk_full(data_dir)  # settings that are wrong are told now
         psutil.cpu_percent(percpu=True)  # the first answer is the mean since the start of the machine
 
     def __call__(self) -> str:
-        return self._memory() or (self._cores() if self.device.gpu_index is None else self._gpu())
+        return (
+            self._memory()
+            or settings.disk_full(self.data_dir)
+            or (self._cores() if self.device.gpu_index is None else self._gpu())
+        )
 
     def _memory(self) -> str:
         free = psutil.virtual_memory().available

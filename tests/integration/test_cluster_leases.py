@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks import settings
 from inferbench_tasks.cluster import dispatcher as dispatching
 from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
@@ -16,6 +17,7 @@ from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jo
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.workers import agent
 from inferbench_tasks.workers.agent import Agent
+from inferbench_tasks.workers.checks import Check
 from tests.schedulers import Clock, age, age_grant, clock, cluster, confirm, device, job, kinds, make, race
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
@@ -88,6 +90,45 @@ def test_an_accused_device_is_quarantined_by_its_own_worker_until_it_is_pardoned
     worker._serve()
     found = cluster.get("d")
     assert found is not None and found.health == "ok"
+
+
+def test_a_worker_whose_disk_is_full_takes_no_job_until_there_is_room(
+    cluster: Cluster, make: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that it was just given is refused with the reason and runs on another device, without a retry counted; no
+    further one comes to it, and once there is room it is fit again."""
+    full = ["its file system is 99% full"]
+    monkeypatch.setattr(
+        settings, "disk_full", lambda folder: full[0] if full and folder == tmp_path else None
+    )
+    monkeypatch.setattr(agent, "SETTLE_S", 0.0)
+    monkeypatch.setattr(Check, "_memory", lambda check: "")
+    monkeypatch.setattr(Check, "_cores", lambda check: "")
+    cluster.register(device("d"))
+    worker = Agent(device("d"), cluster, [], tmp_path)
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("a"), "run-a")
+    scheduler.tick()
+    assert cluster.get("d").lease is not None  # type: ignore[union-attr]
+    for _ in range(3):
+        worker._beat_at = 0.0
+        worker._serve()
+    lease = cluster.get("d").lease  # type: ignore[union-attr]
+    assert lease is not None and (lease.state, lease.reason) == ("refused", full[0])
+    scheduler.tick()
+    scheduler.tick()
+    assert cluster.get("d").lease is None  # type: ignore[union-attr]
+    rows, _ = waiting_jobs(scheduler.index, scheduler.devices, 2000.0)
+    assert rows[0]["why"] == f"quarantined: d: {full[0]}"
+    cluster.register(device("e"))
+    scheduler.submit(job("b", 20.0), "run-b")
+    scheduler.tick()
+    assert confirm(cluster) == {"e": "dag|a|000"} and scheduler.index.jobs["dag|a|000"].spec.attempt == 0
+    full.clear()
+    worker._beat_at = 0.0
+    worker._serve()
+    scheduler.tick()
+    assert confirm(cluster)["d"] == "dag|b|000"
 
 
 def test_the_shortest_job_starts_first_once_the_worker_said_yes(cluster: Cluster, make: type) -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.workers import checks
 
 CPU = Device(device_id="d", device_type="cpu", name="c", host="h", cores=(1, 2))
+HERE = Path("/")
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However full this machine's disk is."""
+    monkeypatch.setenv(settings.MAX_DISK_PERCENT, "100")
 
 
 def _busy(monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
@@ -22,7 +32,7 @@ def test_only_its_own_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy core that is not the device's does not matter; a busy one of its own does."""
     monkeypatch.delenv(checks.BUSY, raising=False)
     _busy(monkeypatch, [1.0, 0.1, 0.2, 1.0])
-    check = checks.Check(CPU)
+    check = checks.Check(CPU, HERE)
     assert check() == ""
     _busy(monkeypatch, [0.0, 1.0, 0.9, 0.0])
     assert check() == "others use 95% of its core(s) (at most 80%)"
@@ -32,17 +42,46 @@ def test_the_bound_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the environment; nonsense there is refused."""
     _busy(monkeypatch, [0.0, 1.0, 0.9, 0.0])
     monkeypatch.setenv(checks.BUSY, "1")
-    assert checks.Check(CPU)() == ""
+    assert checks.Check(CPU, HERE)() == ""
     monkeypatch.setenv(checks.BUSY, "much")
     with pytest.raises(InputError, match=checks.BUSY):
-        checks.Check(CPU)
+        checks.Check(CPU, HERE)
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Said with both figures."""
     _busy(monkeypatch, [0.0] * 4)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=100e6))
-    assert checks.Check(CPU)() == "only 100 MB of memory are free, 268 are needed"
+    assert checks.Check(CPU, HERE)() == "only 100 MB of memory are free, 268 are needed"
+
+
+def test_a_full_disk_of_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the bound of the leader's own, with what is full and the remedy; fit again once there is room."""
+    _busy(monkeypatch, [0.0] * 4)
+    monkeypatch.delenv(settings.MAX_DISK_PERCENT)
+    asked: list[Path] = []
+
+    def disk(free: int) -> None:
+        sizes = SimpleNamespace(f_blocks=100, f_bfree=free, f_bavail=free, f_frsize=2**20)
+
+        def statvfs(path: Path) -> SimpleNamespace:
+            asked.append(path)
+            return sizes
+
+        monkeypatch.setattr(os, "statvfs", statvfs)
+
+    disk(6)
+    check = checks.Check(CPU, tmp_path)
+    assert check() == ""
+    disk(5)
+    assert check().startswith(
+        f"The file system of {tmp_path} is 95% full, with 5 MB free; from 95% on nothing new"
+    )
+    disk(6)
+    assert check() == "" and set(asked) == {tmp_path}
+    monkeypatch.setenv(settings.MAX_DISK_PERCENT, "much")
+    with pytest.raises(InputError, match=settings.MAX_DISK_PERCENT):
+        checks.Check(CPU, tmp_path)
 
 
 class FakeNvml:
