@@ -7,12 +7,14 @@ InferBenchError
 ├── StageError            a stage of a run failed; exit code 1
 │   ├── ConversionError   a conversion failed or changed the model's answers
 │   ├── ServerError       a server did not start, died, or answered wrongly
+│   │   └── LeaderAwayError   a worker's leader does not answer, and may later
 │   └── LoadError         the load could not be applied
 ├── CancelledError        the user stopped the run
 ├── LeaseLostError        the job does not hold the device (any more) that it works on
 ├── DeliveryError         what was sent to another system did not all arrive
 ├── StorageError          a file or folder can't be read or written (no space, no permission)
 ├── PerfDBError           the performance database can't be reached or used
+│   └── PerfDBAwayError   it does not answer, and may later
 └── MissingExtraError     an optional part of InferBench is not installed
 
 Only the CLI and the Airflow operators catch the base class.
@@ -85,6 +87,10 @@ class ServerError(StageError):
     """A server did not start, died, or answered wrongly; the message has the end of its log."""
 
 
+class LeaderAwayError(ServerError):
+    """A worker's leader does not answer, and may later."""
+
+
 class LoadError(StageError):
     """The load could not be applied."""
 
@@ -107,6 +113,10 @@ class StorageError(InferBenchError):
 
 class PerfDBError(InferBenchError):
     """The performance database can't be reached or used."""
+
+
+class PerfDBAwayError(PerfDBError):
+    """It does not answer, and may later: whoever has the time tries again."""
 
 
 class MissingExtraError(InferBenchError):

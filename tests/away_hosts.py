@@ -46,9 +46,12 @@ def main(order: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def relayed(address: str, port: int) -> Iterator[int]:
-    """A port on that address behind which a port of this machine's loopback is: a host of a namespace reaches it."""
-    listener = socket.create_server((address, 0))
+def relayed(address: str, port: int, *, at: int = 0, to: str = "127.0.0.1") -> Iterator[int]:
+    """A port on that address behind which a port of this machine's loopback is: a host of a namespace reaches it.
+
+    ``at``: that one, and not any; ``to``: which address of the loopback.
+    """
+    listener = socket.create_server((address, at))
     opened: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -64,7 +67,7 @@ def relayed(address: str, port: int) -> Iterator[int]:
         with suppress(OSError):
             while True:
                 near, _ = listener.accept()
-                far = socket.create_connection(("127.0.0.1", port))
+                far = socket.create_connection((to, port))
                 opened.extend((near, far))
                 for one, other in ((near, far), (far, near)):
                     threads.append(threading.Thread(target=copy, args=(one, other), daemon=True))

@@ -16,12 +16,13 @@ from inferbench_tasks.cluster.host import CacheUse, FrameworkVersion
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.versions import own
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.manifests.built_in.frameworks import versions_here
 from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining.leader import Leader
 from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
+from inferbench_tasks.provider.joining.tokens import Secret
 from inferbench_tasks.provider.joining.worker_environment import environment
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.running.host_lacks import host_lacks
@@ -32,6 +33,7 @@ from inferbench_tasks.workers.devices import AUTO, FORM, chosen, cluster_name, f
 from inferbench_tasks.workers.fleet import Fleet
 from inferbench_tasks.workers.host_facts import facts
 from inferbench_tasks.workers.host_report import HostReport
+from inferbench_tasks.workers.patience import once_there
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ def worker(
 ) -> None:
     """Register devices of this machine and run the jobs that are leased to them, until it is stopped.
 
+    Where its leader or PerfDB is down it waits, and says so, until it is there.
     SIGTERM or Ctrl-C: it takes no further job and ends with the one that it has; a second one ends it at once.
     Airflow's settings (broker, execution API) come from the leader that is joined, else from the environment, else from
     the local system of the data directory.
@@ -76,15 +79,17 @@ def worker(
         return
     if token is not None and join is None:
         raise InputError("--token is for --join URL, which is not named.")
-    if join is not None:
-        os.environ.update(_joined(join, token, data_dir))
-        device = device or [AUTO]
-    if not device:
-        raise InputError(f"No --device is named; allowed are {AUTO}, {FORM}.")
-    name, devices = cluster_name(cluster), chosen(device)
-    if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
-        os.environ.update(LocalSystem(data_dir).environment())
     with draining.entered(data_dir):
+        if join is not None:
+            secret = read_token(token)
+            os.environ.pop(TOKEN, None)  # tasks and servers have no use for it
+            os.environ.update(once_there(lambda: _joined(join, secret, data_dir)))
+            device = device or [AUTO]
+        if not device:
+            raise InputError(f"No --device is named; allowed are {AUTO}, {FORM}.")
+        name, devices = cluster_name(cluster), chosen(device)
+        if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
+            os.environ.update(LocalSystem(data_dir).environment())
         if len(devices) == 1:
             _serve(devices[0], name, data_dir)
             return
@@ -106,17 +111,23 @@ def _serve(text: str, cluster: str, data_dir: Path) -> None:
         }
     )
 
-    def cache_use() -> CacheUse:
-        free = shutil.disk_usage(data_dir).free
-        return CacheUse(fetched_bytes=fetched_bytes(data_dir), limit_bytes=limit, free_bytes=free)
-
-    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+    with once_there(lambda: PerfDB.connect(settings.perfdb_uri(), data_dir)) as db:
         hosts = Hosts(db)
-        hosts.admit(own())
+        once_there(lambda: hosts.admit(own()))
         command = celery_command(device.device_id, device.device_id, 1)
-        Agent(
-            device, Cluster(db), command, data_dir, HostReport(hosts, home, facts(_frameworks()), cache_use)
-        ).run()
+        report = HostReport(hosts, home, facts(_frameworks()), lambda: _cache_use(data_dir, limit))
+        Agent(device, Cluster(db), command, data_dir, report).run()
+
+
+def _cache_use(data_dir: Path, limit_bytes: int) -> CacheUse:
+    """What is fetched now, and what is free; StorageError where nobody can look."""
+    try:
+        free = shutil.disk_usage(data_dir).free
+        return CacheUse(fetched_bytes=fetched_bytes(data_dir), limit_bytes=limit_bytes, free_bytes=free)
+    except OSError as error:
+        raise StorageError(
+            f"What the cache of {data_dir} takes can't be looked at: {error.strerror}"
+        ) from error
 
 
 def _frameworks() -> list[FrameworkVersion] | None:
@@ -128,10 +139,8 @@ def _frameworks() -> list[FrameworkVersion] | None:
         return None
 
 
-def _joined(url: str, token: str | None, data_dir: Path) -> dict[str, str]:
+def _joined(url: str, secret: Secret, data_dir: Path) -> dict[str, str]:
     """The environment of a worker of that leader, after it was let in."""
-    secret = read_token(token)
-    os.environ.pop(TOKEN, None)  # tasks and servers have no use for it
     leader = Leader.join(url, secret, data_dir)
     leader.sync()
     say(f"joined    {url} as {leader.name}; its token ends on {leader.expires_at}")

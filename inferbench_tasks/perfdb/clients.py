@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
-from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.errors import InputError, PerfDBAwayError, PerfDBError
 from inferbench_tasks.perfdb.address import database_of, masked, options_of
 
 log = logging.getLogger(__name__)
@@ -105,12 +105,12 @@ def refused(uri: str, error: PyMongoError) -> PerfDBError:
     )
 
 
-def unreachable(uri: str, error: PyMongoError) -> PerfDBError:
+def unreachable(uri: str, error: PyMongoError) -> PerfDBAwayError:
     """The error for a server that did not answer (in time)."""
     hint = ""
     if isinstance(error, ConfigurationError):
         hint = " Check the URI."
-    return PerfDBError(
+    return PerfDBAwayError(
         f"The PerfDB at {masked(uri)} can't be reached: {_short(error)}.{hint} Is it running, and may this "
         "machine connect to it? (No other database is used in its place. Without INFERBENCH_PERFDB_URI "
         "the embedded one is.)"

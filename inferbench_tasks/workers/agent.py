@@ -23,7 +23,7 @@ import psutil
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, PerfDBAwayError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
@@ -60,7 +60,7 @@ class Agent:
         self.report = report
         self.check = Check(device, data_dir)
         self.fault = ""
-        self._stop = self._drain = self._drained = False
+        self._entered = self._stop = self._drain = self._drained = False
         self._child: subprocess.Popen[bytes] | None = None
         self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
         self._faulty_since: float | None = None
@@ -70,26 +70,23 @@ class Agent:
 
     def run(self) -> None:
         """Returns when everything that it started has ended: after SIGTERM or SIGINT with the job that it has, after
-        a second one at once.
+        a second one at once. A PerfDB that is away is waited for; one that refuses it at its start is an error.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stopped)
-        self.cluster.register(self.device)
-        if self.report is not None:
-            self.report.enter()
-        # First, so that a job on several devices is known to be lost before what it has here is ended: else the stage
-        # on another device would take its own processes' end for a failure of the job. No lease is answered before.
-        self._lose_lease("its worker was started again")
-        self._sweep()
         try:
             while not self._stop and not self._drained:
-                self._keep_child()
                 try:
+                    if not self._entered:
+                        self._enter()
+                    self._keep_child()
                     self._serve()
                     if self.report is not None:
                         self.report.tell(idle=self._lease is None)
                 except InferBenchError as error:
-                    log.warning("PerfDB is away: %s", error)
+                    if not self._entered and not isinstance(error, PerfDBAwayError):
+                        raise
+                    log.warning("the device is not served for now: %s", error)
                     # Whoever grants the device meanwhile gets no answer, and takes another.
                     self._drained = self._drain and self._lease is None
                 time.sleep(POLL_S)
@@ -101,6 +98,17 @@ class Agent:
                 log.warning(
                     "PerfDB is away: the device's heartbeat says that its worker has ended: %s", error
                 )
+
+    def _enter(self) -> None:
+        """Before anything is started here, and any lease is answered."""
+        self.cluster.register(self.device)
+        if self.report is not None:
+            self.report.enter()
+        # First, so that a job on several devices is known to be lost before what it has here is ended: else the stage
+        # on another device would take its own processes' end for a failure of the job.
+        self._lose_lease("its worker was started again")
+        self._sweep()
+        self._entered = True
 
     def _stopped(self, number: int, frame: FrameType | None) -> None:
         # No logging here: the signal may have come within a line of the log.

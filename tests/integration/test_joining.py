@@ -24,7 +24,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.versions import own
-from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.errors import InputError, LeaderAwayError
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining import leader as joining
@@ -35,6 +35,8 @@ from inferbench_tasks.provider.joining.listening import listening
 from inferbench_tasks.provider.joining.tokens import FOLDER, Secret, Tokens
 from inferbench_tasks.provider.joining.worker_environment import environment
 from inferbench_tasks.provider.system.config import EXECUTION_URL
+from inferbench_tasks.workers import drain as draining
+from tests.away_hosts import relayed
 from tests.gateway_parts import (
     EXECUTION_ANSWER,
     broker_of,
@@ -288,26 +290,68 @@ def received(connection: socket.socket) -> bytes:
 
 
 def test_a_gateway_that_is_not_there_is_told(tmp_path: Path, site: Site) -> None:
-    """With what to look at."""
-    with pytest.raises(ServerError, match="can't be reached .*four ports"):
+    """With what to look at, and as what may be there later."""
+    with pytest.raises(LeaderAwayError, match="can't be reached .*four ports"):
         Leader.join(f"https://127.0.0.2:{free_ports()}", site.secret("nobody"), tmp_path)
+
+
+def worker_command(url: str) -> list[str]:
+    """Of a worker that joins, its token by standard input, and then has no such device: it ends with 2."""
+    words = ["worker", "--join", url, "--token", "-", "--device", "none"]
+    return [sys.executable, "-m", "inferbench_tasks.cli.main", *words]
+
+
+def test_a_worker_that_is_started_while_its_leader_is_down_waits_for_it(site: Site, tmp_path: Path) -> None:
+    """It says for what; once the leader is there it joins by the token that it was given, and is found by --drain all
+    the while."""
+    secret, port = site.secret("patient"), free_ports()
+    env, log = os.environ | {settings.DATA_DIR: str(tmp_path)}, tmp_path / "log"
+    with open(log, "wb") as file:
+        worker = subprocess.Popen(
+            worker_command(f"https://127.0.0.2:{port}"),
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        assert worker.stdin is not None
+        worker.stdin.write(secret.text.encode())
+        worker.stdin.close()
+        until(lambda: "waiting, and trying again" in log.read_text(), "it does not say that it waits")
+        said = log.read_text()
+        assert f"The leader at https://127.0.0.2:{port} can't be reached" in said and "four ports" in said
+        assert worker.poll() is None and [p.pid for p in draining.workers(tmp_path)] == [worker.pid]
+        with relayed("127.0.0.2", site.port, at=port, to="127.0.0.2"):
+            until(lambda: worker.poll() is not None, "it does not join")
+    finally:
+        worker.kill()
+        worker.wait()
+    said = log.read_text()
+    assert worker.returncode == 2 and f"joined    https://127.0.0.2:{port} as patient" in said
+    assert secret.secret not in said and draining.workers(tmp_path) == []
+
+
+def test_a_worker_with_a_wrong_token_does_not_wait(site: Site, tmp_path: Path) -> None:
+    """Nobody would make it right."""
+    wrong = replace(site.secret("hasty"), secret=site.secret("another").secret)
+    env = os.environ | {settings.DATA_DIR: str(tmp_path)}
+    run = subprocess.run(
+        worker_command(site.url),
+        env=env,
+        input=wrong.text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 2 and "the token is not known here" in run.stderr and "waiting" not in run.stderr
 
 
 def test_no_secret_is_in_a_log_a_command_line_or_another_s_file(site: Site, tmp_path: Path) -> None:
     """Neither the token's secret nor the password; what the worker keeps is closed to others."""
     secret = site.secret("quiet")
-    command = [
-        sys.executable,
-        "-m",
-        "inferbench_tasks.cli.main",
-        "worker",
-        "--join",
-        site.url,
-        "--token",
-        "-",
-        "--device",
-        "none",
-    ]
+    command = worker_command(site.url)
     env = os.environ | {settings.DATA_DIR: str(tmp_path)}
     run = subprocess.run(
         command, env=env, input=secret.text, capture_output=True, text=True, timeout=120, check=False

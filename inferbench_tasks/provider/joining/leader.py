@@ -24,7 +24,7 @@ from filelock import FileLock
 from inferbench_tasks import private, settings
 from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.versions import own
-from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.errors import InputError, LeaderAwayError, ServerError
 from inferbench_tasks.provider.joining import files
 from inferbench_tasks.provider.joining.answers import LAST_OFFSET, Admission, Ask
 from inferbench_tasks.provider.joining.authority import fingerprint, pem_of, request, shown
@@ -60,7 +60,9 @@ class Leader:
 
     @classmethod
     def join(cls, url: str, secret: Secret, data_dir: Path) -> Leader:
-        """Ask to be let in. InputError where the leader says no, or is another; ServerError where none answers."""
+        """Ask to be let in. InputError where the leader says no, or is another; LeaderAwayError where none answers;
+        ServerError where what answers is no leader.
+        """
         host, port = address(url)
         folder = private.folder(data_dir / FOLDER)
         _link(data_dir, folder / FILES)
@@ -202,7 +204,7 @@ def _asked(
                 f"{base} does not prove that it is the leader: {error}. Join by an address or name that the leader was "
                 "told with --listen; if it is one, somebody is in between."
             ) from None
-        raise ServerError(
+        raise LeaderAwayError(
             f"The leader at {base} can't be reached ({error}). Is it up with --listen, and are its four ports from "
             "that one on open to this host?"
         ) from None
@@ -214,7 +216,8 @@ def _asked(
         detail = ""
     if answer.status_code in REFUSED and detail:
         raise InputError(f"The leader at {base} refuses: {detail}.")
-    raise ServerError(f"{base}{path} answers {answer.status_code} {detail}".rstrip())
+    kind = LeaderAwayError if answer.is_server_error else ServerError
+    raise kind(f"{base}{path} answers {answer.status_code} {detail}".rstrip())
 
 
 def _whole(streamed: httpx.Response, most_bytes: int) -> httpx.Response:

@@ -12,10 +12,11 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect
 
+from inferbench_tasks.cli.worker import _cache_use
 from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.errors import PerfDBAwayError, PerfDBError, StorageError
 from inferbench_tasks.perfdb.session import Session
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.workers.agent import SETTLE_S, Agent
@@ -74,6 +75,89 @@ def test_a_worker_that_nobody_answers_ends_on_its_signal(
     agent.run()
     assert cluster.stopped == 1 and cluster._signals == 0 and cluster.db._session.hurried
     assert agent._child is None
+
+
+class Returning:
+    """A cluster whose PerfDB is away at first, goes again as the Celery worker dies amid a job, and comes back."""
+
+    def __init__(self) -> None:
+        self.db = SimpleNamespace(hurry=lambda: None)
+        self.agent: Agent | None = None
+        self.away, self.refusals = 2, 0
+        self.died: int | None = None
+        self.lease: SimpleNamespace | None = None
+        self.health = "ok"
+        self.lost: list[str] = []
+
+    def _ask(self) -> None:
+        if self.away:
+            self.away -= 1
+            self.refusals += 1
+            raise PerfDBAwayError("away")
+
+    def register(self, device: Device) -> None:
+        self._ask()
+
+    def get(self, device_id: str) -> Any:
+        self._ask()
+        assert self.agent is not None
+        child = self.agent._child
+        if child is not None and child.poll() is None and self.died is None:
+            self.lease = SimpleNamespace(token=7, state="confirmed", est_end_s=0.0, job="j")
+            self.died, self.away = child.pid, 3
+            child.kill()
+            child.wait()
+        elif child is not None and child.poll() is None and not self.agent._drain:
+            signal.raise_signal(signal.SIGTERM)
+        return SimpleNamespace(lease=self.lease, health=self.health, accused="")
+
+    def beat(self, device_id: str, *, health: str, reason: str, queue_s: float) -> None:
+        self._ask()
+        self.health = health
+
+    def lose(self, device_id: str, token: int, reason: str) -> bool:
+        self._ask()
+        self.lost.append(reason)
+        self.lease = None
+        return True
+
+    def stop(self, device_id: str) -> None:
+        """As if it was told."""
+
+
+def test_a_worker_outlives_a_perfdb_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its start, and as its Celery worker dies amid a job: once PerfDB is back the job is told to be lost, and
+    another Celery worker serves the device."""
+    for name in ("POLL_S", "RESTART_S", "BEAT_S"):
+        monkeypatch.setattr(f"inferbench_tasks.workers.agent.{name}", 0.01)
+    cluster = Returning()
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    agent = Agent(find("cpu"), cast(Cluster, cluster), command, tmp_path)
+    cluster.agent = agent
+    agent.run()
+    assert cluster.refusals == 5 and cluster.died is not None
+    assert [words.partition(": ")[2] for words in cluster.lost] == ["its Celery worker ended"]
+    assert agent._drained and agent._child is None
+
+
+def test_a_worker_that_perfdb_refuses_ends_at_its_start(tmp_path: Path) -> None:
+    """Nothing that passes: a login that may only read, say."""
+    cluster = Returning()
+
+    def refuse(device: Device) -> None:
+        raise PerfDBError("refuses the login")
+
+    cluster.register = refuse  # type: ignore[method-assign]
+    agent = Agent(find("cpu"), cast(Cluster, cluster), [], tmp_path)
+    with pytest.raises(PerfDBError, match="refuses"):
+        agent.run()
+
+
+def test_a_cache_that_can_t_be_looked_at_ends_no_worker(tmp_path: Path) -> None:
+    """It is an error of ours, which the agent says and goes on from."""
+    with pytest.raises(StorageError, match="can't be looked at: No such file"):
+        _cache_use(tmp_path / "gone", 1)
+    assert _cache_use(tmp_path, 7).limit_bytes == 7
 
 
 def test_a_host_whose_clock_is_a_day_off_is_given_no_job(

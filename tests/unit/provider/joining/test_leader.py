@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.errors import InputError, LeaderAwayError, ServerError
 from inferbench_tasks.provider.joining import leader as joining
 from inferbench_tasks.provider.joining.authority import Authority
 from inferbench_tasks.provider.joining.leader import AUTHORITY, FOLDER, Leader
@@ -21,8 +21,9 @@ from inferbench_tasks.provider.joining.tokens import Tokens
 
 
 @contextmanager
-def between(answer: bytes, certificate: Path) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that shows this as the leader's authority; its URL, and the bodies that were sent to it."""
+def between(answer: bytes, certificate: Path, refusal: int = 500) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that shows this as the leader's authority, and lets nobody in; its URL, and the bodies that were sent
+    to it."""
     heard: list[bytes] = []
 
     class Between(http.server.BaseHTTPRequestHandler):
@@ -34,7 +35,7 @@ def between(answer: bytes, certificate: Path) -> Iterator[tuple[str, list[bytes]
 
         def do_POST(self) -> None:
             heard.append(self.rfile.read(int(self.headers["content-length"])))
-            self.send_error(500)
+            self.send_error(refusal)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -103,3 +104,19 @@ def test_an_answer_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
         pytest.raises(ServerError, match="more than 65,536 bytes"),
     ):
         Leader.join(url, secret, tmp_path / "worker")
+
+
+@pytest.mark.parametrize(("refusal", "error"), [(502, LeaderAwayError), (404, ServerError)])
+def test_a_leader_that_can_t_answer_yet_is_told_from_what_is_none(
+    tmp_path: Path, refusal: int, error: type[ServerError]
+) -> None:
+    """A worker waits for the one, and not for the other."""
+    real = Authority.of(tmp_path / "real")
+    real.server(tmp_path / "real.pem", ["127.0.0.1"])
+    secret = Tokens(tmp_path / "real").create("a", timedelta(days=1), real.fingerprint)[1]
+    with (
+        between(real.pem.encode(), tmp_path / "real.pem", refusal) as (url, heard),
+        pytest.raises(ServerError, match=f"/join answers {refusal}") as caught,
+    ):
+        Leader.join(url, secret, tmp_path / "worker")
+    assert type(caught.value) is error and len(heard) == 1
