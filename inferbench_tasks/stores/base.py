@@ -1,7 +1,7 @@
 """Where artifacts are kept for all hosts: immutable objects under keys, found by a store's URL.
 
 A manifest lies under ``manifests/<digest>``, a file's content under ``blobs/<sha256>``: what two artifacts have in
-common is there once.
+common is there once. Under ``owners/<id>`` each PerfDB that uses the store has left its mark (``owners.py``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: The URL of the store that artifacts are put into.
 ARTIFACTS = "INFERBENCH_ARTIFACTS"
 DEFAULT_URL = "gridfs:"
-MANIFESTS, BLOBS = "manifests", "blobs"
-KEY = re.compile(rf"({MANIFESTS}|{BLOBS})/[0-9a-f]{{64}}")
+MANIFESTS, BLOBS, OWNERS = "manifests", "blobs", "owners"
+KEY = re.compile(rf"({MANIFESTS}|{BLOBS}|{OWNERS})/[0-9a-f]{{64}}")
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):")
 
 
@@ -49,6 +49,8 @@ class Store(ABC):
 
     #: What has to be installed for it, as an extra of ours.
     extra: ClassVar[str | None] = None
+    #: Whether only one PerfDB can use it, so that no marks are needed.
+    of_one_perfdb: ClassVar[bool] = False
 
     def __init__(self, url: str, db: PerfDB) -> None:
         self.url = url
@@ -73,6 +75,10 @@ class Store(ABC):
     @abstractmethod
     def objects(self) -> Iterator[Stored]:
         """All that is there; what lies beside and has no key of ours is left out."""
+
+    def owners(self) -> Iterator[Stored]:
+        """Those of them that are marks of PerfDBs."""
+        return (item for item in self.objects() if item.key.startswith(f"{OWNERS}/"))
 
     def tidy(self, grace_s: float) -> None:  # noqa: B027 - most leave nothing behind
         """Remove what interrupted puts have left behind, if it is older than the grace time."""

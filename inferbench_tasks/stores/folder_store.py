@@ -15,13 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import BLOBS, KEY, MANIFESTS, Missing, Store, Stored
+from inferbench_tasks.stores.base import BLOBS, KEY, MANIFESTS, OWNERS, Missing, Store, Stored
 
 _PART = ".part-"
 
 
 class FolderStore(Store):
-    """``<folder>/blobs/<sha256>``, ``<folder>/manifests/<digest>``."""
+    """``<folder>/blobs/<sha256>``, ``<folder>/manifests/<digest>``, ``<folder>/owners/<id>``."""
 
     def __init__(self, url: str, db: PerfDB) -> None:
         super().__init__(url, db)
@@ -71,21 +71,27 @@ class FolderStore(Store):
             self._path(key).unlink(missing_ok=True)
 
     def objects(self) -> Iterator[Stored]:
-        for kind in (MANIFESTS, BLOBS):
-            for path in self._listed(kind):
-                key = f"{kind}/{path.name}"
-                if KEY.fullmatch(key):
-                    with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                        status = path.stat()
-                        yield Stored(key, status.st_size, status.st_mtime)
+        for kind in (MANIFESTS, BLOBS, OWNERS):
+            yield from self._of_kind(kind)
+
+    def owners(self) -> Iterator[Stored]:
+        return self._of_kind(OWNERS)
 
     def tidy(self, grace_s: float) -> None:
         now_s = max((item.stored_s for item in self.objects()), default=0.0)
-        for kind in (MANIFESTS, BLOBS):
+        for kind in (MANIFESTS, BLOBS, OWNERS):
             for path in self._listed(kind):
                 with contextlib.suppress(FileNotFoundError):
                     if path.name.startswith(_PART) and now_s - path.stat().st_ctime > grace_s:
                         path.unlink()
+
+    def _of_kind(self, kind: str) -> Iterator[Stored]:
+        for path in self._listed(kind):
+            key = f"{kind}/{path.name}"
+            if KEY.fullmatch(key):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    status = path.stat()
+                    yield Stored(key, status.st_size, status.st_mtime)
 
     def _listed(self, kind: str) -> list[Path]:
         with self._explained():

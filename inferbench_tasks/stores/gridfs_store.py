@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
 import gridfs
 from bson import ObjectId
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 class GridFSStore(Store):
     """A file's name is the object's key. It is visible once its last chunk is stored."""
+
+    of_one_perfdb: ClassVar[bool] = True
 
     def __init__(self, url: str, db: PerfDB) -> None:
         super().__init__(url, db)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.stores.manifest import Manifest
 
 COLLECTION = "artifacts"
-#: Held by who collects garbage: puts wait until it is over, or until it must have been killed.
+#: Held by who collects garbage: puts wait until it is over, or until it must have been killed. It has PerfDB's id too.
 LOCK = "collecting"
 LOCK_FOR = timedelta(minutes=10)
 #: A put marks itself again and again; after so long it must have been killed.
@@ -131,6 +132,18 @@ class Ledger:
         """Whether devices of other homes work for this PerfDB."""
         where = {"home": {"$exists": True, "$nin": ["", home]}, "stopped": False}
         return self._do(lambda: self._db.collection(DEVICES).find_one(where, {"_id": 1})) is not None
+
+    def owner(self) -> str:
+        """This PerfDB's id among all that may use one store: 64 hex digits, made once."""
+
+        def ask() -> str:
+            ledger = self._collection()
+            ledger.update_one({"_id": LOCK}, {"$setOnInsert": {"until": None}}, upsert=True)
+            new = {"$set": {"owner": secrets.token_hex(32)}}
+            ledger.update_one({"_id": LOCK, "owner": {"$exists": False}}, new)
+            return str(ledger.find_one({"_id": LOCK})["owner"])
+
+        return str(self._do(ask))
 
     # -- what is needed ----------------------------------------------------------------------------
 

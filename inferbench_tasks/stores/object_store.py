@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from inferbench_tasks.errors import InputError, MissingExtraError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import KEY, Missing, Store, Stored
+from inferbench_tasks.stores.base import KEY, OWNERS, Missing, Store, Stored
 
 
 class ObjectStore(Store):
@@ -72,9 +72,15 @@ class ObjectStore(Store):
             self._files.rm_file(self._path(key))
 
     def objects(self) -> Iterator[Stored]:
+        return self._below(self._root)
+
+    def owners(self) -> Iterator[Stored]:
+        return self._below(f"{self._root}/{OWNERS}")
+
+    def _below(self, folder: str) -> Iterator[Stored]:
         with self._explained():
             try:
-                found = self._files.find(self._root, detail=True)
+                found = self._files.find(folder, detail=True)
             except FileNotFoundError:
                 return
         for path, about in found.items():

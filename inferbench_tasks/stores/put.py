@@ -12,6 +12,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, open_store, store_url
 from inferbench_tasks.stores.holdings import Holdings
 from inferbench_tasks.stores.ledger import LOCK_FOR, Ledger
+from inferbench_tasks.stores.owners import claim
 
 _LOOK_S = 0.5
 Progress = Callable[[float, float | None, str], None]
@@ -57,14 +58,15 @@ def _put(
         if cancelled():
             raise CancelledError("Cancelled while artifacts were collected.")
         time.sleep(_LOOK_S)
+    store = open_store(url, db)
+    claim(store, ledger)
     known = ledger.get(digest)
     if known is not None and url in known.stored:
         return False
     holding = holdings.find(digest)
     if holding is None:
         raise StorageError(f"Artifact {digest} is not here any more; clear the tasks that made it.")
-    store, manifest = open_store(url, db), holding.manifest
-    done = 0
+    manifest, done = holding.manifest, 0
     for file in manifest.files:
         if cancelled():
             raise CancelledError("Cancelled while an artifact was stored.")

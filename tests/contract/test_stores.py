@@ -17,7 +17,7 @@ import pytest
 
 from inferbench_tasks.errors import InputError, StorageError, UnknownKindError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import BLOBS, MANIFESTS, STORES, Missing, Store, open_store
+from inferbench_tasks.stores.base import BLOBS, MANIFESTS, OWNERS, STORES, Missing, Store, open_store
 
 pytestmark = pytest.mark.integration
 #: More than a chunk of GridFS.
@@ -104,6 +104,16 @@ def test_it_is_put_once_and_listed(store: Store) -> None:
         store.delete(key_of(b"one"))
     assert store.size(key_of(b"one")) is None
     assert [item.key for item in store.objects()] == [key_of(b"a list", MANIFESTS)]
+
+
+def test_marks_are_listed_alone(store: Store) -> None:
+    """Those of PerfDBs among much else, by their keys."""
+    assert not list(store.owners())
+    store.put(key_of(b"one"), b"one")
+    assert not list(store.owners())
+    store.put(key_of(b"mine", OWNERS), b"a host")
+    assert [item.key for item in store.owners()] == [key_of(b"mine", OWNERS)]
+    assert {item.key for item in store.objects()} == {key_of(b"one"), key_of(b"mine", OWNERS)}
 
 
 def test_many_put_and_read_at_once(store: Store, tmp_path: Path) -> None:

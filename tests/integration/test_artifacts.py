@@ -11,30 +11,26 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferbench_tasks import settings
-from inferbench_tasks.artifacts.cache import ArtifactCache
-from inferbench_tasks.contracts.located import referred
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, open_store
-from inferbench_tasks.stores.collect import collect
 from inferbench_tasks.stores.depot import Depot
 from inferbench_tasks.stores.fetch import Fetch
 from inferbench_tasks.stores.holdings import FETCHED, Holdings
 from inferbench_tasks.stores.ledger import COLLECTION, Ledger
 from inferbench_tasks.stores.limit import CACHE_BYTES
-from inferbench_tasks.stores.put import put, put_wanted
+from inferbench_tasks.stores.put import put_wanted
+from tests.artifact_homes import WEIGHTS, content, digest_of, entry, run_told_of, sent
 
 pytestmark = pytest.mark.integration
-WEIGHTS = os.urandom(300_000)
 
 
 @pytest.fixture(scope="module")
@@ -61,39 +57,6 @@ def homes(tmp_path: Path) -> tuple[Path, Path]:
     for name in ("leader", "worker"):
         (tmp_path / name).mkdir()
     return tmp_path / "leader", tmp_path / "worker"
-
-
-def entry(home: Path, weights: bytes = WEIGHTS, name: str = "models") -> Path:
-    """An entry of a cache with two files, as ``generate`` leaves one."""
-
-    def make(folder: Path) -> dict[str, Any]:
-        (folder / "parts").mkdir()
-        (folder / "model.onnx").write_bytes(b"graph")
-        (folder / "parts" / "weights.bin").write_bytes(weights)
-        return {}
-
-    settings_ = {"of": hashlib.sha256(weights).hexdigest()}
-    return ArtifactCache(home / "cache" / name).get(settings_, make).folder
-
-
-def sent(db: PerfDB, home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> str:
-    """The reference of an entry's model, stored."""
-    depot = Depot(db, home)
-    reference = depot.send(str(folder / "model.onnx"))
-    depot.flush()
-    put(db, Holdings(home), digest_of(reference))
-    return reference
-
-
-def digest_of(reference: str) -> str:
-    found = referred(reference)
-    assert found is not None
-    return found[0]
-
-
-def content(path: str | Path) -> bytes:
-    folder = Path(path).parent
-    return (folder / "model.onnx").read_bytes() + (folder / "parts" / "weights.bin").read_bytes()
 
 
 def test_on_one_host_it_is_the_same_file_and_nothing_is_stored(
@@ -337,7 +300,7 @@ def test_the_cache_stays_within_its_bound(
     leader, worker = homes
     references = [sent(perfdb, leader, entry(leader, os.urandom(100_000))) for _ in range(4)]
     monkeypatch.setenv(CACHE_BYTES, "250000")
-    _run_that_was_told(perfdb, "used", references[0], "running")
+    run_told_of(perfdb, "used", references[0], "running")
     for number, reference in enumerate(references):
         path = Path(Depot(perfdb, worker).receive(reference))
         os.utime(path.parent / "entry.json", (1000 + number, 1000 + number))
@@ -350,82 +313,6 @@ def test_the_cache_stays_within_its_bound(
     monkeypatch.setenv(CACHE_BYTES, "lots")
     with pytest.raises(InputError, match="a size is needed"):
         Depot(perfdb, worker).receive(references[2])
-
-
-def _run_that_was_told(db: PerfDB, run_id: str, reference: str, status: str) -> None:
-    from inferbench_tasks.perfdb.documents import utc_now
-
-    stages = [{"stage": "generate", "output": {"model": {"path": reference}}}]
-    db.collection("runs").insert_one(
-        {"_id": run_id, "status": status, "stages": stages, "updated_at": utc_now()}
-    )
-
-
-@pytest.fixture
-def collected(perfdb: PerfDB, homes: tuple[Path, Path]) -> tuple[PerfDB, list[str]]:
-    """Three artifacts that share a file, used long ago: of a result, of a run under way, of nobody."""
-    leader, _ = homes
-    references = []
-    for number in range(3):
-        folder = entry(leader, os.urandom(1000) + bytes([number]))
-        references.append(sent(perfdb, leader, folder))
-    _run_that_was_told(perfdb, "r0", references[0], "done")
-    _run_that_was_told(perfdb, "r1", references[1], "running")
-    return perfdb, references
-
-
-def test_what_a_result_refers_to_is_never_lost(
-    collected: tuple[PerfDB, list[str]], homes: tuple[Path, Path]
-) -> None:
-    """Without any grace time, again and again: another host still gets it; only what nobody refers to is gone."""
-    db, references = collected
-    for _ in range(2):
-        outcomes = {outcome.digest: outcome.stays for outcome in collect(db, timedelta(0))}
-        kept = {outcomes[digest_of(reference)] for reference in references[:2]}
-        assert kept == {"a run in PerfDB refers to it"}
-    assert digest_of(references[2]) not in outcomes
-    _, worker = homes
-    for reference in references[:2]:
-        assert content(Depot(db, worker, wait_s=0.1).receive(reference)).startswith(b"graph")
-    with pytest.raises(StorageError, match="nobody is known"):
-        Depot(db, worker, wait_s=0.1).receive(references[2])
-    keys = {item.key for item in open_store("gridfs:", db).objects()}
-    assert len(keys) == 2 + 3  # two manifests; two weights and the graph that all shared
-
-
-def test_within_the_grace_time_nothing_goes(collected: tuple[PerfDB, list[str]]) -> None:
-    """And a dry run removes nothing whatever the time."""
-    db, _ = collected
-    before = {item.key for item in open_store("gridfs:", db).objects()}
-    assert [o.stays for o in collect(db, timedelta(hours=1))].count("it was used within the grace time") == 1
-    assert [o.stays for o in collect(db, timedelta(0), dry_run=True)].count("") == 1
-    assert {item.key for item in open_store("gridfs:", db).objects()} == before
-
-
-def test_collecting_and_putting_exclude_each_other(
-    collected: tuple[PerfDB, list[str]], homes: tuple[Path, Path]
-) -> None:
-    """While something is being stored nothing is collected; while somebody collects a put waits."""
-    db, references = collected
-    ledger = Ledger(db)
-    ledger.begin_put(digest_of(references[0]))
-    with pytest.raises(StorageError, match="being stored"):
-        collect(db, timedelta(0))
-    ledger.end_put(digest_of(references[0]))
-    assert ledger.lock() and not ledger.lock()
-    with pytest.raises(StorageError, match="Somebody else"):
-        collect(db, timedelta(0))
-    waits: list[int] = []
-
-    def cancelled() -> bool:
-        waits.append(1)
-        ledger.unlock()
-        return False
-
-    leader, _ = homes
-    ledger.unstore(digest_of(references[2]), "gridfs:")
-    assert put(db, Holdings(leader), digest_of(references[2]), cancelled=cancelled)
-    assert waits and ledger.puts() == 0
 
 
 def test_a_lying_manifest_of_a_cache_is_not_stored(perfdb: PerfDB, homes: tuple[Path, Path]) -> None:
