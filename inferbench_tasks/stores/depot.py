@@ -18,7 +18,7 @@ from inferbench_tasks.stores.base import ARTIFACTS, Missing, open_store, store_u
 from inferbench_tasks.stores.entries import entry_digests, root_of
 from inferbench_tasks.stores.fetch import Damaged, Fetch
 from inferbench_tasks.stores.holdings import Holding, Holdings
-from inferbench_tasks.stores.ledger import Known, Ledger
+from inferbench_tasks.stores.ledger import Known, Ledger, Suspicion
 from inferbench_tasks.stores.limit import make_room
 from inferbench_tasks.stores.manifest import Manifest
 from inferbench_tasks.stores.put import is_explicit, put
@@ -133,24 +133,28 @@ class Depot:
         return str(path)
 
     def _fetched(self, digest: str) -> Holding:
-        """Wait until a store has it, and fetch it; a damaged copy in a store is stored again by a home that has it."""
+        """Wait until a store has it, and fetch it.
+
+        A copy in a store that is not whole stays: this host's memory may be what is damaged. It is suspected, and
+        tried again once a home that has the artifact has looked at it, and stored it again where it was right.
+        """
         deadline_s = time.monotonic() + self._wait_s
         host, asked = socket.gethostname(), False
+        suspected: set[Suspicion] = set()
         while True:
             known = self.ledger.get(digest)
+            open_ = {each.url for each in suspected.intersection(known.suspicions if known else ())}
             for url in known.stored if known else ():
+                if url in open_:
+                    continue
                 try:
                     return self._fetch(digest, url)
                 except (Missing, Damaged) as error:
-                    what = str(error) if isinstance(error, Damaged) else f"{error} is not in {url}"
-                    log.warning("an artifact's copy in a store is not whole artifact=%s: %s", digest, what)
-                    self.ledger.report(digest, host, what)
-                    self.ledger.unstore(digest, url)
-                    if isinstance(error, Damaged):
-                        open_store(url, self.db).delete(error.key)
+                    self._suspect(digest, url, error, suspected)
                     asked = False
-            if not asked:
+            if not asked or (known is not None and known.wanted_at is None):
                 self.ledger.want(digest, host)
+            if not asked:
                 self._told(0, None, f"waiting for artifact {digest[:12]}")
                 asked = True
             if self._cancelled():
@@ -158,6 +162,21 @@ class Depot:
             if time.monotonic() > deadline_s:
                 raise StorageError(_unanswered(digest, known, self._wait_s))
             time.sleep(LOOK_S)
+
+    def _suspect(self, digest: str, url: str, error: Missing | Damaged, suspected: set[Suspicion]) -> None:
+        """Report what is not whole in a store. StorageError where it was reported, and a home has settled it."""
+        key, host = error.args[0] if isinstance(error, Missing) else error.key, socket.gethostname()
+        what = f"{key} is not in {url}" if isinstance(error, Missing) else str(error)
+        suspicion = Suspicion(url=url, key=key, host=host)
+        if suspicion in suspected:
+            raise StorageError(
+                f"{what}: so this host ({host}) reads it, also now that a host which has artifact {digest} looked at "
+                "it. See to this host's memory and network, and that it reaches the same store as the others."
+            )
+        log.warning("an artifact's copy in a store is not whole artifact=%s: %s", digest, what)
+        suspected.add(suspicion)
+        self.ledger.report(digest, host, what)
+        self.ledger.suspect(digest, suspicion)
 
     def _fetch(self, digest: str, url: str) -> Holding:
         def report(what: str) -> None:
@@ -185,8 +204,10 @@ def _unanswered(digest: str, known: Known | None, wait_s: float) -> str:
     where = (
         f"it was made on {hosts}, whose system did not store it" if hosts else "nobody is known who has it"
     )
+    stored = ", ".join(known.stored) if known else ""
+    state = f"is not whole in {stored}, as read here" if stored else "is in no store"
     return (
-        f"Artifact {digest} is in no store, and {where} within {wait_s:.0f} s. See that `inferbench up` runs there (or "
+        f"Artifact {digest} {state}, and {where} within {wait_s:.0f} s. See that `inferbench up` runs there (or "
         f"run `inferbench artifacts put` there, or set {ARTIFACTS} to {store_url()!r} on all hosts), and clear the "
         "job's tasks from generate on."
     )

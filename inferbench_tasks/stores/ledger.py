@@ -38,8 +38,21 @@ class Fault(BaseModel):
     what: str
 
 
+class Suspicion(BaseModel):
+    """An object of a store that a host did not read as what it must be: its store's URL and key, and who read it so."""
+
+    model_config = ConfigDict(frozen=True)
+
+    url: str
+    key: str
+    host: str
+
+
 class Known(BaseModel):
-    """One artifact. ``homes``: id of a data directory that had it -> its host; ``stored``: URLs of stores."""
+    """One artifact. ``homes``: id of a data directory that had it -> its host; ``stored``: URLs of stores.
+
+    ``suspicions``: that no home has looked into yet.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,6 +66,7 @@ class Known(BaseModel):
     wanted_at: datetime | None = None
     wanted_by: str = ""
     faults: tuple[Fault, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
 
 
 class Ledger:
@@ -73,9 +87,14 @@ class Ledger:
             }
             self._change(manifest.digest, {"$set": about, "$currentDate": {"used_at": True}}, upsert=True)
 
-    def store(self, digest: str, url: str) -> None:
-        """It is whole in that store; nobody waits for it any more."""
-        self._change(digest, {"$addToSet": {"stored": url}, "$unset": {"wanted_at": "", "wanted_by": ""}})
+    def store(self, digest: str, url: str, settled: Iterable[Suspicion] = ()) -> None:
+        """It is whole in that store, whatever ``settled`` had said; nobody waits for it any more."""
+        change = {
+            "$addToSet": {"stored": url},
+            "$unset": {"wanted_at": "", "wanted_by": ""},
+            "$pullAll": {"suspicions": [each.model_dump() for each in settled]},
+        }
+        self._change(digest, change)
 
     def begin_put(self, digest: str) -> None:
         """It is being stored: before it looks whether somebody collects, so that one of the two sees the other."""
@@ -91,12 +110,19 @@ class Ledger:
         return int(self._do(lambda: self._collection().count_documents(where)))
 
     def want(self, digest: str, host: str) -> None:
-        """Somebody waits for it: a home that has it is to store it."""
-        self._change(digest, {"$currentDate": {"wanted_at": True}, "$set": {"wanted_by": host}})
+        """Somebody waits for what is in no store, or doubted there: a home that has it is to store it."""
+        missing = [{"stored.0": {"$exists": False}}, {"suspicions.0": {"$exists": True}}]
+        change = {"$currentDate": {"wanted_at": True}, "$set": {"wanted_by": host}}
+        self._do(lambda: self._collection().update_one({"_id": digest, "$or": missing}, change))
 
-    def unstore(self, digest: str, url: str) -> None:
-        """It is not, or not whole, in that store."""
-        self._change(digest, {"$pull": {"stored": url}})
+    def suspect(self, digest: str, suspicion: Suspicion) -> None:
+        """An object of it is not whole, as one host reads it; a home that has the artifact is to look at it."""
+        change = {
+            "$addToSet": {"suspicions": suspicion.model_dump()},
+            "$currentDate": {"wanted_at": True},
+            "$set": {"wanted_by": suspicion.host},
+        }
+        self._change(digest, change)
 
     def lose(self, digest: str, home: str) -> None:
         """That home has it no longer."""

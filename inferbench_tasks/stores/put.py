@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, open_store, store_url
+from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, Missing, Store, open_store, store_url
 from inferbench_tasks.stores.holdings import Holdings
 from inferbench_tasks.stores.ledger import LOCK_FOR, Ledger
 from inferbench_tasks.stores.owners import claim
 
 _LOOK_S = 0.5
+_BLOCK_BYTES = 16 << 20
 Progress = Callable[[float, float | None, str], None]
 
 
@@ -31,10 +34,11 @@ def put(
     told: Progress = lambda done, total, text: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Store an artifact that this host has; whether anything had to be stored.
+    """Store an artifact that this host has; whether anything had to be stored, or looked at.
 
-    It must be in the ledger before, which is what keeps a collector from it. StorageError where it is not here any
-    more, PerfDBError, CancelledError.
+    What a host suspected in the store is read again here, and stored again where it is wrong. The artifact must be in
+    the ledger before, which is what keeps a collector from it. StorageError where it is not here any more, PerfDBError,
+    CancelledError.
     """
     ledger, url = Ledger(db), store_url()
     ledger.begin_put(digest)
@@ -61,31 +65,66 @@ def _put(
     store = open_store(url, db)
     claim(store, ledger)
     known = ledger.get(digest)
-    if known is not None and url in known.stored:
+    suspicions = [each for each in known.suspicions if each.url == url] if known else []
+    if known is not None and url in known.stored and not suspicions:
+        ledger.store(digest, url)
         return False
     holding = holdings.find(digest)
     if holding is None:
         raise StorageError(f"Artifact {digest} is not here any more; clear the tasks that made it.")
     manifest, done = holding.manifest, 0
+    suspected = {each.key for each in suspicions}
+    wrong: set[str] = set()
     for file in manifest.files:
         if cancelled():
             raise CancelledError("Cancelled while an artifact was stored.")
         told(done, manifest.total_bytes, f"storing artifact {digest[:12]}")
         path, key = holding.root / file.name, f"{BLOBS}/{file.sha256}"
-        if store.size(key) != file.bytes:
+        state = _state(store, key, file.bytes, suspected)
+        if state != "whole":
             with open(path, "rb") as content:  # who made it may have said anything of it
                 if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
                     holdings.forget(digest)
                     raise StorageError(
                         f"{path} is not what its cache's manifest says; remove {holding.root}."
                     )
+            if state == "wrong":  # and what is here is right
+                store.delete(key)
+                wrong.add(key)
             store.put(key, path)
             ledger.begin_put(digest)
         done += file.bytes
-    store.put(f"{MANIFESTS}/{digest}", manifest.content)
-    ledger.store(digest, url)
+    key = f"{MANIFESTS}/{digest}"
+    if (state := _state(store, key, len(manifest.content), suspected)) == "wrong":
+        store.delete(key)
+        wrong.add(key)
+    if state != "whole":
+        store.put(key, manifest.content)
+    ledger.store(digest, url, suspicions)
+    for each in suspicions:
+        now = "was damaged, and is stored again" if each.key in wrong else "is whole"
+        ledger.report(digest, socket.gethostname(), f"{each.key} in {url}, suspected by {each.host}, {now}")
     told(manifest.total_bytes, manifest.total_bytes, f"storing artifact {digest[:12]}")
     return True
+
+
+def _state(store: Store, key: str, size: int, suspected: set[str]) -> Literal["whole", "wrong", "missing"]:
+    """How an object is there: by its size, and by its SHA-256 if a host suspected it."""
+    there = store.size(key)
+    if there is None:
+        return "missing"
+    if there != size:
+        return "wrong"
+    if key not in suspected:
+        return "whole"
+    digest, start = hashlib.sha256(), 0
+    try:
+        while start < size and (block := store.read(key, start, _BLOCK_BYTES)):
+            digest.update(block)
+            start += len(block)
+    except Missing:
+        return "missing"
+    return "whole" if digest.hexdigest() == key.rpartition("/")[2] else "wrong"
 
 
 def put_wanted(db: PerfDB, holdings: Holdings, home: str) -> list[str]:

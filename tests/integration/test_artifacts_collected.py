@@ -94,7 +94,7 @@ def test_collecting_and_putting_exclude_each_other(
         return False
 
     leader, _ = homes
-    ledger.unstore(digest_of(references[2]), "gridfs:")
+    db.collection(COLLECTION).update_one({"_id": digest_of(references[2])}, {"$set": {"stored": []}})
     assert put(db, Holdings(leader), digest_of(references[2]), cancelled=cancelled)
     assert waits and ledger.puts() == 0
 
