@@ -25,7 +25,7 @@ from inferbench_tasks.stores.put import is_explicit, put
 
 log = logging.getLogger(__name__)
 
-#: How long a stage waits for the home that has an artifact to store it.
+#: How long a stage waits for the home that has an artifact to store it, while it is not being stored.
 WAIT_S = 300.0
 LOOK_S = 0.5
 
@@ -138,8 +138,7 @@ class Depot:
         A copy in a store that is not whole stays: this host's memory may be what is damaged. It is suspected, and
         tried again once a home that has the artifact has looked at it, and stored it again where it was right.
         """
-        deadline_s = time.monotonic() + self._wait_s
-        host, asked = socket.gethostname(), False
+        host, asked, waited_s = socket.gethostname(), False, 0.0
         suspected: set[Suspicion] = set()
         while True:
             known = self.ledger.get(digest)
@@ -159,9 +158,11 @@ class Depot:
                 asked = True
             if self._cancelled():
                 raise CancelledError("Cancelled while an artifact was waited for.")
-            if time.monotonic() > deadline_s:
+            if waited_s > self._wait_s:
                 raise StorageError(_unanswered(digest, known, self._wait_s))
             time.sleep(LOOK_S)
+            if not self.ledger.being_put(digest):
+                waited_s += LOOK_S
 
     def _suspect(self, digest: str, url: str, error: Missing | Damaged, suspected: set[Suspicion]) -> None:
         """Report what is not whole in a store. StorageError where it was reported, and a home has settled it."""

@@ -21,8 +21,10 @@ COLLECTION = "artifacts"
 #: Held by who collects garbage: puts wait until it is over, or until it must have been killed. It has PerfDB's id too.
 LOCK = "collecting"
 LOCK_FOR = timedelta(minutes=10)
-#: A put marks itself again and again; after so long it must have been killed.
+#: A put marks itself again and again; after so long it must have been killed, as the collector has it.
 PUT_FOR = timedelta(minutes=30)
+#: As who waits for it has it: an earlier version marks itself once a file.
+PUT_FRESH = timedelta(minutes=1)
 #: A run that was killed counts as running for ever.
 STALE = timedelta(days=14)
 MOST_FAULTS = 20
@@ -108,6 +110,12 @@ class Ledger:
         """How many artifacts are being stored now."""
         where = {"putting_at": {"$gt": utc_now() - PUT_FOR}}
         return int(self._do(lambda: self._collection().count_documents(where)))
+
+    def being_put(self, digest: str) -> bool:
+        """Whether somebody stores it now, or is to after what he stores now."""
+        since = {"$subtract": ["$$NOW", PUT_FRESH.total_seconds() * 1000]}
+        where = {"_id": digest, "$expr": {"$gt": ["$putting_at", since]}}
+        return self._do(lambda: self._collection().find_one(where, {"_id": 1})) is not None
 
     def want(self, digest: str, host: str) -> None:
         """Somebody waits for what is in no store, or doubted there: a home that has it is to store it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 import time
@@ -15,6 +16,9 @@ from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, Missing, S
 from inferbench_tasks.stores.holdings import Holdings
 from inferbench_tasks.stores.ledger import LOCK_FOR, Ledger
 from inferbench_tasks.stores.owners import claim
+from inferbench_tasks.stores.under_way import marked
+
+log = logging.getLogger(__name__)
 
 _LOOK_S = 0.5
 _BLOCK_BYTES = 16 << 20
@@ -41,11 +45,8 @@ def put(
     CancelledError.
     """
     ledger, url = Ledger(db), store_url()
-    ledger.begin_put(digest)
-    try:
+    with marked(ledger, lambda: [digest]):
         return _put(db, holdings, digest, ledger, url, told, cancelled)
-    finally:
-        ledger.end_put(digest)
 
 
 def _put(
@@ -92,7 +93,6 @@ def _put(
                 store.delete(key)
                 wrong.add(key)
             store.put(key, path)
-            ledger.begin_put(digest)
         done += file.bytes
     key = f"{MANIFESTS}/{digest}"
     if (state := _state(store, key, len(manifest.content), suspected)) == "wrong":
@@ -128,12 +128,30 @@ def _state(store: Store, key: str, size: int, suspected: set[str]) -> Literal["w
 
 
 def put_wanted(db: PerfDB, holdings: Holdings, home: str) -> list[str]:
-    """Store what others wait for and this home has; their digests. What it has no longer is told to the ledger."""
-    ledger, stored = Ledger(db), []
-    for known in ledger.wanted_of(home):
-        if holdings.find(known.digest) is None:
-            ledger.lose(known.digest, home)
-            continue
-        put(db, holdings, known.digest)
-        stored.append(known.digest)
+    """Store what others wait for and this home has; their digests. What it has no longer is told to the ledger.
+
+    Those whose turn comes later are marked too: who waits for them sees that they are being stored. One that can't be
+    stored holds up none of the others; the first such error is raised at the end.
+    """
+    ledger, stored = Ledger(db), list[str]()
+    tried, errors = set[str](), list[StorageError]()
+
+    def queue() -> list[str]:
+        return [known.digest for known in ledger.wanted_of(home) if known.digest not in tried]
+
+    with marked(ledger, queue):
+        while digests := queue():
+            digest = digests[0]
+            tried.add(digest)
+            if holdings.find(digest) is None:
+                ledger.lose(digest, home)
+                continue
+            try:
+                put(db, holdings, digest)
+                stored.append(digest)
+            except StorageError as error:
+                log.warning("an artifact can't be stored artifact=%s: %s", digest, error)
+                errors.append(error)
+    if errors:
+        raise errors[0]
     return stored
