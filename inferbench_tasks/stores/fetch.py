@@ -17,18 +17,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from inferbench_tasks.artifacts.cache import MANIFEST
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
 from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
 from inferbench_tasks.stores.manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
+from inferbench_tasks.stores.parts import ROOM, promise, promised_bytes, written_bytes
 
 #: So many parts come at once, each so large.
 THREADS, PART_BYTES = 4, 16 << 20
 #: Left free beside what is fetched.
 SPARE_BYTES = 64 << 20
+#: How often who waits for another process of this host looks whether it has ended.
+LOOK_S = 0.2
 
 
 class Damaged(Exception):
@@ -57,12 +60,27 @@ class Fetch:
         root = self.holdings.data_dir / FETCHED
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with FileLock(root / f".{digest}.lock"):
+            with self._alone(root / f".{digest}.lock"):
                 if holding := self.holdings.find(digest):  # somebody else brought it meanwhile
                     return holding
                 return self._fetch(digest, root)
         except OSError as error:
             raise StorageError(f"The cache {root} can't be written: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def _alone(self, path: Path) -> Iterator[None]:
+        """Hold a lock as soon as no other process of this host does; one that ended, however it did, holds none."""
+        lock = FileLock(path)
+        try:
+            lock.acquire(poll_interval=LOOK_S, cancel_check=self.cancelled)
+        except Timeout as timeout:
+            raise CancelledError(
+                "Cancelled while another process of this host fetched an artifact."
+            ) from timeout
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _fetch(self, digest: str, root: Path) -> Holding:
         key = f"{MANIFESTS}/{digest}"
@@ -94,15 +112,19 @@ class Fetch:
         shutil.rmtree(folder)
 
     def _make_room(self, manifest: Manifest, parts: Path) -> None:
-        have = sum(path.stat().st_blocks * 512 for path in parts.iterdir())
-        needed = max(0, manifest.total_bytes - have)
-        self.room(needed)
-        free = shutil.disk_usage(parts).free
-        if free < needed + SPARE_BYTES:
-            raise StorageError(
-                f"{needed / 1e6:,.0f} MB of an artifact have no room on the file system of {parts.parent}: "
-                f"{free / 1e6:,.0f} MB are free. Free some (`inferbench clean`), or choose another data directory."
-            )
+        """Promise the artifact its room, less what other fetches of this host were promised and have not written yet."""
+        with self._alone(parts.parent / ROOM):
+            others = promised_bytes(parts.parent, besides=parts)
+            needed = max(0, manifest.total_bytes - written_bytes(parts))
+            self.room(needed + others)
+            free = shutil.disk_usage(parts).free - others
+            if free < needed + SPARE_BYTES:
+                raise StorageError(
+                    f"{needed / 1e6:,.0f} MB of an artifact have no room on the file system of {parts.parent}: "
+                    f"{max(0, free) / 1e6:,.0f} MB are free, less {others / 1e6:,.0f} MB of others that are being "
+                    "fetched. Free some (`inferbench clean`), or choose another data directory."
+                )
+            promise(parts, manifest.total_bytes)
 
     def _blobs(self, manifest: Manifest, parts: Path) -> None:
         files = list({file.sha256: file for file in manifest.files}.values())

@@ -17,6 +17,7 @@ from inferbench_tasks.artifacts.cache import MANIFEST
 from inferbench_tasks.artifacts.removal import remove_folder
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.stores.holdings import FETCHED, Holdings
+from inferbench_tasks.stores.parts import all_parts, lock_of, written_bytes
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +59,14 @@ def _entries(root: Path) -> list[tuple[float, int, Path]]:
 def make_room(holdings: Holdings, needed: int, in_use: Callable[[], set[str]]) -> None:
     """Remove what was used longest ago, until so many bytes more are within the bound.
 
+    What was fetched in part counts with what it takes now; what it will take more is to be part of ``needed``.
     ``in_use``: the digests of what runs use, asked only if something has to go. What can't go stays, and is told.
     """
     root = holdings.data_dir / FETCHED
     _remove_old_parts(root)
     entries = _entries(root)
-    bound, total = cache_bytes(), sum(size for _, size, _ in entries) + needed
+    total = sum(size for _, size, _ in entries) + sum(map(written_bytes, all_parts(root))) + needed
+    bound = cache_bytes()
     if total <= bound:
         return
     used = in_use()
@@ -78,13 +81,13 @@ def make_room(holdings: Holdings, needed: int, in_use: Callable[[], set[str]]) -
 
 def _remove_old_parts(root: Path) -> None:
     """What was fetched in part, and nobody went on with."""
-    for parts in root.glob(".*.part"):
-        if time.time() - parts.stat().st_mtime > PARTS_S:
-            try:
-                with FileLock(parts.with_suffix(".lock")).acquire(timeout=0):
+    for parts in all_parts(root):
+        try:
+            if time.time() - parts.stat().st_mtime > PARTS_S:
+                with lock_of(parts).acquire(timeout=0):
                     shutil.rmtree(parts)
-            except Timeout:
-                continue
+        except (Timeout, FileNotFoundError):  # somebody goes on with it, or it is whole now
+            continue
 
 
 def _remove(folder: Path, used_s: float, holdings: Holdings) -> bool:
