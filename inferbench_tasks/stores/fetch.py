@@ -112,7 +112,7 @@ class Fetch:
         shutil.rmtree(folder)
 
     def _make_room(self, manifest: Manifest, parts: Path) -> None:
-        """Promise the artifact its room, less what other fetches of this host were promised and have not written yet."""
+        """Promise the artifact its room, less what others here were promised and have not written yet."""
         with self._alone(parts.parent / ROOM):
             others = promised_bytes(parts.parent, besides=parts)
             needed = max(0, manifest.total_bytes - written_bytes(parts))
