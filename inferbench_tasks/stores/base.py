@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object: when it was stored (Unix time, by the store's clock), and how large it is."""
+    """One object: when it was stored (Unix time, by the clock that ``Store.now_s`` tells), and how large it is."""
 
     key: str
     bytes: int
@@ -79,6 +80,10 @@ class Store(ABC):
     def owners(self) -> Iterator[Stored]:
         """Those of them that are marks of PerfDBs."""
         return (item for item in self.objects() if item.key.startswith(f"{OWNERS}/"))
+
+    def now_s(self) -> float:
+        """The time (Unix) by which ``stored_s`` is told; that of a store which has a clock of its own."""
+        return time.time()
 
     def tidy(self, grace_s: float) -> None:  # noqa: B027 - most leave nothing behind
         """Remove what interrupted puts have left behind, if it is older than the grace time."""

@@ -18,7 +18,6 @@ from threading import Lock
 from time import monotonic
 
 from inferbench_tasks.errors import InputError, MissingExtraError, StorageError
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, open_store, store_url
 from inferbench_tasks.stores.contents import Contents
@@ -85,12 +84,12 @@ class _Collection:
 
     def _round(self) -> None:
         # Read before the runs: what a run is told of later was used later too, and is young.
-        artifacts = self.ledger.all()
+        now, artifacts = self.ledger.now(), self.ledger.all()
         stores, closed = self._opened(artifacts)
         needed = self.ledger.needed([known.digest for known in artifacts])
         kept: set[str] = set()
         for known in artifacts:
-            age = utc_now() - known.used_at
+            age = now - known.used_at
             stays = "a run in PerfDB refers to it" if known.digest in needed else ""
             stays = stays or ("it was used within the grace time" if age < self.grace else "")
             stays = stays or next((closed[url] for url in known.stored if url in closed), "")
@@ -117,9 +116,10 @@ class _Collection:
 
     def _sweep(self, store: Store, kept: set[str]) -> None:
         """Remove contents that no manifest names any more, and manifests that the ledger does not know."""
-        now, grace_s = utc_now().timestamp(), self.grace.total_seconds()
+        grace_s = self.grace.total_seconds()
         objects = {item.key: item for item in store.objects()}
-        old = {key for key, item in objects.items() if now - item.stored_s > grace_s}
+        now_s = store.now_s()
+        old = {key for key, item in objects.items() if now_s - item.stored_s >= grace_s}
         manifests = {key: item for key, item in objects.items() if key.startswith(f"{MANIFESTS}/")}
         unknown = [key for key in manifests if _digest(key) not in kept and key in old]
         self._delete(store, unknown)
@@ -175,17 +175,17 @@ class _Collection:
                 require_alone(store, self.ledger)
                 if not self.dry_run:
                     claim(store, self.ledger)
-                since_s = 0.0 if store.of_one_perfdb else claimed_s(store, self.ledger)
+                old = store.of_one_perfdb or _is_old(store, self.ledger, self.grace)
             except (InputError, MissingExtraError, StorageError) as error:
                 if url == store_url():
                     raise
                 log.warning("nothing is collected in %s: %s", url, error)
                 closed[url] = f"nothing is collected in {url}, where it is too"
                 continue
-            if since_s is None or utc_now().timestamp() - since_s < self.grace.total_seconds():
-                closed[url] = f"this PerfDB's mark in {url} is not as old as the grace time"
-            else:
+            if old:
                 stores[url] = store
+            else:
+                closed[url] = f"this PerfDB's mark in {url} is not as old as the grace time"
         return stores, closed
 
 
@@ -216,6 +216,12 @@ def _alone(ledger: Ledger, removed: int) -> Iterator[None]:
         yield
     finally:
         ledger.unlock()
+
+
+def _is_old(store: Store, ledger: Ledger, grace: timedelta) -> bool:
+    """Whether this PerfDB left its mark before the grace time."""
+    since_s = claimed_s(store, ledger)
+    return since_s is not None and store.now_s() - since_s >= grace.total_seconds()
 
 
 def _digest(key: str) -> str:

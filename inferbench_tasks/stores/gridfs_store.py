@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
@@ -11,6 +10,7 @@ from typing import IO, Any, ClassVar, TypeVar
 import gridfs
 from bson import ObjectId
 
+from inferbench_tasks.cluster.clock import server_ms
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import DEFAULT_URL, KEY, Missing, Store, Stored
@@ -59,6 +59,9 @@ class GridFSStore(Store):
         ):
             self._do(lambda: self._bucket().delete(tried[-1]), f"deleting {key}")
             raise StorageError(f"What was stored as {key} changed meanwhile.")
+        # Its id and its date are by the clock of this host.
+        stamp = {"$currentDate": {"stored_at": True}}
+        self._do(lambda: self._collection("files").update_one({"_id": tried[-1]}, stamp), f"storing {key}")
 
     def size(self, key: str) -> int | None:
         entry = self._do(lambda: self._entry(key), f"finding {key}")
@@ -95,17 +98,23 @@ class GridFSStore(Store):
         self._do(remove, f"deleting {key}")
 
     def objects(self) -> Iterator[Stored]:
-        fields = {"filename": 1, "length": 1, "uploadDate": 1}
+        fields = {"filename": 1, "length": 1, "stored_at": 1}
         rows = self._do(lambda: list(self._collection("files").find({}, fields)), "listing artifacts")
         for row in rows:
             if KEY.fullmatch(row["filename"]):
-                yield Stored(row["filename"], int(row["length"]), row["_id"].generation_time.timestamp())
+                stored = row.get("stored_at") or row["_id"].generation_time  # of an earlier version
+                yield Stored(row["filename"], int(row["length"]), stored.timestamp())
+
+    def now_s(self) -> float:
+        return server_ms(self.db) / 1000
 
     def tidy(self, grace_s: float) -> None:
+        now_s = self.now_s()
+
         def remove() -> None:
             whole = set(self._collection("files").distinct("_id"))
             for file_id in set(self._collection("chunks").distinct("files_id")) - whole:
-                if time.time() - file_id.generation_time.timestamp() > grace_s:
+                if now_s - file_id.generation_time.timestamp() > grace_s:
                     self._collection("chunks").delete_many({"files_id": file_id})
 
         self._do(remove, "tidying artifacts")

@@ -1,14 +1,18 @@
-"""PerfDB's list of artifacts: who made them, where they are stored, who asked for them, and what was found damaged."""
+"""PerfDB's list of artifacts: who made them, where they are stored, who asked for them, and what was found damaged.
+
+Ages are taken by the database's clock, as those of leases: hosts' clocks need not agree.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from inferbench_tasks.cluster.clock import server_ms
 from inferbench_tasks.cluster.store import DEVICES
 from inferbench_tasks.contracts.located import references
 from inferbench_tasks.perfdb.documents import utc_now
@@ -78,6 +82,10 @@ class Ledger:
         self._db = db
         self._patience_s = patience_s
 
+    def now(self) -> datetime:
+        """The time by the database's clock, which ``used_at`` is of."""
+        return datetime.fromtimestamp(server_ms(self._db) / 1000, UTC)
+
     def enter(self, manifests: Iterable[Manifest], home: str, host: str) -> None:
         """That home has these, and a run uses them now."""
         for manifest in manifests:
@@ -108,13 +116,12 @@ class Ledger:
 
     def puts(self) -> int:
         """How many artifacts are being stored now."""
-        where = {"putting_at": {"$gt": utc_now() - PUT_FOR}}
+        where = _younger("putting_at", PUT_FOR)
         return int(self._do(lambda: self._collection().count_documents(where)))
 
     def being_put(self, digest: str) -> bool:
         """Whether somebody stores it now, or is to after what he stores now."""
-        since = {"$subtract": ["$$NOW", PUT_FRESH.total_seconds() * 1000]}
-        where = {"_id": digest, "$expr": {"$gt": ["$putting_at", since]}}
+        where = {"_id": digest, **_younger("putting_at", PUT_FRESH)}
         return self._do(lambda: self._collection().find_one(where, {"_id": 1})) is not None
 
     def want(self, digest: str, host: str) -> None:
@@ -204,14 +211,12 @@ class Ledger:
 
     def lock(self) -> bool:
         """Whether this process may collect now."""
-        now = utc_now()
-        free = {"_id": LOCK, "$or": [{"until": {"$lt": now}}, {"until": None}]}
+        free = {"_id": LOCK, "$expr": {"$lte": ["$until", "$$NOW"]}}  # null is less than any time
+        taken = [{"$set": {"until": {"$add": ["$$NOW", _ms(LOCK_FOR)]}}}]
 
         def take() -> bool:
             self._collection().update_one({"_id": LOCK}, {"$setOnInsert": {"until": None}}, upsert=True)
-            return bool(
-                self._collection().update_one(free, {"$set": {"until": now + LOCK_FOR}}).modified_count
-            )
+            return bool(self._collection().update_one(free, taken).modified_count)
 
         return bool(self._do(take))
 
@@ -221,7 +226,7 @@ class Ledger:
 
     def locked(self) -> bool:
         """Whether somebody collects."""
-        where = {"_id": LOCK, "until": {"$gt": utc_now()}}
+        where = {"_id": LOCK, "$expr": {"$gt": ["$until", "$$NOW"]}}
         return self._do(lambda: self._collection().find_one(where)) is not None
 
     def _find(self, where: Mapping[str, Any]) -> list[Known]:
@@ -240,3 +245,12 @@ class Ledger:
 
     def _do(self, operation: Any) -> Any:
         return self._db.retrying(operation, "the artifacts", self._patience_s)
+
+
+def _younger(name: str, than: timedelta) -> dict[str, Any]:
+    """Of a moment that the database has set; none is younger where there is no such moment."""
+    return {"$expr": {"$gt": [f"${name}", {"$subtract": ["$$NOW", _ms(than)]}]}}
+
+
+def _ms(period: timedelta) -> int:
+    return round(period.total_seconds() * 1000)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import uuid
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -86,8 +88,16 @@ class ObjectStore(Store):
         for path, about in found.items():
             key = path.removeprefix(f"{self._root}/")
             if KEY.fullmatch(key):
-                changed = about.get("LastModified") or about.get("mtime")
-                yield Stored(key, int(about["size"]), changed.timestamp())
+                yield Stored(key, int(about["size"]), _changed_s(about))
+
+    def now_s(self) -> float:
+        """What an object that is stored now has."""
+        path = f"{self._root}/.now-{uuid.uuid4().hex}"
+        with self._explained():
+            self._files.pipe_file(path, b"now")
+            about = self._files.info(path)
+            self._files.rm_file(path)
+        return _changed_s(about)
 
     def _path(self, key: str) -> str:
         assert KEY.fullmatch(key), key
@@ -104,6 +114,11 @@ class ObjectStore(Store):
             raise StorageError(
                 f"The artifact store {self.url} can't be used: {type(error).__name__}: {error}"
             ) from error
+
+
+def _changed_s(about: dict[str, Any]) -> float:
+    changed: datetime = about.get("LastModified") or about["mtime"]
+    return changed.timestamp()
 
 
 class GoogleStore(ObjectStore):

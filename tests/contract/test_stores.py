@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +105,17 @@ def test_it_is_put_once_and_listed(store: Store) -> None:
         store.delete(key_of(b"one"))
     assert store.size(key_of(b"one")) is None
     assert [item.key for item in store.objects()] == [key_of(b"a list", MANIFESTS)]
+
+
+def test_times_are_by_the_clock_of_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a host stores whose clock is a day ahead is as old as what any other stores, and leaves nothing beside."""
+    by_this_host = time.time
+    monkeypatch.setattr(time, "time", lambda: by_this_host() + 86_400)
+    store.put(key_of(b"one"), b"one")
+    before_s = store.now_s()
+    (item,) = store.objects()
+    assert -2 < before_s - item.stored_s < 3600
+    assert store.now_s() >= before_s
 
 
 def test_marks_are_listed_alone(store: Store) -> None:

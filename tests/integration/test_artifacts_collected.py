@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stores import collect as collecting
+from inferbench_tasks.stores import ledger as ledger_module
 from inferbench_tasks.stores.base import ARTIFACTS, MANIFESTS, OWNERS, open_store
 from inferbench_tasks.stores.collect import collect
 from inferbench_tasks.stores.depot import Depot
@@ -141,6 +144,29 @@ def test_of_two_perfdbs_neither_removes_what_the_other_needs(
     collect(other_perfdb, timedelta(0))
     assert [path.name for path in (shared / MANIFESTS).iterdir()] == [digest_of(produced)]
     assert digest_of(staged) != digest_of(produced)
+
+
+def test_clocks_of_hosts_do_not_matter(
+    collected: tuple[PerfDB, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host whose clock is two hours ahead sees what is being stored, and who collects, and what is young."""
+    db, references = collected
+
+    def ahead() -> datetime:
+        return datetime.now(UTC) + timedelta(hours=2)
+
+    for module in (ledger_module, collecting):
+        monkeypatch.setattr(module, "utc_now", ahead, raising=False)
+    by_this_host = time.time
+    monkeypatch.setattr(time, "time", lambda: by_this_host() + 7200)
+    ledger, before = Ledger(db), {item.key for item in open_store("gridfs:", db).objects()}
+    ledger.begin_put(digest_of(references[0]))
+    assert ledger.puts() == 1 and ledger.being_put(digest_of(references[0]))
+    ledger.end_put(digest_of(references[0]))
+    assert ledger.lock() and ledger.locked() and not ledger.lock()
+    ledger.unlock()
+    assert "it was used within the grace time" in [each.stays for each in collect(db, timedelta(hours=1))]
+    assert {item.key for item in open_store("gridfs:", db).objects()} == before
 
 
 def test_a_store_of_an_earlier_version_is_claimed_first(
