@@ -15,8 +15,8 @@ from inferbench_tasks.errors import StorageError
 
 #: A folder of 100,000 images, which a training may have, and what lies beside them.
 MAX_FILES = 110_000
-#: What a manifest of so many files takes at most.
-MAX_MANIFEST_BYTES = 16 << 20
+#: Of so many files whose names have 480 characters, in ASCII: what any host reads whole.
+MAX_MANIFEST_BYTES = 64 << 20
 _PLAIN, _EXECUTABLE = 0o644, 0o755
 _FORM = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -107,7 +107,8 @@ class Manifest(BaseModel):
     def of(cls, root: Path, names: Iterable[str], known: Mapping[str, str] | None = None) -> Manifest:
         """Of files below a folder. ``known``: name -> SHA-256 of those that were read already.
 
-        StorageError for a link that leads out of the folder, and for what is no file.
+        StorageError for a link that leads out of the folder, for what is no file, and where there are too many of them,
+        or their names are too long for a manifest that others would read.
         """
         files = []
         for name in sorted(names):
@@ -119,6 +120,12 @@ class Manifest(BaseModel):
             digest = (known or {}).get(name) or file_digest(path)
             files.append(FileEntry(name=name, bytes=status.st_size, mode=mode, sha256=digest))
         try:
-            return cls(files=tuple(files))
+            manifest = cls(files=tuple(files))
         except ValidationError as error:
             raise StorageError(f"{root} can't be an artifact: {error.errors()[0]['msg']}") from error
+        if (size := len(manifest.content)) > MAX_MANIFEST_BYTES:
+            raise StorageError(
+                f"{root} can't be an artifact: the list of its {len(files):,} files takes {size / 2**20:.1f} MiB, and "
+                f"{MAX_MANIFEST_BYTES >> 20} MiB are allowed; have fewer files, or shorter names."
+            )
+        return manifest

@@ -14,7 +14,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, open_store
 from inferbench_tasks.stores.fetch import Damaged, Fetch
 from inferbench_tasks.stores.holdings import FETCHED, Holdings
-from inferbench_tasks.stores.manifest import FileEntry, Manifest
+from inferbench_tasks.stores.manifest import MAX_FILES, MAX_MANIFEST_BYTES, FileEntry, Manifest
 
 
 class Offered:
@@ -73,6 +73,31 @@ def test_a_manifest_s_digest_is_that_of_its_text() -> None:
     manifest = Manifest(files=(FileEntry(name="x", bytes=4, mode=0o644, sha256=GOOD),))
     text = '{"files":[{"bytes":4,"mode":420,"name":"x","sha256":"' + GOOD + '"}]}'
     assert manifest.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_what_nobody_would_fetch_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of files one byte longer than others read is refused where it is made, with both sizes; one byte less
+    goes there and back.
+    """
+    (tmp_path / "leader").mkdir()
+    names = [f"{'n' * 200}{number}" for number in range(3)]
+    for name in names:
+        (tmp_path / "leader" / name).write_bytes(b"good")
+    manifest = Manifest.of(tmp_path / "leader", names)
+    for module in ("manifest", "fetch"):
+        monkeypatch.setattr(f"inferbench_tasks.stores.{module}.MAX_MANIFEST_BYTES", len(manifest.content))
+    store = open_store(f"file://{tmp_path}/shared", cast(PerfDB, None))
+    offered = Offered(store, [file.model_dump() for file in manifest.files], {GOOD: b"good"})
+    assert Fetch(store, Holdings(tmp_path / "worker"))(offered.digest).manifest == manifest
+    (tmp_path / "leader" / names[0]).rename(tmp_path / "leader" / f"{names[0]}n")
+    with pytest.raises(StorageError, match=r"3 files takes 0\.0 MiB, and 0 MiB are allowed"):
+        Manifest.of(tmp_path / "leader", [f"{names[0]}n", *names[1:]])
+
+
+def test_as_many_files_as_are_allowed_may_have_long_names() -> None:
+    """Their list is one that others read."""
+    file = FileEntry(name="n" * 480, bytes=10**9, mode=0o644, sha256=GOOD)
+    assert len(Manifest(files=(file,)).content) * MAX_FILES <= MAX_MANIFEST_BYTES
 
 
 def test_a_manifest_that_would_fill_the_memory_is_not_read(
