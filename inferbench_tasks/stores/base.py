@@ -43,7 +43,7 @@ class Missing(Exception):
 
 
 class Store(ABC):
-    """Several processes and hosts use it at once. An object appears whole or not at all, and never changes.
+    """Several threads, processes and hosts use it at once. An object appears whole or not at all, and never changes.
 
     All methods raise StorageError or PerfDBError where the store can't be reached, is full, or refuses.
     """
@@ -67,7 +67,7 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, key: str, start: int = 0, length: int = -1) -> bytes:
-        """A part of an object, or the rest; shorter where it ends before. Threads may read at once. Missing."""
+        """A part of an object, or the rest; shorter where it ends before. Raises Missing too."""
 
     @abstractmethod
     def delete(self, key: str) -> None:

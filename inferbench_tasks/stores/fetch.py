@@ -1,8 +1,8 @@
 """An artifact from a store into this host's cache: once, whole, and exactly what it says.
 
-Parts come by several threads into files beside each other; a journal says which parts are there, so that what was cut
-off goes on where it was. Each file's SHA-256 is taken as its parts arrive; one that is another is fetched again, once.
-The folder appears by one rename.
+Small files come whole, several at once; then large ones, one after the other, their parts by several threads, with a
+journal of those that are there. What was cut off goes on where it was. Each file's SHA-256 is taken as it arrives; one
+that is another is fetched again, once. The folder appears by one rename.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -25,6 +26,7 @@ from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
 from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
 from inferbench_tasks.stores.manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
 from inferbench_tasks.stores.parts import ROOM, promise, promised_bytes, written_bytes
+from inferbench_tasks.stores.several import SMALL_BYTES, several
 
 #: So many parts come at once, each so large.
 THREADS, PART_BYTES = 4, 16 << 20
@@ -129,27 +131,54 @@ class Fetch:
     def _blobs(self, manifest: Manifest, parts: Path) -> None:
         files = list({file.sha256: file for file in manifest.files}.values())
         total = sum(file.bytes for file in files)
+        limit = min(SMALL_BYTES, self.part_bytes)
         done = 0
+
+        def arrived(file: FileEntry) -> None:
+            nonlocal done
+            done += file.bytes
+            self.told(done, total)
+            self._end_if_cancelled()
+
+        several(
+            lambda file: self._once_more(file, parts, lambda: self._small(file, parts)),
+            [file for file in files if file.bytes <= limit],
+            arrived,
+        )
         with ThreadPoolExecutor(self.threads, thread_name_prefix="artifact") as pool:
             for file in files:
-                before = done
+                if file.bytes > limit:
+                    self._once_more(file, parts, partial(self._large, file, parts, pool, done, total))
+                    done += file.bytes
 
-                def told(amount: int, before: int = before) -> None:
-                    self.told(before + amount, total)
+    def _end_if_cancelled(self) -> None:
+        if self.cancelled():
+            raise CancelledError("Cancelled while an artifact was fetched.")
 
-                if not self._blob(file, parts, pool, told):
-                    self.report(f"{file.name} came damaged from {self.store.url}; fetched again")
-                    _discard(parts, file.sha256)
-                    if not self._blob(file, parts, pool, told):
-                        _discard(parts, file.sha256)
-                        key = f"{BLOBS}/{file.sha256}"
-                        raise Damaged(key, f"{file.name} in {self.store.url} is damaged")
-                done += file.bytes
+    def _once_more(self, file: FileEntry, parts: Path, bring: Callable[[], bool]) -> None:
+        """Bring a file's content, and if it comes damaged a second time."""
+        if bring():
+            return
+        self.report(f"{file.name} came damaged from {self.store.url}; fetched again")
+        _discard(parts, file.sha256)
+        if not bring():
+            _discard(parts, file.sha256)
+            raise Damaged(f"{BLOBS}/{file.sha256}", f"{file.name} in {self.store.url} is damaged")
 
-    def _blob(
-        self, file: FileEntry, parts: Path, pool: ThreadPoolExecutor, told: Callable[[int], None]
-    ) -> bool:
-        """Bring a file's content; whether it is what it should be."""
+    def _small(self, file: FileEntry, parts: Path) -> bool:
+        """Bring all of a file's content in one piece; whether it is what it should be."""
+        path = parts / file.sha256
+        if path.is_file() and path.stat().st_size == file.bytes and _sha256(path) == file.sha256:
+            return True
+        content = self.store.read(f"{BLOBS}/{file.sha256}", 0, file.bytes + 1)
+        if len(content) != file.bytes or hashlib.sha256(content).hexdigest() != file.sha256:
+            return False
+        _discard(parts, file.sha256)
+        path.write_bytes(content)
+        return True
+
+    def _large(self, file: FileEntry, parts: Path, pool: ThreadPoolExecutor, before: int, total: int) -> bool:
+        """Bring a file's content in parts, of which the journal tells; whether it is what it should be."""
         key, path = f"{BLOBS}/{file.sha256}", parts / file.sha256
         size = self.store.size(key)
         if size is None:
@@ -180,11 +209,10 @@ class Fetch:
                             return False
                         written.write(f"{start}+{length}\n")
                         written.flush()
-                    if self.cancelled():
-                        raise CancelledError("Cancelled while an artifact was fetched.")
+                    self._end_if_cancelled()
                     for block in _blocks(target.fileno(), start, length):
                         digest.update(block)
-                    told(start + length)
+                    self.told(before + start + length, total)
             finally:
                 for _, future in futures:
                     if future is not None:
@@ -223,10 +251,7 @@ class Fetch:
                 target.chmod(file.mode)
         about = {"settings": {"artifact": manifest.digest}, "facts": {}, "files": manifest.digests}
         (made / MANIFEST).write_text(json.dumps(about, indent=1))
-        for path in made.rglob("*"):
-            if path.is_file():
-                with open(path, "rb") as written:
-                    os.fsync(written.fileno())
+        several(_sync, [path for path in made.rglob("*") if path.is_file()])
         os.replace(made, folder)
         shutil.rmtree(parts)
         holding = Holding(folder, manifest)
@@ -246,6 +271,11 @@ def _discard(parts: Path, sha256: str) -> None:
 def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as written:
+        os.fsync(written.fileno())
 
 
 def _blocks(descriptor: int, start: int, length: int) -> Iterator[bytes]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Literal
 
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, Missing, Store, open_store, store_url
+from inferbench_tasks.stores.base import ARTIFACTS, open_store, store_url
 from inferbench_tasks.stores.holdings import Holdings
 from inferbench_tasks.stores.ledger import LOCK_FOR, Ledger
 from inferbench_tasks.stores.owners import claim
 from inferbench_tasks.stores.under_way import marked
+from inferbench_tasks.stores.upload import Untrue, Upload
 
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.5
-_BLOCK_BYTES = 16 << 20
 Progress = Callable[[float, float | None, str], None]
 
 
@@ -73,58 +71,26 @@ def _put(
     holding = holdings.find(digest)
     if holding is None:
         raise StorageError(f"Artifact {digest} is not here any more; clear the tasks that made it.")
-    manifest, done = holding.manifest, 0
-    suspected = {each.key for each in suspicions}
-    wrong: set[str] = set()
-    for file in manifest.files:
+    total, text = holding.manifest.total_bytes, f"storing artifact {digest[:12]}"
+
+    def report(done: int) -> None:
+        told(done, total, text)
         if cancelled():
             raise CancelledError("Cancelled while an artifact was stored.")
-        told(done, manifest.total_bytes, f"storing artifact {digest[:12]}")
-        path, key = holding.root / file.name, f"{BLOBS}/{file.sha256}"
-        state = _state(store, key, file.bytes, suspected)
-        if state != "whole":
-            with open(path, "rb") as content:  # who made it may have said anything of it
-                if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
-                    holdings.forget(digest)
-                    raise StorageError(
-                        f"{path} is not what its cache's manifest says; remove {holding.root}."
-                    )
-            if state == "wrong":  # and what is here is right
-                store.delete(key)
-                wrong.add(key)
-            store.put(key, path)
-        done += file.bytes
-    key = f"{MANIFESTS}/{digest}"
-    if (state := _state(store, key, len(manifest.content), suspected)) == "wrong":
-        store.delete(key)
-        wrong.add(key)
-    if state != "whole":
-        store.put(key, manifest.content)
+
+    report(0)
+    upload = Upload(store, holding, {each.key for each in suspicions})
+    try:
+        upload(report)
+    except Untrue:
+        holdings.forget(digest)
+        raise
     ledger.store(digest, url, suspicions)
     for each in suspicions:
-        now = "was damaged, and is stored again" if each.key in wrong else "is whole"
+        now = "was damaged, and is stored again" if each.key in upload.wrong else "is whole"
         ledger.report(digest, socket.gethostname(), f"{each.key} in {url}, suspected by {each.host}, {now}")
-    told(manifest.total_bytes, manifest.total_bytes, f"storing artifact {digest[:12]}")
+    told(total, total, text)
     return True
-
-
-def _state(store: Store, key: str, size: int, suspected: set[str]) -> Literal["whole", "wrong", "missing"]:
-    """How an object is there: by its size, and by its SHA-256 if a host suspected it."""
-    there = store.size(key)
-    if there is None:
-        return "missing"
-    if there != size:
-        return "wrong"
-    if key not in suspected:
-        return "whole"
-    digest, start = hashlib.sha256(), 0
-    try:
-        while start < size and (block := store.read(key, start, _BLOCK_BYTES)):
-            digest.update(block)
-            start += len(block)
-    except Missing:
-        return "missing"
-    return "whole" if digest.hexdigest() == key.rpartition("/")[2] else "wrong"
 
 
 def put_wanted(db: PerfDB, holdings: Holdings, home: str) -> list[str]:
