@@ -55,6 +55,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.processors.pipeline import Pipeline
     from inferbench_tasks.stages.answer_texts import reader_in
+    from inferbench_tasks.stages.answers_apart import bound_of, passes_apart, with_apart
     from inferbench_tasks.stages.answers_judged import UNLABELLED, judge
     from inferbench_tasks.stages.answers_table import table_of, with_parts
     from inferbench_tasks.stages.asked import ask, one_by_one
@@ -100,6 +101,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
     how = "under load" if loaded else "one by one"
     under_load, alone = asked_by(how), asked_by("one by one")
+    apart = passes_apart(under_load, alone, source, meaning, bound_of(inp.job))
     document, reasons = judge(
         under_load,
         alone,
@@ -107,6 +109,7 @@ def run(inp: Input, ctx: Context) -> Output:
         labels,
         ids,
         inp.convert.tolerance_ratio,
+        apart=apart,
         exact=inp.job.convert.precision == "fp32",
         meaning=meaning,
         unlabelled=model.accuracy_reason or UNLABELLED,
@@ -129,7 +132,7 @@ def run(inp: Input, ctx: Context) -> Output:
         document["mlperf"], more = under_load.loadgen.compared(under_load.outputs, under_load.answered, ids)
         reasons += more
     path = folder / ANSWERS_FILE
-    table = table_of(under_load, alone, source, labels, ids, meaning, _device(inp))
+    table = with_apart(table_of(under_load, alone, source, labels, ids, meaning, _device(inp)), apart)
     if not under_load.unanswered and not model.accuracy_reason:
         measured = document["under_load"]["measures"]
         part = spec is not None and spec.part is not None

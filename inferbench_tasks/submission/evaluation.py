@@ -29,6 +29,9 @@ class EvaluateSpec(Spec):
     (``evaluate.part: [1/2, 2/2]``). ``inferbench evaluations together`` makes one evaluation of them."""
     measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
+    tolerance_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Bound on max|under load - alone| / max|alone| of the server's own answers; the noise of the precision unless
+    given."""
     vary: VarySpec | None = None
     """What each change of the pre-processing does to accuracy and time: each sample once more for each change."""
     spans: SpansSpec | None = None

@@ -11,6 +11,7 @@ NEWER: dict[str, Any] = {
     "evaluate.path": None,
     "evaluate.part": None,
     "evaluate.measures": None,
+    "evaluate.tolerance_ratio": None,
     "evaluate.vary": None,
     "evaluate.spans": None,
     "trace": None,

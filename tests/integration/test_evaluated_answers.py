@@ -19,6 +19,7 @@ from inferbench_tasks.clients.kserve_http import decode_request
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.stages import asked as asking
+from inferbench_tasks.stages.answers_apart import passes_apart
 from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.answers_table import table_of
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
@@ -183,7 +184,8 @@ def asked(tmp_path: Path, answer: Answer, **load: Any) -> tuple[Asked, Asked]:
 
 def judged(found: tuple[Asked, Asked]) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of them."""
-    return judge(*found, SOURCE, LABELS, np.arange(SAMPLES), TOLERANCE_RATIO, exact=True)
+    apart = passes_apart(*found, SOURCE, "classes", TOLERANCE_RATIO)
+    return judge(*found, SOURCE, LABELS, np.arange(SAMPLES), TOLERANCE_RATIO, apart=apart, exact=True)
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -215,7 +217,10 @@ def test_every_sample_is_asked_once(tmp_path: Path, scenario: str) -> None:
     assert document["under_load"]["measures"]["top1_ratio"]["value"] == 1.0
     assert document["differing"] == {
         "compared": SAMPLES,
+        "bound_ratio": TOLERANCE_RATIO,
         "beyond_tolerance": 0,
+        "other_class": 0,
+        "otherwise": 0,
         "largest_ratio": 0.0,
         "samples": [],
     }

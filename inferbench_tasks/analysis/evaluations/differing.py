@@ -12,6 +12,8 @@ PARTS = "parts_"
 RANK, TOP5 = "label_rank", "top5_ratio"
 #: The column of all classes' scores, which parts have, and the measure that is of it.
 SCORES, AUC = "scores", "auc"
+#: The columns of how far the answer under load is from the one to the sample alone, and of whether it is another one.
+APART, OTHERWISE = "apart_ratio", "otherwise"
 #: Nearer than this share of the largest value two figures are one: sums in another order, fp32's last bits.
 ROUNDING_RATIO = 1e-6
 ANSWERS, MEASURES = (

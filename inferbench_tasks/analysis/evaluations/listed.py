@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from inferbench_tasks.analysis.evaluations.under_load import bound_of, counted
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -49,8 +50,10 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
     have. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
-    time), by more than the bound. ``answers_digest``: of all answers to single samples, see
-    ``contracts.answers_digest``; None of results from before it was stored, and where a sample got no answer.
+    time), by more than ``otherwise_bound_ratio`` of the largest value or by their class; the furthest apart were
+    ``otherwise_largest_ratio`` (None: other texts or shapes, or no finite number). ``answers_digest``: of all answers
+    to single samples, see ``contracts.answers_digest``; None of results from before it was stored, and where a sample
+    got no answer.
     """
     evaluation = value_at(document, _HERE) or {}
     under_load = evaluation.get("under_load") or {}
@@ -77,7 +80,9 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "load": offered(document.get("load") or {}),
         "measures": measures,
         "withheld": under_load.get("withheld"),
-        "otherwise": (evaluation.get("differing") or {}).get("beyond_tolerance"),
+        "otherwise": counted(evaluation),
+        "otherwise_bound_ratio": bound_of(evaluation),
+        "otherwise_largest_ratio": (evaluation.get("differing") or {}).get("largest_ratio"),
         "answers_digest": (evaluation.get("one_by_one") or {}).get("answers_digest"),
         **speed,
         "energy_method": value_at(document, "summary.energy.method"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS
+from inferbench_tasks.analysis.evaluations import under_load
 from inferbench_tasks.analysis.evaluations.by_loadgen import words as words_of_loadgen
 from inferbench_tasks.analysis.report import matrices, varied
 from inferbench_tasks.analysis.report.measure_words import HEADS, measure_text
@@ -82,26 +83,22 @@ def _measures(views: Sequence[RunView], notes: Sequence[str]) -> list[Table]:
     rows = []
     for view in views:
         document = view.evaluation
-        under_load, alone = document["under_load"], document["one_by_one"]
-        measures = under_load.get("measures", {})
-        differing = document["differing"]
-        beyond = f"{differing['beyond_tolerance']:,} of {differing['compared']:,}"
-        if differing["samples"]:
-            beyond += f" (samples {', '.join(str(sample) for sample in differing['samples'][:5])})"
+        asked, alone = document["under_load"], document["one_by_one"]
+        measures = asked.get("measures", {})
         cells = [measure_text(name, measures.get(name)) for name in ordered]
-        if "withheld" in under_load:
-            cells = [under_load["withheld"], *cells[1:]] if cells else []
+        if "withheld" in asked:
+            cells = [asked["withheld"], *cells[1:]] if cells else []
         rows.append(
             [
                 view.label,
                 *cells,
                 measure_text("top1_ratio", alone.get("measures", {}).get("top1_ratio")),
-                beyond,
+                under_load.words(document),
             ]
         )
     note = " ".join(
         [
-            "Answers differ where they are further apart than the bound on a conversion's difference.",
+            under_load.note([view.evaluation for view in views]),
             *notes,
             *_reasons(views),
             *_ties(views),

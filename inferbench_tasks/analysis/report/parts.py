@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.analysis.evaluations.together import but_for_part, otherwise, together
+from inferbench_tasks.analysis.evaluations.under_load import bound_of
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.errors import InputError, PerfDBError
@@ -113,11 +114,7 @@ def _whole(parts: Sequence[RunView], label: str) -> tuple[RunView, list[str]]:
             "left_out": {**_left_out(evaluations), **document["left_out"]},
         },
         "one_by_one": {"measures": _alone(table)},
-        "differing": {
-            "compared": sum(each["differing"]["compared"] for each in evaluations),
-            "beyond_tolerance": sum(each["differing"]["beyond_tolerance"] for each in evaluations),
-            "samples": _largest_first([each["differing"] for each in evaluations]),
-        },
+        "differing": _differing(evaluations),
         **_confusion(evaluations),
     }
     result = results[0].model_copy(update={"extensions": {**results[0].extensions, "evaluation": evaluation}})
@@ -152,6 +149,28 @@ def _alone(table: pa.Table) -> dict[str, Any]:
         return {}
     right = int(np.count_nonzero(label.to_numpy() == answer.to_numpy()))
     return {"top1_ratio": share(right, table.num_rows).as_dict()}
+
+
+def _differing(evaluations: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of all parts' samples; InputError where they were held to other bounds (by another version), so that their
+    counts make no sum."""
+    bounds = {bound_of(each) for each in evaluations}
+    if len(bounds) > 1:
+        told = " and ".join(sorted(f"{bound:.2g}" if bound else "none" for bound in bounds))
+        raise InputError(f"answers under load were held to bounds of {told}", field="RUN")
+    parts = [each["differing"] for each in evaluations]
+    merged: dict[str, Any] = {
+        "compared": sum(part["compared"] for part in parts),
+        "beyond_tolerance": sum(part["beyond_tolerance"] for part in parts),
+        "samples": _largest_first(parts),
+    }
+    if all("otherwise" in part for part in parts):
+        merged |= {name: sum(part[name] for part in parts) for name in ("otherwise", "other_class")}
+        merged["bound_ratio"] = bounds.pop()
+    if all("largest_ratio" in part for part in parts):
+        ratios = [part["largest_ratio"] for part in parts]
+        merged["largest_ratio"] = None if None in ratios else max(ratios)
+    return merged
 
 
 def _left_out(evaluations: Sequence[dict[str, Any]]) -> dict[str, str]:

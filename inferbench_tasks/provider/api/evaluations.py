@@ -91,7 +91,8 @@ def one_evaluation(
     """``evaluation``: its row; ``document``: all that was found; ``varied``: a row for each change of
     ``evaluate.vary``; ``samples``: ``limit`` of ``count`` from ``offset``.
 
-    ``only``: ``wrong`` (the surest first), ``otherwise`` (another class under load than alone), ``unanswered``.
+    ``only``: ``wrong`` (the surest first), ``otherwise`` (another class under load than alone, or further apart than
+    the bound; the furthest first), ``unanswered``. ``apart_ratio`` of a sample is null where no number says how far.
     CSV has these samples.
     """
     try:

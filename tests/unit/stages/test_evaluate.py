@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +14,39 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.evaluations.samples import rows
 from inferbench_tasks.contracts import arrays
+from inferbench_tasks.contracts.answers import Meaning
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
-from inferbench_tasks.stages import answers_judged, answers_table
+from inferbench_tasks.stages import answers_apart, answers_judged, answers_table
+from inferbench_tasks.stages.answers_apart import passes_apart
 from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.answers_table import table_of, with_parts
 from inferbench_tasks.stages.asked import Asked
 
 SOURCE = {"scores": np.eye(3)}
 LABELS = IDS = np.arange(3, dtype=np.int64)
+
+
+def judged(
+    under_load: Asked,
+    alone: Asked,
+    source: Arrays,
+    labels: NDArray[np.int64] | None,
+    ids: NDArray[np.int64],
+    bound_ratio: float,
+    *,
+    meaning: Meaning = "classes",
+    **more: Any,
+) -> tuple[dict[str, Any], tuple[Reason, ...]]:
+    """What is said of them in full precision, with one bound on both differences."""
+    apart = passes_apart(under_load, alone, source, meaning, bound_ratio)
+    return judge(
+        under_load, alone, source, labels, ids, bound_ratio,
+        apart=apart, exact=True, meaning=meaning, **more,
+    )  # fmt: skip
 
 
 def all_or_none(answered: bool) -> Asked:
@@ -40,7 +64,7 @@ def test_figures_are_withheld_where_nothing_is_answered() -> None:
     """Under load, alone, or both: the reason stands where the figures would, and nothing is compared."""
     for load, alone in ((False, True), (True, False), (False, False)):
         asked = all_or_none(load), all_or_none(alone)
-        document, _ = judge(*asked, SOURCE, LABELS, IDS, 1e-4, exact=True)
+        document, _ = judged(*asked, SOURCE, LABELS, IDS, 1e-4)
         assert document["differing"]["compared"] == document["differing"]["beyond_tolerance"] == 0
         for part, there in ((document["under_load"], load), (document["one_by_one"], alone)):
             assert part.get("withheld") == (None if there else "3 of 3 samples got no answer")
@@ -53,14 +77,12 @@ def test_a_server_that_does_not_answer_single_samples_does_not_count() -> None:
     Failures under load are the load's figures; without a load ``unloaded`` counts both passes."""
     for load in (True, False):
         asked = all_or_none(load), all_or_none(False)
-        _, reasons = judge(*asked, SOURCE, LABELS, IDS, 1e-4, exact=True)
+        _, reasons = judged(*asked, SOURCE, LABELS, IDS, 1e-4)
         (reason,) = reasons
         assert (reason.check, reason.figure, reason.bound) == ("evaluate.unanswered", 3, 0)
         assert reason.text.startswith("3 of 3 samples got no answer one by one (3 timeout), ")
-    assert not judge(all_or_none(False), all_or_none(True), SOURCE, LABELS, IDS, 1e-4, exact=True)[1]
-    unloaded = judge(
-        all_or_none(True), all_or_none(False), SOURCE, LABELS, IDS, 1e-4, exact=True, loaded=False
-    )
+    assert not judged(all_or_none(False), all_or_none(True), SOURCE, LABELS, IDS, 1e-4)[1]
+    unloaded = judged(all_or_none(True), all_or_none(False), SOURCE, LABELS, IDS, 1e-4, loaded=False)
     assert not unloaded[1]
 
 
@@ -106,7 +128,7 @@ def test_the_same_answers_are_judged_once(monkeypatch: pytest.MonkeyPatch, alike
     other = SOURCE["scores"].copy()
     other[0] = np.nextafter(other[0], 2) if not alike else other[0]
     again = Asked({"scores": other}, np.full(3, True), np.full(3, 1.0), {}, 1)
-    document, reasons = judge(all_or_none(True), again, SOURCE, LABELS, IDS, 1e-4, exact=True)
+    document, reasons = judged(all_or_none(True), again, SOURCE, LABELS, IDS, 1e-4)
     one, two = document["under_load"], document["one_by_one"]
     assert len(calls) == (1 if alike else 2) and not reasons
     assert (one["answers_digest"] == two["answers_digest"]) == alike
@@ -130,26 +152,22 @@ def test_large_answers_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     broken[1, 2, 3] = np.nan
     expected = np.abs(one.astype(float) - two).reshape(10, -1).max(axis=1) / 50
     sizes: list[int] = []
-    apart = answers_judged._apart
+    apart = answers_apart._apart
 
     def watched(a: NDArray[np.float32], b: NDArray[np.float32], scale: float) -> NDArray[np.float64]:
         sizes.append(a.size)
         return apart(a, b, scale)
 
-    monkeypatch.setattr(answers_judged, "_apart", watched)
+    monkeypatch.setattr(answers_apart, "_apart", watched)
     monkeypatch.setattr(arrays, "_NUMBERS", 60)
     ids = np.arange(10)
-    document, _ = judge(
-        of_values(one), of_values(two), {"y": two}, None, ids, 1e-4, exact=True, meaning="values"
-    )
+    document, _ = judged(of_values(one), of_values(two), {"y": two}, None, ids, 1e-4, meaning="values")
     assert document["differing"]["largest_ratio"] == pytest.approx(expected.max())
     assert document["differing"]["beyond_tolerance"] == int((expected > 1e-4).sum())
     assert max(sizes) == 60 and sum(sizes) == 2 * one.size
     largest = document["under_load"]["measures"]["largest_difference_ratio"]["value"]
     assert largest == pytest.approx(expected.max())
-    document, _ = judge(
-        of_values(one), of_values(broken), {"y": two}, None, ids, 2.0, exact=True, meaning="values"
-    )
+    document, _ = judged(of_values(one), of_values(broken), {"y": two}, None, ids, 2.0, meaning="values")
     assert document["differing"]["samples"] == [1] and document["differing"]["largest_ratio"] is None
 
 
@@ -157,16 +175,19 @@ def test_answers_are_judged_without_what_takes_a_second_to_import() -> None:
     """Neither pandas nor scipy.stats is needed for the figures of classes and for the table of answers."""
     code = (
         "import io, sys, numpy as np, pyarrow.parquet as pq\n"
+        "from inferbench_tasks.stages.answers_apart import passes_apart, with_apart\n"
         "from inferbench_tasks.stages.answers_judged import judge\n"
         "from inferbench_tasks.stages.answers_table import table_of\n"
         "from inferbench_tasks.stages.asked import Asked\n"
         "labels = ids = np.arange(60) % 3\n"
         "scores = {'scores': np.eye(3)[labels] + 3 * np.random.default_rng(1).random((60, 3))}\n"
         "asked = Asked(scores, np.full(60, True), np.full(60, 1.0), {}, 1)\n"
-        "document, _ = judge(asked, asked, scores, labels, ids, 1e-4, exact=True)\n"
+        "apart = passes_apart(asked, asked, scores, 'classes', 1e-4)\n"
+        "document, _ = judge(asked, asked, scores, labels, ids, 1e-4, apart=apart, exact=True)\n"
         "assert document['under_load']['measures']['auc']['ci95'], document\n"
         "file = io.BytesIO()\n"
-        "pq.write_table(table_of(asked, asked, scores, labels, ids), file, compression='zstd')\n"
+        "table = with_apart(table_of(asked, asked, scores, labels, ids), apart)\n"
+        "pq.write_table(table, file, compression='zstd')\n"
         "assert pq.ParquetFile(file).metadata.num_rows == 60\n"
         "assert not {'pandas', 'scipy.stats'} & set(sys.modules)"
     )

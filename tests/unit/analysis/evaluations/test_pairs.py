@@ -11,7 +11,7 @@ from inferbench_tasks.analysis.evaluations.listed import flat, row
 from inferbench_tasks.analysis.evaluations.pairs import BOOTSTRAP, MCNEMAR, compare
 from inferbench_tasks.analysis.evaluations.samples import picked, rows
 from inferbench_tasks.errors import InputError
-from tests.unit.analysis.evaluations.builders import answers, evaluated, macro_f1
+from tests.unit.analysis.evaluations.builders import SAMPLES, answers, evaluated, macro_f1
 
 FEW, MANY = {3}, {3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 
@@ -183,11 +183,34 @@ def test_samples_are_picked_by_what_is_wrong_with_them() -> None:
     assert len(rows(table, 7, 18)) == 2
 
 
+def test_samples_that_differ_within_a_class_are_picked() -> None:
+    """Where a file has the difference of each sample: all that are otherwise, the furthest apart first; of the same
+    classes too."""
+    apart = [0.0] * SAMPLES
+    apart[4], apart[9] = 0.3, float("inf")
+    table = answers(set(), apart_ratio=apart, otherwise=[ratio > 0.02 for ratio in apart])
+    assert [each["sample"] for each in rows(picked(table, "otherwise"), 10, 0)] == [9, 4]
+    nothing = {"apart_ratio": pa.nulls(SAMPLES, pa.float64()), "otherwise": pa.nulls(SAMPLES, pa.bool_())}
+    missing = answers(set(), **nothing)
+    assert picked(missing, "otherwise").num_rows == 0
+
+
 def test_a_row_has_measures_beside_speed() -> None:
     """Each measure with its interval, which CSV has as columns; what was withheld has its reason."""
     (cells,) = flat([row(evaluated("one", FEW).model_dump())])
     assert (cells["dataset"], cells["top1_ratio"], cells["top1_ratio_low"]) == ("coins", 0.95, 0.85)
     assert cells["auc_low"] is None and cells["otherwise"] == 0 and "p99_ms" in cells
+    assert cells["otherwise_bound_ratio"] is None
+    held = {"compared": SAMPLES, "bound_ratio": 0.02, "beyond_tolerance": 0, "other_class": 1, "otherwise": 1,
+            "largest_ratio": 0.01, "samples": [3]}  # fmt: skip
+    told = row(evaluated("three", FEW, evaluation={"differing": held, "tolerance_ratio": 0.3}).model_dump())
+    assert (told["otherwise"], told["otherwise_bound_ratio"], told["otherwise_largest_ratio"]) == (
+        1,
+        0.02,
+        0.01,
+    )
+    old = row(evaluated("four", FEW, evaluation={"tolerance_ratio": 0.3}).model_dump())
+    assert (old["otherwise"], old["otherwise_bound_ratio"], old["otherwise_largest_ratio"]) == (0, 0.3, None)
     withheld = evaluated("two", FEW, evaluation={"under_load": {"withheld": "1 of 20 samples got no answer"}})
     found = row(withheld.model_dump())
     assert found["measures"] == {} and found["withheld"] == "1 of 20 samples got no answer"

@@ -33,9 +33,12 @@ def run(name: str, wrong: set[int], samples: int = 40, dataset: str = "digits", 
         "samples": samples,
         "under_load": {**PART, **part},
         "one_by_one": PART,
-        "differing": {"compared": samples, "beyond_tolerance": 1, "largest_ratio": 0.5, "samples": [7]},
+        "differing": {
+            "compared": samples, "bound_ratio": 0.02, "beyond_tolerance": 1, "other_class": 2, "otherwise": 2,
+            "largest_ratio": 0.5, "samples": [7, 4],
+        },
         "confusion": {"classes": [0, 1], "counts": [[20, 0], [2, 18]]},
-    }
+    }  # fmt: skip
     made = view(None, name)
     assert made.result is not None
     made.result.extensions["evaluation"] = document
@@ -50,11 +53,27 @@ def test_a_run_without_the_block_has_no_section() -> None:
 
 
 def test_measures_stand_with_their_intervals() -> None:
-    """Each run's row has value, interval, the one by one beside it, and the samples that differ."""
+    """Each run's row has value, interval, the one by one beside it, and the samples that differ, by class or beyond the
+    bound, which stands there with the largest difference."""
     (measures, *_) = answers.tables([run("a", {3})])
     assert measures["head"] == ["run", "top-1", "top-1 one by one", "answered otherwise under load"]
     cell = "90.00% (80.00% to 95.00%)"
-    assert measures["rows"] == [["a", cell, cell, "1 of 40 (samples 7)"]]
+    otherwise = "2 of 40 (samples 7, 4); largest difference 0.5, bound 0.02"
+    assert measures["rows"] == [["a", cell, cell, otherwise]]
+    assert "earlier versions" not in measures["note"]
+
+
+def test_results_of_earlier_versions_were_held_to_the_conversion_s_bound() -> None:
+    """It stands beside their count, and the note says that it is another one."""
+    old = run("a", {3})
+    assert old.result is not None
+    old.result.extensions["evaluation"] |= {
+        "differing": {"compared": 40, "beyond_tolerance": 1, "largest_ratio": None, "samples": [7]},
+        "tolerance_ratio": 0.3,
+    }
+    (measures, *_) = answers.tables([old])
+    assert measures["rows"][0][-1] == "1 of 40 (samples 7); largest difference beyond all numbers, bound 0.3"
+    assert "Of results of earlier versions it is the bound on a conversion's difference" in measures["note"]
 
 
 def test_two_runs_are_compared_sample_by_sample() -> None:

@@ -133,6 +133,26 @@ def test_the_samples_with_the_largest_differences_stay_first() -> None:
     assert whole.evaluation["differing"]["samples"] == [9, 4, 1, 0, 2]
 
 
+def test_answers_under_load_of_parts_add_up() -> None:
+    """Counts are sums, the largest difference is that of all; parts that were held to other bounds make no whole."""
+
+    def held(number: int, otherwise: int, largest: float, bound: float) -> RunView:
+        told = {
+            "compared": 10, "bound_ratio": bound, "beyond_tolerance": 1, "other_class": otherwise - 1,
+            "otherwise": otherwise, "largest_ratio": largest, "samples": [number],
+        }  # fmt: skip
+        return part(number, evaluation={"differing": told})
+
+    (whole,) = merged([held(1, 2, 0.3, 0.02), held(2, 3, 0.1, 0.02)]).views
+    assert whole.evaluation["differing"] == {
+        "compared": 20, "bound_ratio": 0.02, "beyond_tolerance": 2, "other_class": 3, "otherwise": 5,
+        "largest_ratio": 0.3, "samples": [1, 2],
+    }  # fmt: skip
+    apart = merged([held(1, 2, 0.3, 0.02), held(2, 3, 0.1, 0.3)])
+    assert len(apart.views) == 2
+    assert "answers under load were held to bounds of 0.02 and 0.3" in apart.notes[0]
+
+
 @pytest.mark.parametrize("views", [[part(1)], [part(1), part(2, 3)], [part(1), part(1)]])
 def test_what_makes_no_whole_is_shown_as_it_is(views: list[RunView]) -> None:
     """One part of two, parts of other numbers, one twice: each its own row, and the note says why."""

@@ -1,0 +1,158 @@
+"""Part of ``evaluate``: how far answers to the same samples are from each other, and which are answered otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.analysis.evaluations.differing import APART, OTHERWISE
+from inferbench_tasks.contracts.arrays import Arrays, blocks
+from inferbench_tasks.contracts.columns import numbers
+from inferbench_tasks.quality.base import decisions
+from inferbench_tasks.quality.noise import noise_ratio
+
+if TYPE_CHECKING:
+    from inferbench_tasks.contracts.answers import Meaning
+    from inferbench_tasks.stages.asked import Asked
+    from inferbench_tasks.submission.schema import JobSpec
+
+#: So many samples are listed by their ids; all of them stand in the file of answers.
+LISTED = 50
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The answers under load beside those to single samples.
+
+    ``ratio``: of each sample, see ``apart_ratio``. ``other_class``: whether they name another class, as far as answers
+    are classes. ``both``: whether there are both answers. ``bound_ratio``: what the noise of arithmetic may do.
+    """
+
+    ratio: NDArray[np.float64]
+    other_class: NDArray[np.bool_]
+    both: NDArray[np.bool_]
+    bound_ratio: float
+
+    @cached_property
+    def beyond(self) -> NDArray[np.bool_]:
+        """Those that are further apart than the bound."""
+        return _known(self.ratio, self.both) > self.bound_ratio
+
+    @cached_property
+    def otherwise(self) -> NDArray[np.bool_]:
+        """Those that are answered otherwise: further apart than the bound, or another class within it."""
+        return self.beyond | self.other_class
+
+    def document(self, ids: NDArray[np.int64]) -> dict[str, Any]:
+        """{compared, bound_ratio, beyond_tolerance, other_class, otherwise, largest_ratio, samples}: counts, and the
+        ids of those that are answered otherwise."""
+        return {
+            "compared": int(self.both.sum()),
+            "bound_ratio": self.bound_ratio,
+            "beyond_tolerance": int(self.beyond.sum()),
+            "other_class": int(self.other_class.sum()),
+            "otherwise": int(self.otherwise.sum()),
+            **largest_first(self.ratio, self.both, self.otherwise, ids),
+        }
+
+
+def passes_apart(
+    under_load: Asked, alone: Asked, source: Arrays, meaning: Meaning, bound_ratio: float
+) -> Apart:
+    """The two passes, by the names and the order of ``source``'s outputs."""
+    both = under_load.answered & alone.answered
+    ratio = apart_ratio(under_load.outputs, alone.outputs, source, both)
+    other_class = np.zeros(len(both), dtype=np.bool_)
+    if meaning == "classes" and both.any():
+        other_class = both & (decisions(under_load.outputs, source) != decisions(alone.outputs, source))
+    return Apart(ratio, other_class, both, bound_ratio)
+
+
+def bound_of(job: JobSpec) -> float:
+    """What a server's answers under load may differ from its own to single samples, see ``quality.noise``."""
+    if job.evaluate is not None and job.evaluate.tolerance_ratio is not None:
+        return job.evaluate.tolerance_ratio
+    noise = noise_ratio(job.convert.precision, job.serve.device.kind)
+    # In full precision nothing is lost: who allows a conversion more there says what another order of sums does.
+    return max(noise, job.convert.tolerance_ratio or 0.0) if job.convert.precision == "fp32" else noise
+
+
+def with_apart(table: pa.Table, apart: Apart) -> pa.Table:
+    """The table of answers with ``apart_ratio`` (infinite for other texts, class numbers or shapes) and ``otherwise``
+    of each sample; null where one of both answers is missing."""
+    otherwise = pa.Array.from_buffers(
+        pa.bool_(),
+        len(apart.both),
+        [pa.py_buffer(np.packbits(bits, bitorder="little")) for bits in (apart.both, apart.otherwise)],
+    )
+    return table.append_column(APART, numbers(apart.ratio, apart.both)).append_column(OTHERWISE, otherwise)
+
+
+def largest_first(
+    ratio: NDArray[np.float64], both: NDArray[np.bool_], chosen: NDArray[np.bool_], ids: NDArray[np.int64]
+) -> dict[str, Any]:
+    """{largest_ratio, samples}: of all samples, None where it is infinite; ids of chosen ones, the furthest first."""
+    known = _known(ratio, both)
+    order = np.argsort(-known, kind="stable")
+    largest = float(known.max(initial=0.0))
+    return {
+        "largest_ratio": largest if np.isfinite(largest) else None,
+        "samples": [int(ids[at]) for at in order[chosen[order]][:LISTED]],
+    }
+
+
+def beyond(
+    ratio: NDArray[np.float64], both: NDArray[np.bool_], tolerance_ratio: float, ids: NDArray[np.int64]
+) -> dict[str, Any]:
+    """{compared, beyond_tolerance, largest_ratio, samples} of answers and what they are held against."""
+    further = _known(ratio, both) > tolerance_ratio
+    counts: dict[str, Any] = {"compared": int(both.sum()), "beyond_tolerance": int(further.sum())}
+    return counts | largest_first(ratio, both, further, ids)
+
+
+def _known(ratio: NDArray[np.float64], both: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return np.where(both, ratio, 0.0)
+
+
+def apart_ratio(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """max|one - other| of each sample by the largest |value| of all samples, over all outputs; inf for other texts,
+    classes, or where one alone is no finite number; NaN of samples that do not have both answers.
+    """
+    if not both.any():  # then outputs may have no names at all
+        return np.full(len(both), np.nan)
+    worst = np.zeros(len(both))
+    names = [name for name in like if name in one and name in other]
+    pairs = [(name, name) for name in names] or list(zip(one, other, strict=True))
+    for mine, theirs in pairs:
+        a, b = one[mine].reshape(len(both), -1), other[theirs].reshape(len(both), -1)
+        if a.shape != b.shape:
+            return np.where(both, np.inf, np.nan)
+        if a.dtype.kind == "f" and b.dtype.kind == "f":
+            scale = max((_largest(a[rows], b[rows], both[rows]) for rows in blocks(b)), default=0.0) or 1.0
+            apart = [_apart(a[rows], b[rows], scale) for rows in blocks(b)]
+            worst = np.maximum(worst, np.concatenate(apart))
+        else:
+            worst = np.where((a == b).all(axis=1), worst, np.inf)
+    worst[~both] = np.nan
+    return worst
+
+
+def _largest(a: NDArray[Any], b: NDArray[Any], both: NDArray[np.bool_]) -> float:
+    """The largest |b| where both are finite, of the samples with both answers."""
+    finite = np.isfinite(a) & np.isfinite(b)
+    return float(np.abs(np.where(finite, b.astype(np.float64), 0.0)[both]).max(initial=0.0))
+
+
+def _apart(a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float64]:
+    """Of each row the largest |a - b| / scale; inf where only one is finite or they are infinite otherwise."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        apart = np.where(np.isfinite(x) & np.isfinite(y), np.abs(x - y) / scale, np.where(same, 0, np.inf))
+    worst: NDArray[np.float64] = apart.max(axis=1, initial=0.0)
+    return worst
