@@ -33,6 +33,8 @@ class Dataset(ABC):
     splits: ClassVar[Mapping[str, int]] = {}
     #: How many labels there are; None without labels.
     classes: ClassVar[int | None] = None
+    #: The name of each label by its number; () where nobody knows them.
+    class_names: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def __len__(self) -> int:

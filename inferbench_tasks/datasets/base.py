@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -36,7 +36,7 @@ class Collection:
     ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
     ``sizes``: of scenes width and height of each, in whose pixels the targets' boxes are. ``unanswerable``: of
     questions, whether some have no answer. ``counts``: what else there is so many of, for people. ``written``: the name
-    of its class is just what stands written in each sample.
+    of its class is just what stands written in each sample. ``users``: it is the user's own.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Collection:
     unanswerable: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     written: bool = False
+    users: bool = False
 
     @property
     def shown_name(self) -> str:
@@ -147,4 +148,5 @@ def open_dataset(name: str, path: str | None, base_dir: Path) -> Collection:
     if source.takes_path != (path is not None):
         needed = "needs" if source.takes_path else "is no file of yours and takes no"
         raise InputError(f"the data set {name} {needed} evaluate.path", field="evaluate.path")
-    return source.open(None if path is None else inside(base_dir, path, "evaluate.path"))
+    collection = source.open(None if path is None else inside(base_dir, path, "evaluate.path"))
+    return replace(collection, users=source.takes_path)

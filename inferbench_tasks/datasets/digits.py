@@ -9,8 +9,6 @@ from inferbench_tasks.datasets.base import Collection, DataSource
 from inferbench_tasks.datasets.described import Described
 from inferbench_tasks.requests import digits
 
-NAMES = tuple(str(digit) for digit in range(digits.CLASSES))
-
 
 class Digits(DataSource):
     """Those that no model of ours is trained on; see ``requests.digits``."""
@@ -23,7 +21,7 @@ class Digits(DataSource):
         version="1.1.0",  # 1.0.0 is that of the models' own; it says the same, but for the hash of the samples
         samples_sha256="615514d4a4116f5a5b55378f8684888fdb7eb6442dd84481290282ef993a33fc",
         splits={"test": digits.HELD_OUT},
-        labels=NAMES,
+        labels=digits.NAMES,
         files=digits.Digits.files,
         made_with={"scikit-learn": "1.9.1", "numpy": "2.4.6"},
     )
@@ -32,7 +30,7 @@ class Digits(DataSource):
         split = digits.split()
         return Collection(
             "digits", "grey", len(split.test_labels), lambda rows: split.test[rows], split.test_labels,
-            NAMES,
+            digits.NAMES,
         )  # fmt: skip
 
     def version(self) -> str:

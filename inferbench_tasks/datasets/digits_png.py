@@ -10,7 +10,6 @@ import numpy as np
 
 from inferbench_tasks.datasets.base import Collection, DataSource
 from inferbench_tasks.datasets.described import Described
-from inferbench_tasks.datasets.digits import NAMES
 from inferbench_tasks.requests import digits
 
 #: Grey levels of the data set: 0 to 16; each becomes the nearest of 0 to 255.
@@ -28,7 +27,7 @@ class DigitsPng(DataSource):
         version="1.0.0",
         samples_sha256="386d66f6ea47b0cde1c5b18133bfa85f99b1bf5a2808b2a102d0935e8515e969",
         splits={"test": digits.HELD_OUT},
-        labels=NAMES,
+        labels=digits.NAMES,
         files=digits.Digits.files,
         made_with={"scikit-learn": "1.9.1", "numpy": "2.4.6"},
     )
@@ -37,7 +36,7 @@ class DigitsPng(DataSource):
         split = digits.split()
         return Collection(
             "digits-png", "pictures", len(split.test_labels), lambda rows: [_png(split.test[at]) for at in rows],
-            split.test_labels, NAMES,
+            split.test_labels, digits.NAMES,
         )  # fmt: skip
 
     def version(self) -> str:

@@ -16,6 +16,7 @@ from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.datasets.base import Collection
 from inferbench_tasks.datasets.questions import Questions
+from inferbench_tasks.datasets.same_classes import ModelClasses, why_others
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests import digits
@@ -110,12 +111,17 @@ def fitted(
             field=_FIELD,
         )
     labels, classes = usable_labels(collection.labels, model, _FIELD), classes_of(model)
-    if labels is not None and collection.classes and classes is not None:
-        try:
-            _require_as_many(collection, model.name, classes)
-        except InputError:
-            if not collection.targets:
-                raise
+    if labels is not None and collection.classes:
+        others = why_others(
+            collection.name,
+            collection.classes,
+            ModelClasses.of(source, model.name, classes),
+            by_name=collection.by_name,
+            listed=collection.users and not collection.by_name,
+        )
+        if others and not collection.targets:
+            raise InputError(others, field=_FIELD)
+        if others:
             # Numbers, pictures or boxes are held to targets, whatever the classes are: these alone are left out.
             collection = replace(collection, labels=None, classes=())
     _require_whole(collection, source, model)
@@ -147,24 +153,6 @@ def in_frame(boxes: Array, sizes: NDArray[np.int64], width: int, height: int) ->
     framed[:, :, [2, 4]] *= down[..., None]
     framed[:, :, 7] /= across * down
     return framed
-
-
-def _require_as_many(collection: Collection, model: str, classes: int) -> None:
-    """InputError where the data set has more or fewer classes than the model: then they are others."""
-    count = len(collection.classes)
-    if count == classes:
-        return
-    if collection.by_name:
-        raise InputError(
-            f"{collection.name} has {count} classes by their names, {model} scores {classes}: which is which can't be "
-            f"told. Write the model's classes in their order into classes.txt beside the data, a line each",
-            field=_FIELD,
-        )
-    raise InputError(
-        f"{collection.name} has {count} classes, {model} scores {classes}: they are not the same. Take a model of "
-        f"these classes; in a classes.txt of yours, list all classes of the model in their order, a line each",
-        field=_FIELD,
-    )
 
 
 def _require_whole(collection: Collection, source: ModelSource, model: ModelArtifact) -> None:

@@ -37,6 +37,7 @@ class BreastCancer(Dataset):
     files = {"breast_cancer.csv": "fed3eb72d0575ef6192293f5093c6e801b1476b577d0386bf4455504522172ed"}
     splits = {"train": SAMPLES - HELD_OUT, "test": HELD_OUT}
     classes = 2
+    class_names = ("malignant", "benign")
 
     def __init__(self, input_name: str) -> None:
         self.input_name = input_name

@@ -16,6 +16,7 @@ from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.requests.held_out import Split, hold_out
 
 CLASSES = 10
+NAMES = tuple(str(digit) for digit in range(CLASSES))
 SIDE = 8
 SAMPLES, HELD_OUT = 1797, 450
 
@@ -61,6 +62,7 @@ class Digits(Dataset):
     files = {"digits.csv.gz": "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"}
     splits = {"train": SAMPLES - HELD_OUT, "test": HELD_OUT}
     classes = CLASSES
+    class_names = NAMES
 
     def __init__(self, input_name: str, shape: tuple[int, ...]) -> None:
         self.input_name = input_name

@@ -20,7 +20,10 @@ from inferbench_tasks.errors import MissingExtraError, StorageError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 SIDE = 28
-CLASSES = 10
+NAMES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
+CLASSES = len(NAMES)
 HELD_OUT = 10_000
 _IMAGES, _LABELS = 2051, 2049
 #: No file of it is larger: 60,000 images and their head. A small archive may unpack to anything.
@@ -78,6 +81,7 @@ class Fashion(Dataset):
     origin = "Xiao, Rasul, Vollgraf, Fashion-MNIST, 2017; Debian's package dataset-fashion-mnist"
     splits = {"train": 60_000, "test": HELD_OUT}
     classes = CLASSES
+    class_names = NAMES
 
     def __len__(self) -> int:
         return HELD_OUT

@@ -21,6 +21,7 @@ from inferbench_tasks.datasets.shapes import Shapes
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.zoo_digits import Digits
 from inferbench_tasks.processors.image import Image as ToTensor
+from inferbench_tasks.requests.fashion import NAMES as CLOTHES
 from tests.contract.test_datasets import png
 
 MODEL = ModelArtifact(
@@ -237,6 +238,37 @@ def test_classes_of_another_number_are_other_classes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"t has 10 classes, m scores 11"):
         fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), scoring(11, (1,)))
     assert len(fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), scoring(10, (1,)))) == 10
+
+
+def test_as_many_classes_of_other_names_are_other_classes(tmp_path: Path) -> None:
+    """Ten clothes have no accuracy on a model of ten digits. A user's names, which are sorted, may be the model's in
+    other words: the user's own list says so."""
+    labels = np.arange(10, dtype=np.int64)
+    clothes = Collection(
+        "clothes", "grey", 10, lambda rows: np.zeros((len(rows), 8, 8), np.float32), labels, CLOTHES
+    )
+    with pytest.raises(
+        InputError, match="class 0 of clothes is 'T-shirt/top', and '0' of m: they are not the same"
+    ):
+        fitted(clothes, Digits("digits"), MODEL)
+    naming = MODEL.model_copy(update={"outputs": (TensorSpec(name="label", dtype="int64", shape=()),)})
+    with pytest.raises(InputError, match="'T-shirt/top'"):
+        fitted(clothes, Digits("digits"), naming)
+    random = MODEL.model_copy(update={"accuracy_reason": "its weights are random"})
+    assert len(fitted(clothes, Digits("digits"), random)) == 10, (
+        "labels are not used, and only agreement is told"
+    )
+    names = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    columns = ",".join(f"x{at}" for at in range(64))
+    rows = "".join(f"{name}{',0' * 64}\n" for name in names)
+    (tmp_path / "t.csv").write_text(f"label,{columns}\n{rows}")
+    with pytest.raises(
+        InputError, match=r"class 0 of t is 'eight', and '0' of m\. Write .* into classes.txt"
+    ):
+        fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), MODEL)
+    (tmp_path / "classes.txt").write_text("\n".join(names))
+    told = fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), MODEL).labels()
+    assert told is not None and told.tolist() == [*range(10)]
 
 
 def test_words_are_for_models_that_see_them_whole(tmp_path: Path) -> None:
