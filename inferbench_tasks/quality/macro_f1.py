@@ -11,6 +11,10 @@ from inferbench_tasks.quality.confusion import confusion
 
 _DRAWS = 2_000
 _SEED = 0xF1
+#: With fewer samples of a class the interval is left out. Resamples then lose whole classes, and lack mistakes where
+#: the sample has few: of 2 to 40 simulated classes it held the true value in 71 to 94% with ten samples of each, in 16
+#: to 95% with two to seven, in 91 to 96% with twenty.
+FEWEST_OF_A_CLASS = 20
 #: Above it the interval is left out: so many counts would be drawn.
 _MOST_CELLS = 20_000_000
 
@@ -30,6 +34,9 @@ class MacroF1(Measure):
         matrix, classes = found.counts, np.array(found.classes) >= 0
         value = float(f1(matrix[None], classes)[0])
         cells = np.flatnonzero(matrix.reshape(-1))
+        if np.unique(answered.labels, return_counts=True)[1].min() < FEWEST_OF_A_CLASS:
+            few = f"no interval: a class has fewer than {FEWEST_OF_A_CLASS} samples"
+            return Quality(value, method=few)
         if len(cells) * _DRAWS > _MOST_CELLS:
             return Quality(value, method="no interval: too many classes to draw")
         samples = int(matrix.sum())

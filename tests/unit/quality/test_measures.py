@@ -124,7 +124,7 @@ def test_a_label_s_rank_is_how_many_classes_go_before_it() -> None:
 def test_intervals_hold_their_value() -> None:
     """Each interval has its value inside, and grows narrower with more samples."""
     widths = []
-    for samples in (200, 3200):
+    for samples in (400, 6400):
         scores, labels = drawn(samples=samples)
         values = judge(answered(scores, labels)).values
         assert values.keys() == {"top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio"}
@@ -133,6 +133,17 @@ def test_intervals_hold_their_value() -> None:
             assert quality.low <= quality.value <= quality.high
         widths.append(values["macro_f1"].high - values["macro_f1"].low)  # type: ignore[operator]
     assert widths[1] < widths[0] / 2
+
+
+def test_few_samples_of_a_class_have_no_interval_of_macro_f1() -> None:
+    """Nineteen of a class are too few, however many there are of the other; the value stands."""
+    for fewest, there in ((19, False), (20, True)):
+        labels = np.repeat([0, 1], [fewest, 200])
+        named = labels.copy()
+        named[::7] = 1 - named[::7]
+        quality = judge(answered(np.eye(2)[named], labels), ["macro_f1"]).values["macro_f1"]
+        assert 0.5 < quality.value < 0.95 and (quality.low is not None) == there
+        assert ("a class has fewer than 20 samples" in quality.method) != there
 
 
 def test_agreement_is_no_accuracy() -> None:
