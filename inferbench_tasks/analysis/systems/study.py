@@ -29,7 +29,8 @@ class Stack(_Strict):
 
 
 class Entry(_Strict):
-    """A model of the zoo. ``paper``: what it is called where it was measured before; ``evaluate``: it has labels."""
+    """A model of the zoo. ``paper``: what it is called where it was measured before. ``evaluate``: it is trained, so
+    that its answers are judged, by labels or beside the source model's."""
 
     model: Name
     framework: Literal["torch", "tensorflow"]

@@ -57,6 +57,14 @@ def test_the_shipped_study_has_the_papers_37_and_each_can_be_run() -> None:
         assert len(expand(read_)) == 12
 
 
+def test_the_trained_models_of_the_shipped_study_are_judged_and_no_others() -> None:
+    """Random weights are right by chance. What is judged comes with samples of its own."""
+    for entry in read(CATALOGUE).models:
+        source = ZOO.load(entry.model)(entry.model, entry.framework)
+        assert entry.evaluate == (source.accuracy_reason is None), entry.model
+        assert not entry.evaluate or source.dataset() is not None
+
+
 def test_a_stack_that_cannot_serve_a_model_is_left_out_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
