@@ -28,6 +28,8 @@ Reader: TypeAlias = Callable[[Arrays], NDArray[Any] | str]
 UNLABELLED = "the data set has no labels"
 #: A matrix of more classes is not stored; which classes were taken for which stands in the file of answers.
 MOST_CLASSES = 100
+#: Recall and precision are stored of so many classes: of ImageNet's all; of others the rest stands in that file, too.
+MOST_BY_CLASS = 1_000
 
 
 def judge(
@@ -109,7 +111,8 @@ def judge(
         reasons.append(_reason("from_source", found, how, "by the source model", tolerance_ratio))
     if labels is not None and meaning == "classes" and not under_load.unanswered:
         matrix = confusion(labels, decisions(under_load.outputs, source))
-        document["classes"] = matrix.by_class()[:MOST_CLASSES]
+        document["classes"] = matrix.by_class()[:MOST_BY_CLASS]
+        document["classes_total"] = len(matrix.classes)
         if len(matrix.classes) <= MOST_CLASSES:
             document["confusion"] = {"classes": list(matrix.classes), "counts": matrix.counts.tolist()}
     return document, tuple(reasons)

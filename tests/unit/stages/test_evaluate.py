@@ -171,6 +171,17 @@ def test_large_answers_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     assert document["differing"]["samples"] == [1] and document["differing"]["largest_ratio"] is None
 
 
+@pytest.mark.parametrize(("count", "stored"), [(3, 3), (1_000, 1_000), (1_001, 1_000)])
+def test_recall_and_precision_are_of_all_classes_of_imagenet(count: int, stored: int) -> None:
+    """Of more than a thousand the first thousand, with how many there are."""
+    scores = {"scores": np.eye(count, dtype=np.float32)}
+    asked = Asked(scores, np.full(count, True), np.ones(count), {}, 1)
+    labels = ids = np.arange(count, dtype=np.int64)
+    document, _ = judged(asked, asked, scores, labels, ids, 1e-4, measures=("top1_ratio",))
+    assert [row["class"] for row in document["classes"]] == [*range(stored)]
+    assert document["classes_total"] == count and ("confusion" in document) == (count <= 100)
+
+
 def test_answers_are_judged_without_what_takes_a_second_to_import() -> None:
     """Neither pandas nor scipy.stats is needed for the figures of classes and for the table of answers."""
     code = (
