@@ -83,6 +83,7 @@ def test_on_the_pages(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     seed(perfdb, tmp_path)
     page = http.get("/inferbench/evaluations").text
     assert all(f'value="{name}"' in page for name in WRONG) and "20 samples of coins" in page
+    assert "of the newest 500 that match" in page
     narrowed = http.get("/inferbench/evaluations", params={"dataset": "others"}).text
     assert 'value="other"' in narrowed and 'value="good"' not in narrowed
     pairs = http.get("/inferbench/evaluations/compare", params={"run": ["good", "bad"]}).text
