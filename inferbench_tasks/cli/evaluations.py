@@ -25,7 +25,9 @@ def list_(
         help="Terms as of `results list`: model=digits device=cpu.",
         show_default=False,
     ),
-    dataset: Annotated[str, typer.Option("--dataset", help="What was asked, by name.")] = "",
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="What was asked: digits, words, folder; or a folder's name.")
+    ] = "",
     limit: int = LIMIT,
     offset: int = OFFSET,
     output: OutputFormat = OUTPUT,

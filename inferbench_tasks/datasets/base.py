@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 Form = Literal["grey", "pictures", "scenes", "texts", "questions", "tensors", "bytes"]
 
 
+def generated_name(name: str) -> str:
+    """What generated samples of that name are called in results and tables: they say that they are."""
+    return f"{name} (generated)"
+
+
 @dataclass(frozen=True)
 class Collection:
     """An opened data set of at least one sample. ``rows`` gives the samples of these indices, in its form.
@@ -60,7 +65,7 @@ class Collection:
     @property
     def shown_name(self) -> str:
         """What it is called in results and tables: of what was generated it says so."""
-        return f"{self.name} (generated)" if self.generated else self.name
+        return generated_name(self.name) if self.generated else self.name
 
 
 class DataSource(ABC):

@@ -64,6 +64,35 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     assert {each["run"]: each["top1_ratio"] for each in csv.DictReader(text.splitlines())}["good"] == "0.95"
 
 
+def test_data_sets_are_found_by_the_names_that_submissions_have(
+    perfdb: PerfDB, perfdb_uri: str, http: TestClient, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Generated words, whose results say that they are, and the user's folder by what it is or is called: over REST, by
+    the command, on the page, where each name stands once."""
+    for run, asked, stored in (
+        ("drawn", "words", "words (generated)"), ("mine", "folder", "photographs"), ("own", None, "digits"),
+    ):  # fmt: skip
+        job = {"evaluate": {"dataset": asked}}
+        known = {"dataset": stored, "data": {"generated": asked == "words"}}
+        perfdb.save_result(evaluated(run, {3}, provenance={"job": job}, evaluation=known))
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    found = {
+        name: [row["run"] for row in bench.evaluations(dataset=name)]
+        for name in ("words", "words (generated)", "folder", "photographs", "digits", "shapes")
+    }
+    assert found == {
+        "words": ["drawn"], "words (generated)": ["drawn"], "folder": ["mine"], "photographs": ["mine"],
+        "digits": ["own"], "shapes": [],
+    }  # fmt: skip
+    page = http.get("/inferbench/evaluations", params={"dataset": "words"}).text
+    assert page.count("20 samples of words (generated)") == page.count("(generated)") == 1
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    with pytest.raises(SystemExit):
+        main(["evaluations", "list", "--dataset", "words", "-o", "json"])
+    assert [row["run"] for row in json.loads(capsys.readouterr().out)] == ["drawn"]
+
+
 def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     """Not evaluated, other samples, one run, a bound that is too large: said, no 500."""
     seed(perfdb, tmp_path)

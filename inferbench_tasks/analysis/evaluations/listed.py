@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inferbench_tasks.analysis.evaluations.under_load import bound_of, counted
+from inferbench_tasks.datasets.base import generated_name
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -19,6 +20,7 @@ from inferbench_tasks.perfdb.values import to_plain
 #: The figures of speed that stand beside the measures.
 SPEED = ("p50_ms", "p99_ms", "throughput_samples_per_s", "joule_per_sample", "cost_usd_per_1k_samples")
 _HERE = "extensions.evaluation"
+_ASKED = "provenance.job.evaluate.dataset"
 _PARTS = (
     "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
     "data.generated",
@@ -35,12 +37,14 @@ def evaluations(
 ) -> list[dict[str, Any]]:
     """A row for each result with the block ``evaluate`` that matches, the newest first.
 
-    ``dataset``: by the name of what was asked; the query's own ``dataset`` is what the model was trained for.
+    ``dataset``: what was asked, by the name that submissions have for it (``words``, ``folder``) or the one in its
+    results (``words (generated)``, the folder's own); the query's own ``dataset`` is what the model was trained for.
     InputError for a query that is none.
     """
     terms: list[dict[str, Any]] = [parse(query).filter, {_HERE: {"$exists": True}}]
     if dataset:
-        terms.append({f"{_HERE}.dataset": dataset})
+        shown = {f"{_HERE}.dataset": {"$in": [dataset, generated_name(dataset)]}}
+        terms.append({"$or": [shown, {_ASKED: dataset}]})
     raw = db.find_raw({"$and": terms}, NEWEST_FIRST, limit, offset, fields=_PATHS)
     return [row(to_plain(each)) for each in raw]
 

@@ -21,7 +21,7 @@ router = APIRouter(tags=["evaluations"])
 #: Samples further in are asked for by their kind: whole files of answers are no page.
 SampleOffset = Annotated[int, Query(ge=0, le=10_000_000)]
 Dataset = Annotated[
-    str, Query(max_length=200, description="What was asked, by name: digits, fashion-mnist, folder.")
+    str, Query(max_length=200, description="What was asked: digits, words, folder; or a folder's name.")
 ]
 
 
