@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.datasets.about import rows as dataset_rows
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.errors import InputError
@@ -23,8 +24,17 @@ from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.model import ZooModel
+from inferbench_tasks.submission.model import (
+    CnnModel,
+    MlpModel,
+    ModelSpec,
+    RnnModel,
+    TransformerModel,
+    ZooModel,
+)
 from inferbench_tasks.submission.systems import System
+
+R = TypeVar("R")
 
 
 class NetworkNames:
@@ -104,6 +114,20 @@ class InstalledAbilities:
         """Of those that are installed and can be imported."""
         return [row["name"] for row in dataset_rows() if row["form"] == form]
 
+    def unfit_classes(self, model: ModelSpec, dataset: str) -> str | None:
+        """By the names of both, or their number; of models that are made here."""
+        from inferbench_tasks.quality.beforehand import unfit_classes
+
+        return _of_source(model, lambda source: unfit_classes(source, dataset))
+
+    def unfit_measures(
+        self, model: ModelSpec, dataset: str | None, names: Sequence[str]
+    ) -> Mapping[str, str]:
+        """By the model's task and outputs, and what the data set says of itself; of models that are made here."""
+        from inferbench_tasks.quality.beforehand import unfit_measures
+
+        return _of_source(model, lambda source: unfit_measures(source, dataset, names)) or {}
+
     def framework(self, model: ZooModel) -> str:
         """Asked of the model itself; nothing of it is fetched or made."""
         return zoo_source(model).framework
@@ -136,6 +160,24 @@ class InstalledAbilities:
     def require_route(self, framework: str, model_format: str, precision: str) -> None:
         """By a search over the registered formats."""
         route(framework, model_format, precision, framework)
+
+
+def _of_source(model: ModelSpec, tell: Callable[[ModelSource], R]) -> R | None:
+    """What ``tell`` says of a model whose source knows it without its file; None of all others, and where it or its
+    data can't be had so, which is said elsewhere."""
+    if isinstance(model, ZooModel):
+        try:
+            return ZOO.told(
+                model.name,
+                lambda made: tell(made(model.name, model.framework).sized(model.layers, model.width)),
+            )
+        except InputError:
+            return None
+    if isinstance(model, MlpModel | CnnModel | RnnModel | TransformerModel):
+        from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
+
+        return tell(CanonicalSource(model))
+    return None
 
 
 INSTALLED: Abilities = InstalledAbilities()

@@ -31,6 +31,16 @@ def meaning_of(task: str | None, answers: Arrays, *, labelled: bool) -> Meaning:
     return _meaning(task, [(a.dtype.kind, a.shape[1:]) for a in answers.values()], labelled=labelled)
 
 
+def classes_scored(outputs: Iterable[TensorSpec]) -> int | None:
+    """How many classes a model gives a score each, by its first output of numbers; None where that can't be told."""
+    specs = list(outputs)
+    if any(s.dtype.startswith(("int", "uint")) and all(n == 1 for n in s.shape) for s in specs):
+        return None  # it names a class by its number, and what stands beside may have another order
+    shapes = [spec.shape for spec in specs if spec.dtype.startswith(("float", "bfloat"))]
+    sizes = [size for size in shapes[0] if size != 1] if shapes else []
+    return sizes[0] if len(sizes) == 1 and sizes[0] > 1 else None
+
+
 def _meaning(task: str | None, outputs: list[_Output], *, labelled: bool) -> Meaning:
     if (task or "").endswith("embedding"):
         return "vectors"

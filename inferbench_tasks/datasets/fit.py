@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.answers import classes_scored
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
@@ -20,7 +21,7 @@ from inferbench_tasks.datasets.same_classes import ModelClasses, why_others
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests import digits
-from inferbench_tasks.requests.prepare import classes_of, usable_labels
+from inferbench_tasks.requests.prepare import usable_labels
 from inferbench_tasks.submission.spans import SpansSpec
 
 _FIELD = "evaluate.dataset"
@@ -110,12 +111,12 @@ def fitted(
             f"make them yourself and give {{dataset: arrays, path: FILE.npz}}",
             field=_FIELD,
         )
-    labels, classes = usable_labels(collection.labels, model, _FIELD), classes_of(model)
+    labels = usable_labels(collection.labels, model, _FIELD)
     if labels is not None and collection.classes:
         others = why_others(
             collection.name,
             collection.classes,
-            ModelClasses.of(source, model.name, classes),
+            ModelClasses.of(source, model.name, classes_scored(model.outputs)),
             by_name=collection.by_name,
             listed=collection.users and not collection.by_name,
         )

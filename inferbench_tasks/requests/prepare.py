@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.answers import classes_scored
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
@@ -99,7 +100,7 @@ def usable_labels(
     """
     if labels is None or model.accuracy_reason is not None:
         return None
-    classes = classes_of(model)
+    classes = classes_scored(model.outputs)
     wrong = np.flatnonzero((labels < 0) | (labels >= classes)) if classes else np.flatnonzero(labels < 0)
     if len(wrong):
         raise InputError(
@@ -108,15 +109,6 @@ def usable_labels(
             field=field,
         )
     return labels
-
-
-def classes_of(model: ModelArtifact) -> int | None:
-    """How many classes the model scores, by its first output of numbers; None where that can't be told."""
-    if any(s.dtype.startswith(("int", "uint")) and all(n == 1 for n in s.shape) for s in model.outputs):
-        return None  # it names a class by its number, and what stands beside may have another order
-    shapes = [spec.shape for spec in model.outputs if spec.dtype.startswith(("float", "bfloat"))]
-    sizes = [size for size in shapes[0] if size != 1] if shapes else []
-    return sizes[0] if len(sizes) == 1 and sizes[0] > 1 else None
 
 
 def distinct(arrays: Arrays) -> NDArray[np.int64]:

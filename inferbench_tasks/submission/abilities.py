@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding, Names
-from inferbench_tasks.submission.model import ZooModel
+from inferbench_tasks.submission.model import ModelSpec, ZooModel
 from inferbench_tasks.submission.systems import System
 
 
@@ -133,6 +133,18 @@ class Abilities(Protocol):
 
     def datasets_of(self, form: str) -> Sequence[str]:
         """The names of the data sets whose samples are that."""
+
+    def unfit_classes(self, model: ModelSpec, dataset: str) -> str | None:
+        """Why the labels of a known data set are no classes of a model, as far as both are described; None if they may
+        be.
+        """
+
+    def unfit_measures(
+        self, model: ModelSpec, dataset: str | None, names: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Of known measures those that can't be had of a model on a known data set (None: its own), as far as both are
+        described, with the reason.
+        """
 
     def framework(self, model: ZooModel) -> str:
         """The framework that a known model of the zoo comes from; InputError where it is not to be had so."""

@@ -14,6 +14,7 @@ from inferbench_tasks.submission.spans import spans_findings
 from inferbench_tasks.submission.vary import vary_findings
 
 _HERE = "evaluate"
+_MODEL = ("model.kind", "model.name")
 
 
 def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
@@ -41,10 +42,31 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
 def data_findings(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
     """What is asked of the samples that they don't have; see ``submission.vary`` and ``submission.spans``."""
     if spec.evaluate is not None:
+        yield from _unfit(spec, spec.evaluate, abilities)
         yield from _processed(spec, spec.evaluate, abilities)
         yield from spans_findings(spec.evaluate.spans, spec.evaluate.dataset, abilities)
     if spec.evaluate is not None and spec.evaluate.vary is not None:
         yield from vary_findings(spec.evaluate.vary, spec.evaluate.dataset, abilities)
+
+
+def _unfit(spec: JobSpec, evaluate: EvaluateSpec, abilities: Abilities) -> Iterator[Finding]:
+    """Labels that are no classes of the model, and measures that can't be had of it on that data, as far as both are
+    described: what else doesn't fit is said once the model is made, before its server starts."""
+    dataset, measures = evaluate.dataset, evaluate.measures
+    if dataset is not None and dataset not in abilities.datasets:
+        return
+    if dataset is not None and (message := abilities.unfit_classes(spec.model, dataset)):
+        yield Finding(("evaluate.dataset", *_MODEL), message)
+        return
+    if measures is not None:
+        asked, field = measures, "evaluate.measures"
+    else:
+        bounds = spec.slo.bounds() if spec.slo else {}
+        asked, field = tuple(name for name in bounds if FIGURES[name].evaluated), ""
+    known = [name for name in asked if name in abilities.measures]
+    unfit = abilities.unfit_measures(spec.model, dataset, known) if known else {}
+    for name, message in unfit.items():
+        yield Finding((field or f"slo.{name}", "evaluate.dataset", *_MODEL), message)
 
 
 def _processed(spec: JobSpec, evaluate: EvaluateSpec, abilities: Abilities) -> Iterator[Finding]:

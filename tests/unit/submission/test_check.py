@@ -84,6 +84,11 @@ POSSIBLE: list[JobSpec] = [
     spec(),
     spec(evaluate={}, trace={}),
     spec(evaluate={"dataset": "digits-png"}, processors=BEFORE),
+    spec(evaluate={"dataset": "shapes", "measures": ["mean_iou"]}, slo={"mean_iou": 0.5}),
+    spec(
+        model={"kind": "canonical", "family": "mlp", "training": {"epochs": 0}},
+        evaluate={"dataset": "digits"},
+    ),
     spec(evaluate={"dataset": "coco", "path": "c"}, processors={**WHOLE, "after": [{"kind": "nms"}]}),
     spec(slo={"top1_ratio": 0.9, "auc": 0.9}, evaluate={"measures": ["auc", "top1_ratio"]}),
     spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}),
@@ -159,6 +164,16 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"protocol": "openai"}, **STREAMS, evaluate={}), "evaluate", "does not go with streams"),
     (spec(slo={"top1_ratio": 0.9}), "slo.top1_ratio", "add `evaluate: {}`"),
     (spec(slo={"answer_f1": 0.9}, evaluate={"measures": ["auc"]}), "slo.answer_f1", "not among evaluate.measures"),
+    (
+        spec(model={"kind": "canonical", "family": "mlp", "training": {"epochs": 0}}, evaluate={"measures": ["auc"]}),
+        "evaluate.measures",
+        "its weights are random",
+    ),
+    (
+        spec(model={"kind": "canonical", "family": "cnn"}, evaluate={"dataset": "fashion-mnist"}),
+        "evaluate.dataset",
+        "class 0 of fashion-mnist is 'T-shirt/top', and '0' of cnn-",
+    ),
     (
         spec(evaluate={}, processors={**IN_SERVER, "after": [{"kind": "labels"}]}),
         "evaluate",
