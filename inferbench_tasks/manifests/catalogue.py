@@ -19,6 +19,7 @@ from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.reading import read_manifest
 from inferbench_tasks.manifests.store import ManifestStore
+from inferbench_tasks.manifests.used import Use, UsedManifests
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.problem import did_you_mean
 
@@ -33,7 +34,7 @@ BUILT_IN, PERFDB = "built-in", "PerfDB"
 class Entry:
     """A manifest and where it is: ``built-in``, a file, ``PerfDB``.
 
-    ``conflict``: where its version has another content; "" where it has none.
+    ``conflict``: where its version has, or had, another content; "" where it has none.
     """
 
     manifest: Manifest
@@ -98,10 +99,12 @@ class Catalogue:
     @classmethod
     def here(cls, db: PerfDB | None, kind: str = "") -> Catalogue:
         """All that this installation knows, or what it knows of one kind; without a PerfDB only what is built in or
-        lies in files.
+        lies in files. A file that says something else than when a run used that version is in conflict with that run.
         """
         stored = [Entry(manifest, PERFDB) for manifest in ManifestStore(db).all()] if db else []
-        there = [*built_in(kind), *files(), *stored]
+        used = UsedManifests(db).all() if db else {}
+        lying = [_beside(entry, used.get(entry.manifest.id)) for entry in files()]
+        there = [*built_in(kind), *lying, *stored]
         return cls(entry for entry in there if kind in ("", entry.manifest.kind))
 
     def entries(self, kind: str = "", name: str = "") -> list[Entry]:
@@ -137,8 +140,8 @@ class Catalogue:
         if entry.conflict:
             raise InputError(
                 f"{entry.manifest.id} is in conflict: it has one content in {entry.origin} and another in "
-                f"{entry.conflict}, and a version never changes. Add yours under another version (`inferbench "
-                "manifests add`), and name that one",
+                f"{entry.conflict}, and a version never changes. Give yours another version (in its file, or by "
+                "`inferbench manifests add`), and name that one",
                 field="version",
             )
         return Resolved(entry, f"{name}@{constraint}")
@@ -212,6 +215,12 @@ def built_in(kind: str = "") -> Iterator[Entry]:
         if kind in ("", each):
             for manifest in make():
                 yield Entry(manifest, BUILT_IN)
+
+
+def _beside(entry: Entry, use: Use | None) -> Entry:
+    if use is None or use.digest == entry.manifest.digest:
+        return entry
+    return replace(entry, conflict=f"the run {use.run_id}, which used it as {use.digest[:12]}")
 
 
 def files(folder: Path | None = None) -> Iterator[Entry]:

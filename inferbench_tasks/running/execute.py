@@ -63,6 +63,7 @@ def execute_node(
     started it, where there are logins.
     Returns the stage's output as JSON. Every failure leaves here as an InferBenchError.
     """
+    from inferbench_tasks.manifests.used import UsedManifests
     from inferbench_tasks.perfdb.store import PerfDB
 
     stage, job_index = node.stage, node.job_index
@@ -90,6 +91,8 @@ def execute_node(
             if run_id is not None:
                 db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"], login=login)
                 under = db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
+                if named := node.input["job"].get("manifests"):
+                    UsedManifests(db).remember(named, run_id)
             telling(event="start", stage=stage, job=job_index)
         if context.cancelled():
             raise CancelledError("The run was cancelled.")

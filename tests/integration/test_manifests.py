@@ -9,13 +9,21 @@ import pytest
 from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
-from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.errors import CancelledError, InputError, PerfDBError, SubmissionError
+from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.manifests.kinds.base import Manifest
 from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.manifests.store import COLLECTION, ManifestStore
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.running.execute import execute_node
+from inferbench_tasks.running.invocation import Invocation, Order
+from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.schema import Submission
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 TEXT = "kind: scenario\nname: calm\nversion: {version}\nload: {{arrivals: {{kind: poisson, rate_rps: {rate}}}}}\n"
@@ -68,6 +76,45 @@ def test_by_the_commands(
     code, _, err = call("show", "scenario:calm@^2")
     assert code == 2 and "there are: 1.1.0, 1.0.0" in err
     assert call("list", "modle")[0] == 2
+
+
+def test_a_file_may_be_changed_until_a_run_has_used_its_version(
+    perfdb: PerfDB, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the submission is refused with its line and that run, while the file says something else; under a new
+    version, or as it was, it is taken."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
+    file = tmp_path / "manifests" / "calm.yaml"
+    file.parent.mkdir()
+
+    def read(version: str, rate: int) -> Submission:
+        file.write_text(TEXT.format(version=version, rate=rate))
+        text = "name: quick\nmodel: {kind: zoo, name: digits}\nload: {scenario: calm@^1}\n"
+        submission = read_submission_text(text, "quick.yaml", INSTALLED)
+        assert isinstance(submission, Submission)
+        return submission
+
+    read("1.0.0", 4)
+    submission = read("1.0.0", 5)
+    node = next(node for node in compile_plan(submission).nodes if node.stage == "generate")
+    invocation = Invocation.new(data_dir, "quick")
+    invocation.place(Order(submission=submission, base_dir=str(data_dir), data_dir=str(data_dir)))
+    with pytest.raises(CancelledError):
+        execute_node(
+            node, {}, invocation=invocation, base_dir=data_dir, data_dir=data_dir, cancelled=lambda: True
+        )
+    with pytest.raises(SubmissionError) as refused:
+        read("1.0.0", 6)
+    (problem,) = map(str, refused.value.problems)
+    assert problem.startswith("quick.yaml:3: load.scenario: scenario:calm@1.0.0 is in conflict")
+    assert (
+        f"the run {invocation.run_id(0)}, which used it" in problem and "a version never changes" in problem
+    )
+    row = next(entry.row() for entry in Catalogue.here(perfdb, "scenario").entries("scenario", "calm"))
+    assert row["origin"].startswith("configs/manifests/calm.yaml, in conflict with the run")
+    assert read("1.1.0", 6).manifests[0].version == "1.1.0"
+    assert read("1.0.0", 5).manifests == submission.manifests
 
 
 def test_a_release_may_bring_a_version_that_perfdb_had_before(

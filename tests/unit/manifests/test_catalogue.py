@@ -99,7 +99,7 @@ def test_what_a_release_brings_beside_other_content_in_perfdb_blocks_that_versio
     }
     assert catalogue.resolve("scenario", "calm", "^0.9").entry == older
     with pytest.raises(
-        InputError, match=r"calm@1\.0\.0 is in conflict: .* Add yours under another version .* and name that"
+        InputError, match=r"calm@1\.0\.0 is in conflict: .* Give yours another version .* and name that"
     ):
         catalogue.resolve("scenario", "calm", "*")
     added = Catalogue([*catalogue.entries(), Entry(scenario("1.0.1", 6), "PerfDB")])
