@@ -25,7 +25,7 @@ NAME = "mlmodelscope"
 CATALOGUE = Path(__file__).resolve().parents[2] / "configs" / "mlmodelscope.yaml"
 PAGE, TABLE = "mlmodelscope.html", "mlmodelscope.csv"
 _SHOWN = ("model", "device", "backend", "format", "trimmed_mean_ms", "p90_ms", "throughput_samples_per_s",
-          "batch_size", "rss_bytes", "measure", "quality")  # fmt: skip
+          "batch_size", "rss_bytes", "measure", "quality", "of_this_study")  # fmt: skip
 
 Left = list[tuple[str, str]]
 
@@ -82,13 +82,14 @@ def _conclude(
     left_out: Left,
     output: OutputFormat,
 ) -> None:
-    from inferbench_tasks.analysis.systems.study_page import make_page
+    from inferbench_tasks.analysis.systems.study_page import make_page, marked
     from inferbench_tasks.analysis.systems.table import table
     from inferbench_tasks.perfdb.store import PerfDB
 
     asked = {entry.model for entry in entries}
+    runs = {run for row in ran for run in row["run_ids"]}
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-        rows = [row for row in table(db) if row["model"] in asked]
+        rows = marked([row for row in table(db) if row["model"] in asked], runs)
     if not rows:
         raise InputError("no run of these models is valid; there is no table to write")
     lost = [(row["submission"], _lost(row)) for row in ran if row["runs"] != row["valid"]]
@@ -100,6 +101,7 @@ def _conclude(
         entries,
         [*left_out, *lost, *failed],
         {row["submission"]: row["report"] for row in ran},
+        {row["submission"] for row in ran if row["valid"]},
     )
     harmless_table(pd.DataFrame(rows)).to_csv(folder / TABLE, index=False)
     emit(

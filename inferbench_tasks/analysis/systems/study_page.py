@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,18 @@ class Faster:
     high: float | None
 
 
+def marked(rows: Sequence[Row], runs: Set[str]) -> list[Row]:
+    """The rows with ``of_this_study``: whether these runs measured the speed that they tell of. PerfDB may have others
+    of these models: of other devices, with other settings, of months ago.
+    """
+    return [{**row, "of_this_study": _of(row, runs)} for row in rows]
+
+
+def _of(row: Row, runs: Set[str]) -> bool:
+    speed = {row["online_run"], row["best_run"]} - {None}
+    return bool(speed) and speed <= runs
+
+
 def stack_of(row: Row) -> str:
     """By which name a row's stack and system stand on the page."""
     return f"{row['backend']} {row['version']}" if row["version"] else str(row["backend"])
@@ -61,9 +73,9 @@ def stacks_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def ratios(rows: Sequence[Row]) -> list[Faster]:
-    """Each pair of stacks of one device, over the models that both served alone, one sample at a time."""
+    """Each pair of stacks of one device, over the models that both served alone in this study, one sample at a time."""
     found = []
-    online = [row for row in rows if row["trimmed_mean_ms"]]
+    online = [row for row in rows if row["of_this_study"] and row["trimmed_mean_ms"]]
     columns = stacks_of(online)
     for at, (device, first) in enumerate(columns):
         mine = _by_model(online, device, first)
@@ -94,14 +106,21 @@ def _faster(first: str, second: str, logs: Sequence[float]) -> Faster:
     return Faster(first, second, count, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def in_words(rows: Sequence[Row], entries: Sequence[Entry]) -> str:
-    """How much was measured, and which stack is sooner over all models, where the interval says so."""
-    measured = {row["model"] for row in rows}
+def in_words(rows: Sequence[Row], entries: Sequence[Entry], measured: Set[str]) -> str:
+    """How much was measured (``measured``: the models of which a run of this study counts), and which stack is sooner
+    over all models, where the interval says so.
+    """
     named = sum(len(entry.paper) for entry in entries if entry.model in measured)
+    own = [row for row in rows if row["of_this_study"]]
     texts = [
         f"{len(measured)} of {len(entries)} models measured, which stand for {named} of MLModelScope's 37, on "
-        f"{len(stacks_of(rows))} stacks."
+        f"{len(stacks_of(own))} stacks."
     ]
+    if others := {row["model"] for row in rows if not row["of_this_study"]}:
+        texts.append(
+            f"Of {len(others)} models there are rows of other runs too (other devices or settings, or older ones): "
+            "they are marked, and in no comparison."
+        )
     for pair in ratios(rows):
         if pair.low is None or pair.high is None:
             continue
@@ -114,13 +133,14 @@ def in_words(rows: Sequence[Row], entries: Sequence[Entry]) -> str:
 
 
 def picture(rows: Sequence[Row]) -> Chart | None:
-    """Throughput over latency, a point for each model, a colour for each stack."""
+    """Throughput over latency, a point for each model of this study, a colour for each stack."""
     data = []
     for index, (device, stack) in enumerate(stacks_of(rows)):
         own = [
             row
             for row in rows
             if (str(row["device"]), stack_of(row)) == (device, stack)
+            and row["of_this_study"]
             and row["trimmed_mean_ms"]
             and row["throughput_samples_per_s"]
         ]
@@ -151,11 +171,12 @@ def make_page(
     entries: Sequence[Entry],
     troubled: Sequence[tuple[str, str]],
     reports: Mapping[str, str | None],
+    measured: Set[str],
 ) -> str:
-    """Write it; what it says, in words. ``troubled``: (what, why) of what is not in the table; ``reports``: model ->
-    the path of its runs' own report.
+    """Write it; what it says, in words. ``rows``: ``marked``. ``troubled``: (what, why) of what is not in the table;
+    ``reports``: model -> the path of its runs' own report; ``measured``: see ``in_words``.
     """
-    words = in_words(rows, entries)
+    words = in_words(rows, entries, measured)
     columns = stacks_of(rows)
     cells: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for row in rows:

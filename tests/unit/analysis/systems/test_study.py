@@ -11,7 +11,14 @@ import yaml
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.systems.study import Entry, place, read
-from inferbench_tasks.analysis.systems.study_page import in_words, make_page, ratios, stacks_of
+from inferbench_tasks.analysis.systems.study_page import (
+    in_words,
+    make_page,
+    marked,
+    picture,
+    ratios,
+    stacks_of,
+)
 from inferbench_tasks.cli.paper_models import CATALOGUE, fitting
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.zoo import ZOO
@@ -40,7 +47,7 @@ def row(model: str, backend: str, latency_ms: float | None, **more: Any) -> dict
         "model_apart": None, "instances": 1, "prompts": None, "inputs": None,
         "backend": backend, "version": None, "format": "onnx", "trimmed_mean_ms": latency_ms, "p90_ms": None,
         "throughput_samples_per_s": 10.0, "batch_size": 4, "measure": None, "quality": None, "not_steady": None,
-        "rank_trimmed_mean_ms": 1, "rank_throughput_samples_per_s": 2, **more,
+        "rank_trimmed_mean_ms": 1, "rank_throughput_samples_per_s": 2, "of_this_study": True, **more,
     }  # fmt: skip
 
 
@@ -123,7 +130,33 @@ def test_one_stack_by_another_by_hand() -> None:
         0.25 * math.exp(half)
     )
     entries = [Entry(model=name, framework="torch") for name in "xyz"]
-    assert "a is not told apart from b: 0.25 times its latency" in in_words(rows, entries)
+    assert "a is not told apart from b: 0.25 times its latency" in in_words(rows, entries, set("xyz"))
+
+
+def test_what_other_runs_measured_is_no_part_of_the_study() -> None:
+    """Rows of last month, of another device, and of this study's latency beside another run's throughput are marked:
+    none is counted or compared. Where all runs of this study failed, no model was measured."""
+
+    def of_run(model: str, backend: str, run: str, best: str | None = None) -> dict[str, Any]:
+        return row(model, backend, 1.0, online_run=run, best_run=best, of_this_study=None)
+
+    entries = [Entry(model=name, framework="torch", paper=(f"P{name}",)) for name in "xyz"]
+    found = [
+        of_run("x", "a", "new.0", "new.1"), of_run("x", "b", "new.2"), of_run("y", "a", "old.0"),
+        of_run("y", "b", "new.3", "old.1"), of_run("z", "a", "new.4"), of_run("z", "b", "new.5"),
+        row("z", "c", None, online_run=None, best_run=None),
+    ]  # fmt: skip
+    rows = marked(found, {f"new.{number}" for number in range(6)})
+    assert [each["of_this_study"] for each in rows] == [True, True, False, False, True, True, False]
+    (pair,) = ratios(rows)
+    assert (pair.first, pair.second, pair.models) == ("a", "b", 2)
+    words = in_words(rows, entries, {"x", "z"})
+    assert words.startswith(
+        "2 of 3 models measured, which stand for 2 of MLModelScope's 37, on 2 stacks. Of 2 models"
+    )
+    old = marked(found, set())
+    assert ratios(old) == [] and picture(old) is None
+    assert in_words(old, entries, set()).startswith("0 of 3 models measured, which stand for 0 of")
 
 
 def test_only_like_rows_make_pairs() -> None:
@@ -140,15 +173,19 @@ def test_only_like_rows_make_pairs() -> None:
     ]  # fmt: skip
     (pair,) = ratios(rows)
     assert (pair.models, pair.low) == (2, None) and pair.ratio == pytest.approx(0.5)
-    assert "times its latency" not in in_words(rows, [])
+    assert "times its latency" not in in_words(rows, [], set())
 
 
 def test_the_page_has_each_model_and_what_is_missing(tmp_path: Path) -> None:
     """The best of a model in bold, MLModelScope's name beside ours, why a stack is not there; names are text."""
     rows = [row("x", "a", 1.234), row("x", "b", 2.0, rank_trimmed_mean_ms=2, not_steady="moved by 20%")]
     entries = [Entry(model="x", framework="torch", paper=("VGG16",))]
-    make_page(tmp_path / "p.html", rows, entries, [("x on <c>", "not here")], {"x": "r.html", "y": None})
+    make_page(
+        tmp_path / "p.html", rows, entries, [("x on <c>", "not here")], {"x": "r.html", "y": None}, {"x"}
+    )
     text = (tmp_path / "p.html").read_text()
     assert "<b>1.23</b> ms" in text and ">2 ms<br>" in text and "VGG16" in text
     assert "x on &lt;c&gt;" in text and "not here" in text and "r.html" in text and "not steady" in text
-    assert stacks_of(rows) == [("cpu0", "a"), ("cpu0", "b")]
+    assert stacks_of(rows) == [("cpu0", "a"), ("cpu0", "b")] and "another run:</span>" not in text
+    make_page(tmp_path / "p.html", [row("x", "a", 1.0, of_this_study=False)], entries, [], {}, set())
+    assert "another run:</span>" in (tmp_path / "p.html").read_text()
