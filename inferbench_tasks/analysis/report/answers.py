@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS
 from inferbench_tasks.analysis.evaluations import under_load
 from inferbench_tasks.analysis.evaluations.by_loadgen import words as words_of_loadgen
-from inferbench_tasks.analysis.report import matrices, varied
+from inferbench_tasks.analysis.report import matrices, pairs, varied
 from inferbench_tasks.analysis.report.measure_words import HEADS, measure_text
 from inferbench_tasks.analysis.report.parts import merged
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.answers import ONE_BY_ONE
-from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
-from inferbench_tasks.quality.paired import Paired, paired
-from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
 
 Table = dict[str, Any]
 #: So many of the surest mistakes are listed for each run.
 _MISTAKES = 5
-#: Macro F1 of more samples is not drawn anew for a report.
-_MOST_DRAWN = 20_000
 
 
 def evaluated(views: Sequence[RunView]) -> list[RunView]:
@@ -63,7 +55,7 @@ def tables(views: Sequence[RunView]) -> list[Table]:
     by_loadgen = [said for view in alone if (said := words_of_loadgen(view.label, view.evaluation))]
     return [
         *_measures(shown, [*found.notes, *by_loadgen]),
-        *_pairs(shown),
+        *pairs.tables(shown),
         *varied.tables(alone),
         *matrices.tables(shown),
         *_mistakes(shown),
@@ -148,112 +140,6 @@ def _ties(views: Sequence[RunView]) -> list[str]:
         for label, count in tied
         if count
     ]
-
-
-def _pairs(views: Sequence[RunView]) -> list[Table]:
-    """Each run against the first of the same samples; p by Benjamini and Hochberg over the table."""
-    first, found = None, []
-    for view in views:
-        answers = _answered(view)
-        if answers is None or _data_of(view) is None:
-            continue
-        if first is None:
-            first = (view, answers)
-        elif (
-            np.array_equal(first[1].samples, answers.samples)
-            and np.array_equal(first[1].labels, answers.labels)
-            and _data_of(view) == _data_of(first[0])
-        ):
-            found.append((view, paired(first[1].right, answers.right), _macro_f1(first[1], answers)))
-    if first is None or not found:
-        return []
-    adjusted = false_discovery_control([pair.p_value for _, pair, _ in found])
-    rows = [
-        [*_pair_row(view, pair, float(p)), f1] for (view, pair, f1), p in zip(found, adjusted, strict=True)
-    ]
-    head = [
-        "run",
-        "right in it alone",
-        "right in the first alone",
-        "top-1, points (95%)",
-        "p",
-        "in words",
-        "macro F1, points (95%)",
-    ]
-    note = (
-        "McNemar's exact test on the same samples, corrected for the number of runs (Benjamini and Hochberg); macro F1 "
-        "by the bootstrap of the samples, drawn for both runs together."
-    )
-    return [
-        {"title": f"Against {first[0].label}, sample by sample", "head": head, "rows": rows, "note": note}
-    ]
-
-
-def _data_of(view: RunView) -> tuple[str, str] | None:
-    """Which samples a run was asked: the data set, and the digest of its content, "" where it is the model's own.
-
-    None where the result does not say: other files may have the same name, as many rows and the same labels.
-    """
-    known = view.evaluation.get("data")
-    if known and not known.get("digest"):
-        return None
-    return view.evaluation["dataset"], known["digest"] if known else ""
-
-
-def _pair_row(view: RunView, pair: Paired, p_value: float) -> list[str]:
-    points, low, high = (100 * value for value in (pair.difference_ratio, pair.low, pair.high))
-    word = "no difference can be told"
-    if p_value < 0.05:
-        word = f"{'gains' if points > 0 else 'loses'} {abs(points):.2f} points"
-    return [
-        view.label,
-        f"{pair.only_second:,}",
-        f"{pair.only_first:,}",
-        f"{points:+.2f} ({low:+.2f} to {high:+.2f})",
-        f"{p_value:.2g}",
-        word,
-    ]
-
-
-@dataclass(frozen=True)
-class _Answered:
-    """The ids of samples, their labels, and the classes that are answered."""
-
-    samples: np.ndarray[Any, Any]
-    labels: np.ndarray[Any, Any]
-    answers: np.ndarray[Any, Any]
-
-    @property
-    def right(self) -> np.ndarray[Any, Any]:
-        return np.asarray(self.labels == self.answers)
-
-
-def _macro_f1(first: _Answered, second: _Answered) -> str:
-    """The difference in points, of as many samples as can be drawn in a report's time."""
-    count = len(first.labels)
-    if not FEWEST_SAMPLES <= count <= _MOST_DRAWN:
-        return "–"
-
-    found = paired_macro_f1(first.labels, first.answers, second.answers)
-    ends = (
-        ""
-        if found.low is None or found.high is None
-        else f" ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
-    )
-    return f"{100 * found.value:+.2f}{ends}"
-
-
-def _answered(view: RunView) -> _Answered | None:
-    """Labels and answers; None without labels, or where some have no answer."""
-    table = view.answers() if view.answers else None
-    if (
-        table is None
-        or not table.num_rows
-        or table.column("label").null_count
-        or table.column("answer").null_count
-    ):
-        return None
-    return _Answered(*(table.column(name).to_numpy() for name in ("sample", "label", "answer")))
 
 
 def _mistakes(views: Sequence[RunView]) -> list[Table]:
