@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import geometric_mean, mean, stdev
 from typing import Any
 
 from scipy.stats import t
@@ -21,7 +21,10 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Overhead:
-    """Latency with a level's instruments by the latency without any, over rounds; an interval needs two of them."""
+    """Latency with a level's instruments by the latency without any, over rounds; an interval needs two of them.
+
+    The latencies of two levels are to each other as their ratios say: both are geometric means over the rounds.
+    """
 
     level: Level
     latency_ms: float
@@ -48,6 +51,6 @@ def overheads(rounds: Sequence[Mapping[Level, float]], levels: Sequence[Level]) 
         if len(logs) > 1:
             half = float(t.ppf(0.5 + _CONFIDENCE / 2, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
             low, high = math.exp(centre - half), math.exp(centre + half)
-        latency_ms = mean(each[level] for each in rounds)
+        latency_ms = geometric_mean(each[level] for each in rounds)
         found.append(Overhead(level, latency_ms, math.exp(centre), low, high))
     return found

@@ -21,7 +21,14 @@ def test_ratios_are_of_the_same_round() -> None:
     assert model.ratio == pytest.approx(1.1)
     assert model.low == pytest.approx(1.1)
     assert model.high == pytest.approx(1.1)
-    assert model.latency_ms == pytest.approx(4.4 / 3)
+    assert model.latency_ms == pytest.approx(1.1 * 2 ** (1 / 3))
+
+
+def test_latencies_and_ratios_point_to_one_side() -> None:
+    """One slow round of three would make the mean latency with instruments the larger one, with a ratio below 1."""
+    rounds = [{"application": 1.0, "model": each} for each in (0.5, 0.5, 3.0)]
+    none, model = overheads(rounds, ["application", "model"])  # type: ignore[arg-type]
+    assert model.ratio < 1 and model.latency_ms / none.latency_ms == pytest.approx(model.ratio)
 
 
 def test_the_interval_by_hand() -> None:
