@@ -58,7 +58,7 @@ def run(inp: Input, ctx: Context) -> Output:
 def traced(inp: Input, ctx: Context) -> Output:
     """All rounds, and what they come to."""
     from inferbench_tasks.backends.base import BACKENDS
-    from inferbench_tasks.stages.traced import once
+    from inferbench_tasks.stages.traced import batch_size, once
     from inferbench_tasks.tracing.assemble import assemble, counted, worst_clock
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.counters import joined, packed, summary
@@ -110,6 +110,7 @@ def traced(inp: Input, ctx: Context) -> Output:
         "levels": levels,
         # With several levels kept each request was asked with the instruments of each.
         "requests": sum(len(found.asked) for _, level, found in deep if level == kept[0]),
+        "batch_size": batch_size(inp),
         "rounds": spec.rounds,
         "spans": len(spans),
         **counts,

@@ -176,15 +176,22 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
         raise ServerError(f"With the instruments of the level {level} on: {error}") from error
 
 
+def batch_size(inp: Input) -> int:
+    """Samples in each request that is asked one by one: one, whatever the load's have, or the model's own batch."""
+    return inp.convert.model.batch_size or 1
+
+
 def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
     """Ask the first samples of the run's requests, one by one; ``seed``: of the traces that they are part of."""
     assert inp.job.trace is not None
     samples, reference = first_answer.load_sent(inp.generate.requests)
-    count = min(inp.job.trace.requests, len(next(iter(samples.values()))))
+    size = batch_size(inp)
+    count = max(1, min(inp.job.trace.requests, len(next(iter(samples.values()))) // size))
     inputs = emptied(folder) / "inputs.npz"
-    write_archive(inputs, {name: array[:count] for name, array in samples.items()})
+    write_archive(inputs, {name: array[: count * size] for name, array in samples.items()})
     load = one_by_one(inp.job.traffic).model_copy(
         update={
+            "batch_size": size,
             "warmup_s": 0.0,
             "max_requests": count,
             "shards": 1,
@@ -205,6 +212,12 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     if not is_ok(table).all() or table.num_rows != count:
         words = "; ".join(outcome.applied.explanations.values()) or "no answer"
         raise LoadError(f"Of {count} requests {int(np.count_nonzero(is_ok(table)))} were answered: {words}")
+    # A request's trace is known by its first sample. Of requests too large for a sender the first are sent again.
+    if len(np.unique(column(table, "sample_index"))) < count:
+        raise LoadError(
+            f"{count} requests are more bytes than a sender keeps, and one sent twice would be two requests of one "
+            "trace; lower trace.requests"
+        )
     names = ("sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
     asked = []
     for sample, intended, sent, first, done in zip(

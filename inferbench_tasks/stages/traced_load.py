@@ -88,6 +88,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
         "requests": sum(len(each.asked) for each in told),
         "of": sum(each.requests for each in told),
         "failed": sum(each.failed for each in told),
+        "batch_size": inp.job.traffic.samples_per_request,
         "rounds": spec.rounds,
         "spans": len(spans),
         **counts,

@@ -25,6 +25,15 @@ def trace_of(result: ResultDocument) -> dict[str, Any]:
     return trace
 
 
+def traced_batch_size(result: ResultDocument) -> int | None:
+    """Samples in each traced request: requests that are asked one by one have one, whatever those of the load had, or
+    the model's own batch (``stages.traced``); those of a share of a load have the load's."""
+    trace = result.extensions.get("trace") or {}
+    if (size := trace.get("batch_size")) is not None:
+        return int(size)
+    return 1 if trace.get("one_in") is None else result.load.batch_size  # of before it was kept
+
+
 def about_run(result: ResultDocument) -> dict[str, str]:
     """What spans of a run say of it where they go: attributes of their resource."""
     about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}

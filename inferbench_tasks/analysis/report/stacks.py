@@ -13,6 +13,7 @@ from inferbench_tasks.analysis.stack.profile import Profile, profile_of
 from inferbench_tasks.analysis.stack.words import not_valid, sentences
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.tracing.profiled import without_deeper
+from inferbench_tasks.tracing.queries import traced_batch_size
 from inferbench_tasks.tracing.spans import spans_of
 
 #: So many traced runs are read, so many comparisons are shown, and so many rows of each by themselves.
@@ -28,7 +29,7 @@ def differences(views: Sequence[RunView]) -> list[Difference]:
     for view in _traced(views)[:_READ]:
         profile = _profile(view)
         if profile is not None and view.result is not None:
-            by_model[view.result.model.name, view.result.load.batch_size].append(profile)
+            by_model[view.result.model.name, traced_batch_size(view.result)].append(profile)
     found = []
     for profiles in by_model.values():
         first, *others = sorted(profiles, key=lambda profile: profile.framework_ms)

@@ -16,7 +16,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
-from inferbench_tasks.tracing.queries import spans_file, trace_of
+from inferbench_tasks.tracing.queries import spans_file, trace_of, traced_batch_size
 from inferbench_tasks.tracing.spans import spans_of
 
 #: So many traced runs are looked at for the newest of each stack, and so many runs for batch sizes.
@@ -62,7 +62,7 @@ def about_of(result: ResultDocument) -> dict[str, Any]:
         "format": result.format,
         "precision": result.model.precision,
         "threads": settings.get("threads"),
-        "batch_size": result.load.batch_size,
+        "batch_size": traced_batch_size(result),
         "device": result.device.name or result.device.kind,
         "cores": result.device.cores,
         "verdict": str(result.verdict),

@@ -56,7 +56,7 @@ def test_layers_are_timed_without_the_instruments_below_them(
         requests = [span for span in spans if span.parent < 0]
         assert {span.attributes.get("instrumented") for span in requests} == levels
         assert (document["requests"], len(requests)) == (2, 2 * len(levels))
-        assert document["levels"][-1] == (deepest or "layer")
+        assert document["levels"][-1] == (deepest or "layer") and document["batch_size"] == 1
         (only,) = document["layers"]["layers"]
         assert only["ms"] == pytest.approx(0.08)
         assert (

@@ -52,10 +52,14 @@ def test_what_is_left_out_is_said() -> None:
 
 
 def test_a_smaller_batch_is_no_faster_stack() -> None:
-    """A request of one sample takes less than one of eight: nothing makes that difference but the request."""
+    """A traced request of one sample takes less than one of eight: nothing makes that difference but the request. What
+    was asked one by one is compared, whatever was in a request of its load."""
     one, eight = traced("one", 30), traced("eight", 240)
     assert one.result is not None and eight.result is not None
     one.result.load.batch_size, eight.result.load.batch_size = 1, 8
+    one.result.extensions["trace"] = {"batch_size": 1}
+    assert len(stacks.differences([one, eight])) == 1
+    eight.result.extensions["trace"] = {"batch_size": 8}
     assert stacks.differences([one, eight]) == []
 
 

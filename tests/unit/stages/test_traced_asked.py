@@ -1,0 +1,54 @@
+"""How the stage ``trace`` asks its requests one by one, by the orders that its sender is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.errors import LoadError
+from inferbench_tasks.stages import traced
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.submission.schema import LoadSpec
+from tests.serving_cases import dense_case, serve_input
+
+
+@pytest.mark.parametrize(
+    ("own_batch", "requests", "count", "rows"),
+    [(None, 30, 30, 30), (None, 50, 32, 32), (4, 30, 8, 32), (4, 3, 3, 12), (64, 30, 1, 32)],
+)
+def test_a_request_has_one_sample_or_the_models_own_batch(
+    own_batch: int | None,
+    requests: int,
+    count: int,
+    rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 32 samples, with a load of eight a request: as many requests as are asked for and have samples of their own.
+    A model that takes exactly four in each call is asked four at a time."""
+    case = dense_case(tmp_path)
+    given = serve_input(case, tmp_path, load={"batch_size": own_batch or 8})
+    job = given.job.model_dump(mode="json") | {"trace": {"requests": requests}}
+    fields = given.model_dump() | {"job": job}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    model = inp.convert.model.model_copy(update={"batch_size": own_batch})
+    inp = inp.model_copy(update={"convert": inp.convert.model_copy(update={"model": model})})
+    seen: list[tuple[LoadSpec, int]] = []
+
+    def prepare(load: LoadSpec, *, inputs_path: str, **_: Any) -> NoReturn:
+        with np.load(inputs_path) as archive:
+            seen.append((load, len(archive["x"])))
+        raise LoadError("nothing is sent here")
+
+    monkeypatch.setattr(traced, "prepare", prepare)
+    endpoint = Endpoint.model_construct(protocol="http")
+    with pytest.raises(LoadError, match="nothing is sent here"):
+        traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", None)
+    ((load, samples),) = seen
+    assert (load.samples_per_request, load.max_requests, samples) == (own_batch or 1, count, rows)
+    assert traced.batch_size(inp) == (own_batch or 1)
