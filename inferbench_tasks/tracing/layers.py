@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from inferbench_tasks.tracing.rounds import rounds_of
 from inferbench_tasks.tracing.spans import Span
 
 
@@ -32,6 +33,7 @@ class LayerTimes:
     """``layers``: in the order in which they run; those within others (bodies of If and Loop) are part of these.
 
     ``framework_ms``: median of the runs. ``explained_ratio``: median over the runs of the layers' sum by the run.
+    Where a runtime tells means alone, the mean of a round's runs is its one run.
     """
 
     layers: tuple[Layer, ...]
@@ -81,28 +83,18 @@ def layer_times(spans: Iterable[Span]) -> LayerTimes | None:
     A layer is the same in two runs if it has the same name, and is the same one of that name in its run: a node in a
     loop runs several times.
     """
-    runs: dict[tuple[str, int], Span] = {}
-    inside: dict[tuple[str, int], list[Span]] = defaultdict(list)
-    for span in spans:
-        key = (span.trace_id, span.number)
-        if span.level == "framework":
-            runs[key] = span
-        elif span.level == "layer" and (parent := (span.trace_id, span.parent)) in runs:
-            inside[parent].append(span)
-    if not inside:
+    runs = [run for of_round in rounds_of(spans) for run in of_round]
+    if not runs:
         return None
     layers: dict[tuple[str, int], Layer] = {}
-    for found in inside.values():
+    for run in runs:
         seen: dict[str, int] = defaultdict(int)
-        for span in found:
+        for span in run.layers:
             again = (span.name, seen[span.name])
             seen[span.name] += 1
             layer = layers.setdefault(again, Layer(len(layers), span.name, span.type))
             layer.durations_ns.append(span.duration_ns)
             layer.output_bytes = span.attributes.get("output_bytes", layer.output_bytes)
-    ratios = [
-        sum(span.duration_ns for span in found) / max(1, runs[key].duration_ns)
-        for key, found in inside.items()
-    ]
-    framework_ms = median(runs[key].duration_ns for key in inside) / 1e6
+    ratios = [sum(span.duration_ns for span in run.layers) / max(1, run.length_ns) for run in runs]
+    framework_ms = median(run.length_ns for run in runs) / 1e6
     return LayerTimes(tuple(layers.values()), framework_ms, median(ratios))

@@ -14,8 +14,8 @@ import orjson
 
 from inferbench_tasks.analysis.report.page import render
 from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
-from inferbench_tasks.analysis.stack.difference import Difference, difference
-from inferbench_tasks.analysis.stack.words import not_valid, sentences
+from inferbench_tasks.analysis.stack.difference import difference
+from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import derived
 from inferbench_tasks.spreadsheet import harmless
@@ -57,7 +57,7 @@ def compared(left: Subject, right: Subject) -> Document:
         "difference_ms": found.difference_ms,
         "ratio": found.ratio,
         "ci95": list(found.ci95) if found.ci95 else None,
-        "sentences": [*sentences(found), *_unlike(found), *not_valid(found)],
+        "sentences": [*sentences(found), *unlike(found), *not_valid(found)],
         "rows": found.as_rows(),
     }
 
@@ -163,27 +163,6 @@ def _write_table(rows: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
 def _cell(value: Any) -> Any:
     """A list as JSON; a name from a model's file must not be run as a formula by a spreadsheet."""
     return orjson.dumps(value).decode() if isinstance(value, list) else harmless(value)
-
-
-def _unlike(found: Difference) -> list[str]:
-    """What else differs, so that the difference may not be the stack's."""
-    left, right = found.left.about, found.right.about
-    words = {
-        "model": "model",
-        "batch_size": "batch size",
-        "device": "device",
-        "cores": "cores",
-        "threads": "threads",
-    }
-    texts = [
-        f"Not the same in both: {word}, {left.get(name)} and {right.get(name)}."
-        for name, word in words.items()
-        if left.get(name) != right.get(name)
-    ]
-    sources = left.get("source"), right.get("source")
-    if None not in sources and sources[0] != sources[1] and left.get("model") == right.get("model"):
-        texts.append(f"Not the same in both: content of the model, {sources[0]:.12} and {sources[1]:.12}.")
-    return texts
 
 
 def _differs(subjects: Sequence[Subject], name: str) -> bool:

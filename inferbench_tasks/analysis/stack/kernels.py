@@ -18,9 +18,9 @@ import numpy as np
 
 from inferbench_tasks.analysis.ceilings import Ceilings
 from inferbench_tasks.analysis.stack.kinds import kind_of
-from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
 from inferbench_tasks.analysis.stack.work import Work
 from inferbench_tasks.tracing.own_times import own_times
+from inferbench_tasks.tracing.rounds import middle_runs, rounds_of
 from inferbench_tasks.tracing.spans import Span
 
 #: Kinds of operators that multiply no matrices: only that is counted (see ``formats.costs``).

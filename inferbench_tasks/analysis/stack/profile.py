@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from inferbench_tasks.analysis.stack.kinds import kind_of
-from inferbench_tasks.analysis.stack.rounds import middle_runs, rounds_of
+from inferbench_tasks.tracing.rounds import middle_runs, rounds_of
 from inferbench_tasks.tracing.spans import Span
 
 
@@ -44,7 +44,9 @@ class Profile:
     """The model of one traced run. ``label``: what tells it from the others beside it.
 
     Times are means over the middle half of each round's runs (by their length: the most disturbed are left out), so
-    that layers and what is between them add up exactly. ``about``: model, digest, backend, version, device.
+    that layers and what is between them add up exactly. ``means``: its runtime tells means of all runs alone, of which
+    none can be left out. ``runs``: all of them; ``left_out``: how many of these are in no mean. ``about``: model,
+    digest, backend, version, device.
     """
 
     label: str
@@ -53,6 +55,8 @@ class Profile:
     framework_ms_by_round: tuple[float, ...]
     runs: int
     about: dict[str, Any] = field(default_factory=dict)
+    means: bool = False
+    left_out: int = 0
 
     @property
     def framework_ms(self) -> float:
@@ -101,7 +105,17 @@ def profile_of(spans: Iterable[Span], label: str = "", run_id: str = "", **about
         for order, (key, span) in enumerate(firsts.items())
     )
     framework = tuple(fmean(run.length_ns for run in runs) / 1e6 for runs in middles)
-    return Profile(label, run_id, layers, framework, sum(len(runs) for runs in rounds), about)
+    every = [run for runs in rounds for run in runs]
+    return Profile(
+        label,
+        run_id,
+        layers,
+        framework,
+        sum(run.count for run in every),
+        about,
+        means=any(run.means for run in every),
+        left_out=len(every) - sum(len(runs) for runs in middles),
+    )
 
 
 def _layer(order: int, span: Span, ms_by_round: tuple[float, ...]) -> Layer:

@@ -31,6 +31,39 @@ def not_valid(found: Difference) -> list[str]:
     return [f"{run} is {verdict}." for run, verdict in verdicts.items() if verdict != str(VALID)]
 
 
+def unlike(found: Difference) -> list[str]:
+    """What else differs, so that the difference may not be the stack's."""
+    left, right = found.left.about, found.right.about
+    words = {
+        "model": "model",
+        "batch_size": "batch size",
+        "device": "device",
+        "cores": "cores",
+        "threads": "threads",
+    }
+    texts = [
+        f"Not the same in both: {word}, {left.get(name)} and {right.get(name)}."
+        for name, word in words.items()
+        if left.get(name) != right.get(name)
+    ]
+    sources = left.get("source"), right.get("source")
+    if None not in sources and sources[0] != sources[1] and left.get("model") == right.get("model"):
+        texts.append(f"Not the same in both: content of the model, {sources[0]:.12} and {sources[1]:.12}.")
+    return [*texts, *_left_out(found)]
+
+
+def _left_out(found: Difference) -> list[str]:
+    """That one side's means have runs in them such as are left out on the other."""
+    whole, half = (found.left, found.right) if found.left.means else (found.right, found.left)
+    if not whole.means or half.means or not half.left_out:
+        return []
+    return [
+        f"Times of {whole.label} are means of all its {whole.runs} runs, for it tells no other; of {half.label} the "
+        f"{half.left_out} of {half.runs} that differ most are left out. What disturbed a single run is in the former "
+        "alone."
+    ]
+
+
 def _makers(found: Difference) -> list[str]:
     """The row that makes the largest part of the difference, and what is against it where that is more than all."""
     size = found.difference_ms

@@ -12,7 +12,7 @@ from inferbench_tasks.analysis.stack.base import Subject
 from inferbench_tasks.analysis.stack.difference import BETWEEN, difference, ratio_of
 from inferbench_tasks.analysis.stack.document import stacks
 from inferbench_tasks.analysis.stack.profile import Layer, Profile
-from inferbench_tasks.analysis.stack.words import sentences
+from inferbench_tasks.analysis.stack.words import sentences, unlike
 from tests.unit.analysis.stack.spans import layer, profile
 
 
@@ -216,6 +216,20 @@ def test_stacks_are_compared_at_one_batch_size() -> None:
         )
     ]
     assert [(each["left"], each["right"]) for each in stacks(subjects)["comparisons"]] == [("fast", "slow")]
+
+
+def test_means_of_all_runs_beside_those_of_the_middle_half_are_said() -> None:
+    """OpenVINO's times have the disturbed run in them that is left out of the other's; of so few that none is left out
+    nothing is said."""
+    means = replace(summed("openvino", [1.0], framework_ms=[2.0]), means=True, runs=30)
+    halves = replace(summed("onnxruntime", [1.0], framework_ms=[3.0]), runs=30, left_out=14)
+    words = (
+        "Times of openvino are means of all its 30 runs, for it tells no other; of onnxruntime the 14 of 30 that "
+        "differ most are left out. What disturbed a single run is in the former alone."
+    )
+    assert unlike(difference(means, halves)) == unlike(difference(halves, means)) == [words]
+    assert unlike(difference(means, replace(halves, left_out=0))) == []
+    assert unlike(difference(means, replace(means, label="other"))) == []
 
 
 def test_another_content_of_a_name_and_a_run_that_does_not_count_are_said() -> None:
