@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text, wrapped
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.stack.about import about_of
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row, difference
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
-from inferbench_tasks.analysis.stack.words import not_valid, sentences
+from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.tracing.profiled import without_deeper
 from inferbench_tasks.tracing.queries import traced_batch_size
@@ -38,12 +39,12 @@ def differences(views: Sequence[RunView]) -> list[Difference]:
 
 
 def words(found: Sequence[Difference], views: Sequence[RunView] = ()) -> str:
-    """What each that is shown says, which of the runs don't count, once, and what is left out.
+    """What each that is shown says, what else differs, which of the runs don't count, once, and what is left out.
 
     ``views``: the runs that ``found`` is of.
     """
     shown = found[:_COMPARISONS]
-    said = [sentence for each in shown for sentence in sentences(each)]
+    said = [sentence for each in shown for sentence in (*sentences(each), *unlike(each))]
     said += dict.fromkeys(text for each in shown for text in not_valid(each))
     if len(found) > len(shown):
         said.append(
@@ -69,8 +70,9 @@ def _profile(view: RunView) -> Profile | None:
     if view.spans is None:
         return None
     try:
-        spans, verdict = without_deeper(spans_of(view.spans())), view.verdict and str(view.verdict)
-        profile = profile_of(spans, view.label, view.run_id, verdict=verdict)
+        about = about_of(view.result) if view.result is not None else {}
+        about |= {"verdict": view.verdict and str(view.verdict)}
+        profile = profile_of(without_deeper(spans_of(view.spans())), view.label, view.run_id, **about)
     except (InputError, PerfDBError):
         return None
     return None if profile is None else replace(profile, label=view.label)

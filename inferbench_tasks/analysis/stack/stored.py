@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from inferbench_tasks.analysis.report.runs import stored_table
+from inferbench_tasks.analysis.stack.about import about_of, source_of
 from inferbench_tasks.analysis.stack.base import Point, Subject
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.profile import profile_of
@@ -16,7 +17,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
-from inferbench_tasks.tracing.queries import spans_file, trace_of, traced_batch_size
+from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
 #: So many traced runs are looked at for the newest of each stack, and so many runs for batch sizes.
@@ -48,26 +49,6 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
     if kernels is not None:
         kernels = replace(kernels, lacking=missing_in_words({**trace, "unseen": None}))
     return Subject(profile, _points(db, result) if batches else (), kernels)
-
-
-def about_of(result: ResultDocument) -> dict[str, Any]:
-    """What tells a traced run from another one."""
-    settings = result.backend.settings
-    return {
-        "model": result.model.name,
-        "digest": result.model.digest,
-        "source": source_of(result),
-        "backend": result.backend.kind,
-        "version": result.backend.version,
-        "format": result.format,
-        "precision": result.model.precision,
-        "threads": settings.get("threads"),
-        "batch_size": traced_batch_size(result),
-        "device": result.device.name or result.device.kind,
-        "cores": result.device.cores,
-        "verdict": str(result.verdict),
-        "at": result.created_at,
-    }
 
 
 def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
@@ -122,12 +103,6 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
             latency = None if at_once else latency
             points.append(Point(each.run_id, each.load.batch_size, rate, latency))
     return points
-
-
-def source_of(result: ResultDocument) -> str | None:
-    """The content of the model before it was converted, by its digest; None in results of before it was kept."""
-    source = (result.model.model_extra or {}).get("source_digest")
-    return None if source is None else str(source)
 
 
 def _same_model(one: ResultDocument, other: ResultDocument) -> bool:

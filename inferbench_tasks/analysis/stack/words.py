@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row
 from inferbench_tasks.contracts.verdict import VALID
+
+#: What may differ beside the stack, and how it is called.
+_SETTINGS = {
+    "model": "model",
+    "precision": "precision",
+    "batch_size": "batch size",
+    "device": "device",
+    "cores": "cores",
+    "threads": "threads",
+    "instances": "instances",
+    "batching": "batching",
+    "engine_settings": "settings of the engine",
+}
 
 
 def sentences(found: Difference) -> list[str]:
@@ -34,22 +49,25 @@ def not_valid(found: Difference) -> list[str]:
 def unlike(found: Difference) -> list[str]:
     """What else differs, so that the difference may not be the stack's."""
     left, right = found.left.about, found.right.about
-    words = {
-        "model": "model",
-        "batch_size": "batch size",
-        "device": "device",
-        "cores": "cores",
-        "threads": "threads",
-    }
+    names = list(_SETTINGS)
+    if left.get("backend") == right.get("backend"):  # of two runtimes the formats are what makes them two
+        names.insert(1, "format")
     texts = [
-        f"Not the same in both: {word}, {left.get(name)} and {right.get(name)}."
-        for name, word in words.items()
-        if left.get(name) != right.get(name)
+        f"Not the same in both: {_SETTINGS.get(name, name)}, {_shown(left.get(name))} and {_shown(right.get(name))}."
+        for name in names
+        if (left.get(name) or None) != (right.get(name) or None)
     ]
     sources = left.get("source"), right.get("source")
     if None not in sources and sources[0] != sources[1] and left.get("model") == right.get("model"):
         texts.append(f"Not the same in both: content of the model, {sources[0]:.12} and {sources[1]:.12}.")
     return [*texts, *_left_out(found)]
+
+
+def _shown(value: Any) -> str:
+    """A setting for people; of several by their names."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={each}" for name, each in sorted(value.items())) or "none"
+    return "none" if value is None else str(value)
 
 
 def _left_out(found: Difference) -> list[str]:

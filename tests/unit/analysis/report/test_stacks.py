@@ -39,6 +39,16 @@ def test_a_run_that_does_not_count_is_said_to_once() -> None:
     assert text.count("fast is invalid: the client stalled.") == 1 and "slow is" not in text
 
 
+def test_what_else_differs_is_said() -> None:
+    """A run of int8 beside one of fp32: the runtime need not be what makes the difference."""
+    fast, slow = traced("fast", 30), traced("slow", 70)
+    assert fast.result is not None and slow.result is not None
+    assert "Not the same" not in stacks.words(stacks.differences([fast, slow]))
+    fast.result.model.precision, slow.result.model.precision = "int8", "fp32"
+    text = stacks.words(stacks.differences([fast, slow]))
+    assert text.count("Not the same in both: precision, int8 and fp32.") == 1
+
+
 def test_what_is_left_out_is_said() -> None:
     """Of twelve runs four of eleven comparisons are shown; of thirteen the last is in none."""
     views = [traced(f"run-{at:02}", 30 + at) for at in range(13)]

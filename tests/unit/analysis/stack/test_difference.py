@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -230,6 +231,29 @@ def test_means_of_all_runs_beside_those_of_the_middle_half_are_said() -> None:
     assert unlike(difference(means, halves)) == unlike(difference(halves, means)) == [words]
     assert unlike(difference(means, replace(halves, left_out=0))) == []
     assert unlike(difference(means, replace(means, label="other"))) == []
+
+
+def test_whatever_else_differs_is_said() -> None:
+    """The newest run of one version is int8 with two instances, that of the other fp32: the version is not what makes
+    the difference. Formats differ between two runtimes as such, and between two runs of one by choice."""
+    about: dict[str, Any] = {
+        "backend": "onnxruntime", "format": "onnx", "precision": "fp32", "instances": 1, "batching": None,
+        "engine_settings": {}, "cores": None,
+    }  # fmt: skip
+
+    def said(**changes: Any) -> list[str]:
+        left, right = (summed(label, [1.0], framework_ms=[2.0]) for label in ("a", "b"))
+        found = difference(replace(left, about=about), replace(right, about=about | changes))
+        return [text.removeprefix("Not the same in both: ") for text in unlike(found)]
+
+    assert said() == said(engine_settings=None) == []
+    assert said(precision="int8", instances=2) == ["precision, fp32 and int8.", "instances, 1 and 2."]
+    assert said(batching={"max_batch_size": 8, "max_delay_ms": 5.0}) == [
+        "batching, none and max_batch_size=8 max_delay_ms=5.0."
+    ]
+    assert said(engine_settings={"a": 1}) == ["settings of the engine, none and a=1."]
+    assert said(format="ort") == ["format, onnx and ort."]
+    assert said(format="openvino", backend="openvino") == []
 
 
 def test_another_content_of_a_name_and_a_run_that_does_not_count_are_said() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.stack.stored import about_of
+from inferbench_tasks.analysis.stack.about import about_of
 from tests.unit.perfdb.builders import result
 
 
