@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from inferbench_tasks.analysis.stack.base import Point, Subject
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.profile import profile_of
 from inferbench_tasks.analysis.systems.found import SATURATING, saturated
+from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -20,14 +22,16 @@ from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
-#: So many traced runs are looked at for the newest of each stack, and so many runs for batch sizes.
-_LOOKED_AT = 2_000
-
 #: What of a traced run makes it another one: the model as it was served, the runtime, or the device.
-BY: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
-    "stack": lambda about: tuple(about[name] for name in ("backend", "format", "precision", "threads")),
-    "version": lambda about: (about["backend"], about["version"]),
-    "system": lambda about: (about["device"], about["cores"]),
+BY: dict[str, tuple[str, ...]] = {
+    "stack": ("backend.kind", "format", "model.precision", "backend.settings.threads"),
+    "version": ("backend.kind", "backend.version"),
+    "system": ("device.name", "device.kind", "device.cores"),
+}
+#: Traced runs whose layers are told and whose spans are there.
+_LAYERED: dict[str, Any] = {
+    "extensions.trace.layers": {"$type": "object"},
+    "extensions.trace.file": {"$exists": True},
 }
 
 
@@ -56,24 +60,23 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
 
     InputError for a model of which there is none, with those that there are.
     """
-    found = db.find_results(
-        {"extensions.trace.layers": {"$type": "object"}, "extensions.trace.file": {"$exists": True}},
-        sort=[("created_at", -1)],
-        limit=_LOOKED_AT,
-    )
-    known = sorted({result.model.name for result in found})
+    # All that there are, by what tells them apart alone: none is beyond a bound.
+    fields = ("run_id", "attempt", "model.name", *BY[by])
+    rows = db.find_raw({**_LAYERED, "model.name": {"$in": list(models)}}, fields=fields)
     subjects = []
     for model in models:
-        of_model = [result for result in found if result.model.name == model]
-        if not of_model:
-            there = ", ".join(known) or "none"
+        groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in rows:
+            if value_at(row, "model.name") == model:
+                groups.setdefault(tuple(value_at(row, path) for path in BY[by]), row)
+        if not groups:
+            known = {value_at(row, "model.name") for row in db.find_raw(_LAYERED, fields=("model.name",))}
             raise InputError(
-                f"no traced run of {model} tells of layers; of these models there are: {there}", field="MODEL"
+                f"no traced run of {model} tells of layers; of these models there are: "
+                f"{', '.join(sorted(known)) or 'none'}",
+                field="MODEL",
             )
-        groups: dict[tuple[Any, ...], ResultDocument] = {}
-        for result in of_model:
-            groups.setdefault(BY[by](about_of(result)), result)
-        subjects += [subject_of(db, result) for result in groups.values()]
+        subjects += [subject_of(db, db.get_result(row["run_id"], row["attempt"])) for row in groups.values()]
     return subjects
 
 
@@ -85,15 +88,15 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
         "backend.kind": result.backend.kind,
         "backend.version": result.backend.version,
         "device.name": result.device.name,
+        "verdict": str(VALID),
         "load.arrivals.kind": {"$in": list(SATURATING)},
     }
     points = []
-    for each in db.find_results(where, limit=_LOOKED_AT):
+    for each in db.find_results(where):
         rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
         at_once = each.load.arrivals.get("kind") == "offline"
         if (
-            each.verdict.valid
-            and saturated({"load": each.load.model_dump()})
+            saturated({"load": each.load.model_dump()})
             and _same_model(each, result)
             and _served(each) == _served(result)
             and rate
