@@ -99,7 +99,8 @@ def layers(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
     """The layers of a run in their order: type, median time, share of all layers."""
     refuse_imported(run)
     with _open() as db:
-        trace = trace_of(_result(db, run))
+        trace = trace_of(result := _result(db, run))
+    _say_verdict(result)
     document = trace.get("layers")
     if not document:
         raise InputError(f"Nothing is known of the layers of {run}; its levels: {', '.join(trace['levels'])}")
@@ -141,6 +142,7 @@ def show(
             _show_imported(kept, output)
             return
         result = _result(db, run)
+        _say_verdict(result)
         trace = trace_of(result)
         if not name and (share := share_in_words(trace)):
             _show_share(result.run_id, trace, share, output)
@@ -206,6 +208,12 @@ def _show_analyses(document: dict[str, Any], trace: dict[str, Any], output: Outp
     _show_counters(trace)
     if missing := missing_in_words(trace):
         say(missing)
+
+
+def _say_verdict(result: ResultDocument) -> None:
+    """That a run does not count: what spoilt its figures may have met the requests that were traced."""
+    if not result.verdict.valid:
+        say(f"{result.run_id} is {result.verdict}.")
 
 
 def _show_share(run: str, trace: dict[str, Any], share: str, output: OutputFormat) -> None:

@@ -140,6 +140,28 @@ def has_counters(out: str) -> bool:
     )
 
 
+def test_commands_say_that_a_run_does_not_count(
+    perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Whatever of its trace is shown, beside it; of a valid run nothing is said."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    path = tmp_path / "late.parquet"
+    write(spans_of_run(0, 0, [layer("c", "Conv", 100, (1, 8), output_bytes=64)]), path)
+    file = perfdb.files.put(path, "spans.parquet", run_id="late").model_dump()
+    layers = {"layers": [{"order": 0, "name": "c", "type": "Conv", "ms": 0.1, "output_bytes": 64}]}
+    trace = {"levels": ["application", "layer"], "spans": 3, "layers": layers, "file": file}
+    words = "late is invalid: the sender was late.\n"
+    perfdb.save_result(result("late", verdict="invalid: the sender was late", extensions={"trace": trace}))
+    perfdb.save_result(result("good", extensions={"trace": trace}))
+    for more in (["show"], ["show", "-a", "layers"], ["layers"]):
+        for name in ("late", "good"):
+            with pytest.raises(SystemExit) as ended:
+                main(["trace", more[0], name, *more[1:]])
+            assert not ended.value.code
+            assert (words in capsys.readouterr().err) == (name == "late"), more
+
+
 def test_a_flame_graph_and_columns_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     """Sums of three requests of 190 us with a run of 140 and layers of 100 and 30; of one request; of levels alone."""
     seed(perfdb, tmp_path)
