@@ -119,12 +119,17 @@ def judged(what: str, spans: Sequence[Span], absent: dict[str, str], wanted: Wan
 
 def _used(spans: Iterable[Span]) -> bool:
     """Whether each run says what its thread and its process used, and the server what its process did."""
-    whose = {"session.run": ("", "process_"), "server": ("process_",)}
-    told = [span for span in spans if span.name in whose]
-    return {span.name for span in told} == set(whose) and all(
+    runs, servers = [], []
+    for span in spans:
+        if span.level == "framework":
+            runs.append(span)
+        elif span.name == "server":
+            servers.append(span)
+    return bool(runs and servers) and all(
         f"{prefix}{figure}" in span.attributes
+        for told, prefixes in ((runs, ("", "process_")), (servers, ("process_",)))
         for span in told
-        for prefix in whose[span.name]
+        for prefix in prefixes
         for figure in FIGURES
     )
 

@@ -154,6 +154,7 @@ class TracedEngine:
 
     def __init__(self, engine: Engine, recorder: Recorder, source: LayerSource | None) -> None:
         self._engine = engine
+        self._name = str(getattr(engine, "run_name", "run"))
         self._recorder = recorder
         self._source = source
         #: Each instance has a thread of its own, which alone asks its engine.
@@ -181,5 +182,6 @@ class TracedEngine:
                 if outputs is None and (raised := getattr(self._source, "raised", None)) is not None:
                     raised()
         thread = threading.get_native_id()
-        self._recorder.run({"start_ns": start_ns, "end_ns": end_ns, "thread": thread, "used": used})
+        about = {"name": self._name, "start_ns": start_ns, "end_ns": end_ns}
+        self._recorder.run({**about, "thread": thread, "used": used})
         return outputs

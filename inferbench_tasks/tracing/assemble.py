@@ -184,7 +184,7 @@ class _Trace:
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
             used = _known(run["used"])
-            number = self._span(inference, "framework", "session.run", run["start_ns"], run["end_ns"], used)
+            number = self._span(inference, "framework", run["name"], run["start_ns"], run["end_ns"], used)
             self._layers(number, run, layers)
 
     def _theirs(self, root: int, spans: Sequence[Mapping[str, Any]]) -> None:

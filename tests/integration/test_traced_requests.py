@@ -167,7 +167,7 @@ def test_tensorflow_tells_of_its_kernels(tmp_path: Path) -> None:
     assert document["unanswered"] == document["ignored"] == document["lost"] == 0
     assert output.spans_path is not None
     spans = list(spans_of(pq.read_table(output.spans_path)))
-    runs = {(s.trace_id, s.number) for s in spans if s.name == "session.run"}
+    runs = {(s.trace_id, s.number) for s in spans if s.name == "signature call"}
     layers = [span for span in spans if span.level == "layer"]
     assert len(runs) == len({span.trace_id for span in layers}) == REQUESTS
     assert all((span.trace_id, span.parent) in runs for span in layers)

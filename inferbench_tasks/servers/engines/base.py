@@ -11,7 +11,11 @@ from inferbench_tasks.servers.sources.base import LayerSource
 
 
 class Engine(Protocol):
-    """A loaded model. One engine per instance; ``run`` is called by one thread at a time."""
+    """A loaded model. One engine per instance; ``run`` is called by one thread at a time.
+
+    ``run_name`` of its class, where it has one, is what its runtime calls a run: the name of the span of each in a
+    trace, else "run".
+    """
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Outputs by name for inputs by name; first axis = batch."""

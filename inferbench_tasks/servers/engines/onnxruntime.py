@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
 
 class OnnxRuntimeEngine:
     """One session with its own intra-op threads, which wait instead of spinning between inferences."""
+
+    run_name: ClassVar[str] = "session.run"
 
     def __init__(self, config: ServerConfig) -> None:
         import onnxruntime as ort

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
@@ -11,6 +11,8 @@ from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
 
 class OpenVinoEngine:
     """One compiled model with one inference request, tuned for latency."""
+
+    run_name: ClassVar[str] = "request.infer"
 
     def __init__(self, config: ServerConfig) -> None:
         import openvino

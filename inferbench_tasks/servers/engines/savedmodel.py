@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
@@ -11,6 +11,8 @@ from inferbench_tasks.servers.sources.tensorflow import TensorFlowProfiler
 
 class SavedModelEngine:
     """The ``serving_default`` signature of a SavedModel."""
+
+    run_name: ClassVar[str] = "signature call"
 
     def __init__(self, config: ServerConfig) -> None:
         import tensorflow as tf

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
 
 
 class TensorRtEngine:
     """One execution context per instance."""
+
+    run_name: ClassVar[str] = "context.execute"
 
     def __init__(self, config: ServerConfig) -> None:
         from inferbench_tasks.formats.tensorrt_engine import TensorRtRunner

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
 
 
 class TfliteEngine:
     """One interpreter per instance, on the CPU, with the kernels that LiteRT takes by default (XNNPACK)."""
+
+    run_name: ClassVar[str] = "interpreter.invoke"
 
     def __init__(self, config: ServerConfig) -> None:
         from inferbench_tasks.formats.tflite_runner import TfliteRunner

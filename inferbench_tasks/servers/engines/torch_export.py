@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
@@ -12,6 +12,8 @@ from inferbench_tasks.servers.sources.torch_profiler import Operator, TorchProfi
 
 class ExportedProgramEngine:
     """A ``.pt2``; one copy of the module per instance, the threads are the process's."""
+
+    run_name: ClassVar[str] = "module call"
 
     def __init__(self, config: ServerConfig) -> None:
         self._device = device_of(config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
@@ -12,6 +12,8 @@ from inferbench_tasks.servers.sources.torch_profiler import Operator, TorchProfi
 
 class TorchScriptEngine:
     """One copy of the module. The intra-op threads are the process's: PyTorch has one pool for all."""
+
+    run_name: ClassVar[str] = "module call"
 
     def __init__(self, config: ServerConfig) -> None:
         import torch

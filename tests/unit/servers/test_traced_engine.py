@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.servers.engines.base import ENGINES
 from inferbench_tasks.servers.tracing import Recorder, TracedEngine
 
 
@@ -77,3 +78,14 @@ def test_a_run_that_raises_ends_its_instrument_and_is_in_no_trace(tmp_path: Path
     told = json.loads(path.read_bytes())
     assert source.runs == 3 and source.failed == [2] and len(told["runs"]) == 2
     assert told["sampling"] == [{"runs": 2, "left_out": 1, "lost": 7}]
+    assert {run["name"] for run in told["runs"]} == {"run"}
+
+
+def test_runs_are_called_as_their_runtime_calls_them() -> None:
+    """A session's run is no module's call, and a signature's neither."""
+    names = {
+        "onnxruntime": "session.run", "openvino": "request.infer", "savedmodel": "signature call",
+        "torchscript": "module call", "pt2": "module call", "aotinductor": "module call",
+        "tflite": "interpreter.invoke", "tensorrt": "context.execute",
+    }  # fmt: skip
+    assert {kind: getattr(ENGINES.load(kind), "run_name", None) for kind in names} == names

@@ -30,6 +30,7 @@ def told(at_us: int = 0, trace_id: str = TRACE, layers: list[dict[str, Any]] | N
     moments = (100, 110, 150, 151, 200, 210, 700, 710, 800, 900)
     row = {f"{name}_ns": (at_us + moment) * US for name, moment in zip(names, moments, strict=True)}
     run: dict[str, Any] = {
+        "name": "session.run",
         "start_ns": (at_us + 310) * US,
         "end_ns": (at_us + 690) * US,
         "thread": 1,
@@ -73,6 +74,14 @@ def test_every_span_lies_within_its_parent() -> None:
     queue = next(span for span in made.spans if span.name == "queue")
     assert (queue.start_ns, queue.duration_ns) == (EPOCH_NS + 151 * US, 49 * US)
     assert made.clock == {"error_ns": 80, "drift_ns": 40}
+
+
+def test_a_run_has_its_runtimes_name() -> None:
+    """A module's call is no session's run."""
+    server = told()
+    server["runs"][0]["name"] = "module call"
+    names = [span.name for span in assemble([asked()], server, 0).spans if span.level == "framework"]
+    assert names == ["module call"]
 
 
 def test_what_was_used_stands_at_what_used_it() -> None:
