@@ -110,8 +110,9 @@ class Recorder:
             "ignored": self._ignored,
             "ignored_states": self._ignored_states,
             "lost": self._lost + sum(source.lost for source in sources),
-            # Only some sources sample.
+            # Only some sources sample, and only some meet what is in no layer.
             "sampling": [each for source in sources if (each := getattr(source, "sampling", None))],
+            "outside": [each for source in sources if (each := getattr(source, "outside", None))],
         }
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(orjson.dumps(document))

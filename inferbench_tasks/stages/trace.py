@@ -64,7 +64,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.tracing.counters import joined, packed, summary
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
-    from inferbench_tasks.tracing.missing import samplings
+    from inferbench_tasks.tracing.missing import in_no_layer, samplings
     from inferbench_tasks.tracing.profiled import without_deeper
     from inferbench_tasks.tracing.spans import LEVELS, USUAL_DEEPEST, write
 
@@ -122,6 +122,8 @@ def traced(inp: Input, ctx: Context) -> Output:
     }
     if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:
         document["sampling"] = sampling
+    if (outside := in_no_layer(row for each in assembled for row in each.outside)) is not None:
+        document["outside"] = outside
     if reached is not None:
         document["ceilings"] = reached
     return Output(document=document, spans_path=str(path))

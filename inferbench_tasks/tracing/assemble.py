@@ -49,7 +49,8 @@ class Assembled:
     ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: runs
     and requests that its instruments told nothing of, for whatever reason. ``ignored``: requests whose ``traceparent``
     was none, ``ignored_states`` whose ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
-    ``samplings``: of each source that samples what came of it, see ``missing``.
+    ``samplings``: of each source that samples what came of it, ``outside``: of each what it met in no layer, see
+    ``missing``.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Assembled:
     ignored_states: int = 0
     clock: dict[str, int] = field(default_factory=dict)
     samplings: list[dict[str, int]] = field(default_factory=list)
+    outside: list[dict[str, int]] = field(default_factory=list)
 
 
 def assemble(
@@ -91,6 +93,7 @@ def assemble(
     made.ignored = told["ignored"]
     made.ignored_states = told.get("ignored_states", 0)
     made.samplings = list(told.get("sampling", ()))
+    made.outside = list(told.get("outside", ()))
     rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))

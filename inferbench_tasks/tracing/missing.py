@@ -15,6 +15,13 @@ def samplings(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
     return {name: sum(row.get(name, 0) for row in rows) for name in names} if rows else None
 
 
+def in_no_layer(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
+    """Of all servers together {primitives, ns}: what a library ran in none of the operators that the runtime told of;
+    None where there was none of it."""
+    rows = list(each)
+    return {name: sum(row[name] for row in rows) for name in ("primitives", "ns")} if rows else None
+
+
 def missing_in_words(trace: Mapping[str, Any]) -> str:
     """What a trace lacks; empty where it is whole. ``trace``: what a result says of it.
 
@@ -34,6 +41,11 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
         words.append(
             f"Of {dropped:,} of {sampling['runs']:,} sampled runs the server dropped the samples, having no room for "
             "so many: they are in no share of what layers ran."
+        )
+    if outside := trace.get("outside"):
+        words.append(
+            f"oneDNN ran {outside['primitives']:,} primitives, {outside['ns'] / 1e6:.4g} ms in all, in no operator "
+            "that PyTorch told of: they are in no layer and are no kernels."
         )
     if unseen := trace.get("unseen"):
         words.append(f"Monitors did not see all of it: {unseen}.")

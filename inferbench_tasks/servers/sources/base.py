@@ -15,7 +15,8 @@ class LayerSource(Protocol):
     The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
     too (the level library) says what it tells of them in ``primitives``; one that does so by samples has, after
     ``spans``, ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see
-    ``SampledObjects``. One that counts runs without a word (``lost``) has ``raised``, called after ``stop`` of a run
+    ``SampledObjects``. One that met primitives in no layer has them as ``outside``: {primitives, ns}, of the traced
+    runs, after ``spans``. One that counts runs without a word (``lost``) has ``raised``, called after ``stop`` of a run
     that raised: it is none of those that it should tell of.
     """
 

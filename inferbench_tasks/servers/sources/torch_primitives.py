@@ -43,17 +43,17 @@ def trees_of(events: Sequence[dict[str, Any]], base_ns: int) -> list[Node]:
     return roots
 
 
-def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> int:
-    """Put each primitive inside the innermost operator that its middle is in; how many are in none.
+def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> list[Primitive]:
+    """Put each primitive inside the innermost operator that its middle is in; those that are in none.
 
     An operator whose product a primitive calculates has that work no more: it is the primitive's.
     """
-    nowhere = 0
+    nowhere = []
     for each in primitives:
         middle = (each.start_ns + each.end_ns) // 2
         holder = _holder(middle, roots)
         if holder is None:
-            nowhere += 1
+            nowhere.append(each)
             continue
         if each.attributes["flops"] != 0:
             for name in ("flops", "bytes", "data_type"):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
@@ -17,10 +16,17 @@ from inferbench_tasks.servers.sources.onednn import Primitive
 from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
 from inferbench_tasks.timing.epoch import epoch_offset
 
-log = logging.getLogger(__name__)
 #: An operator as a program of ``torch.export`` has it: its name, its module, its shape (-1: free).
 Operator = tuple[str, str, list[int] | None]
 _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
+
+
+class _Run(NamedTuple):
+    """When it began, CLOCK_MONOTONIC; whether its profile told of it; how long each primitive in no operator took."""
+
+    start_ns: int
+    told: bool
+    outside_ns: list[int]
 
 
 class TorchProfiler:
@@ -54,6 +60,10 @@ class TorchProfiler:
             onednn.with_moments()
             self._output = onednn.StandardOutput() if mkldnn.is_available() else None
         self.lost = 0
+        #: {primitives, ns}: what oneDNN ran in the traced runs in no operator that PyTorch told of, so that it is in no
+        #: layer; None where there was none of it. Known after ``spans``.
+        self.outside: dict[str, int] | None = None
+        self._runs: list[_Run] = []
         self._profile: Any = None
         self._verbose: Any = None
         self._layers: list[dict[str, Any]] = []
@@ -88,10 +98,21 @@ class TorchProfiler:
         document = orjson.loads(self._path.read_bytes())
         self._path.unlink()
         self._profile = None
-        self._layers += layers_of(document, threading.get_native_id(), self._program, primitives)
+        outside: list[Primitive] = []
+        layers = layers_of(document, threading.get_native_id(), self._program, primitives, outside)
+        self._runs.append(_Run(start_ns, bool(layers), [each.end_ns - each.start_ns for each in outside]))
+        self._layers += layers
+
+    def raised(self) -> None:
+        """Of the run that was stopped last nothing need be told."""
+        self._runs.pop()
 
     def spans(self, since_ns: int, until_ns: int) -> list[dict[str, Any]]:
-        """The layers of the runs since then."""
+        """The layers of the runs since then; those of the traced requests whose profile has no operator are lost."""
+        runs = [run for run in self._runs if since_ns <= run.start_ns <= until_ns]
+        self.lost = sum(not run.told for run in runs)
+        outside_ns = [length for run in runs for length in run.outside_ns]
+        self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)} if outside_ns else None
         since_ns += epoch_offset()["offset_ns"]
         return [layer for layer in self._layers if layer["start_ns"] >= since_ns]
 
@@ -101,11 +122,13 @@ def layers_of(
     thread: int,
     program: Sequence[Operator] = (),
     primitives: Sequence[Primitive] | None = None,
+    outside: list[Primitive] | None = None,
 ) -> list[dict[str, Any]]:
     """The outermost operators of a thread in a profile of Kineto (Chrome's form, microseconds since its base).
 
     What has no namespace (``forward``) is what asked for the operators within it; if there are none, a layer itself.
-    With oneDNN's ``primitives`` each layer has ``inside`` its operator, and within this all that it ran.
+    With oneDNN's ``primitives`` each layer has ``inside`` its operator, and within this all that it ran; what oneDNN
+    ran in no operator of the profile is added to ``outside``.
     """
     base_ns = int(document.get("baseTimeNanoseconds", 0))
     events = [
@@ -126,8 +149,9 @@ def layers_of(
             outermost.append(event)
             inner.append(event)
     trees: list[Node] = [] if primitives is None else trees_of(inner, base_ns)
-    if nowhere := place(primitives or (), trees):
-        log.warning("oneDNN ran %d primitives in no operator that PyTorch told of", nowhere)
+    nowhere = place(primitives or (), trees)
+    if outside is not None:
+        outside += nowhere
     names = [event["name"].partition("::")[2] or event["name"] for event in outermost]
     known = _of_program(names, program)
     layers = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, cast
 
 from inferbench_tasks.servers.sources.onednn import Primitive
-from inferbench_tasks.servers.sources.torch_profiler import layers_of
+from inferbench_tasks.servers.sources.torch_profiler import TorchProfiler, layers_of
 from tests.unit.servers.test_trace_sources import event
 
 
@@ -24,7 +28,9 @@ def test_operators_and_primitives_lie_within_each_other() -> None:
         event("aten::relu", 40, 5),
     ]
     primitives = [primitive("reorder", 14_500, 15_000), primitive("convolution", 15_200, 29_100, 64)]
-    conv, relu = layers_of({"traceEvents": events}, 7, (), [*primitives, primitive("sum", 35_000, 35_100)])
+    late, outside = primitive("sum", 35_000, 35_100), list[Primitive]()
+    conv, relu = layers_of({"traceEvents": events}, 7, (), [*primitives, late], outside)
+    assert outside == [late]
     assert [node["name"] for node in conv["inside"]] == ["aten::conv2d"]
     (inner,) = conv["inside"][0]["inside"]
     assert (inner["type"], [node["type"] for node in inner["inside"]]) == (
@@ -34,6 +40,49 @@ def test_operators_and_primitives_lie_within_each_other() -> None:
     assert inner["inside"][2]["attributes"]["flops"] == 64
     assert [(node["name"], node["inside"]) for node in relu["inside"]] == [("aten::relu", [])]
     assert "inside" not in layers_of({"traceEvents": events}, 7)[0]
+
+
+class Output:
+    """oneDNN's lines of a run, made up."""
+
+    def stop(self) -> list[str]:
+        """A reorder of 100 us, half a millisecond after all operators."""
+        memory = "src_f32::blocked:abcd::f0 dst_f32::blocked:acdb::f0"
+        return [f"onednn_verbose,v1,0.5,primitive,exec,cpu,reorder,jit:uni,undef,{memory},,,1x3x4x4,0.1"]
+
+
+class Profile:
+    """A profile of PyTorch's with these operators."""
+
+    def __init__(self, *events: dict[str, Any]) -> None:
+        self._events = events
+
+    def __exit__(self, *_: object) -> None:
+        """It ends."""
+
+    def export_chrome_trace(self, path: str) -> None:
+        """As Kineto writes it."""
+        Path(path).write_text(json.dumps({"traceEvents": self._events}))
+
+
+def test_what_a_profile_does_not_tell_of_is_counted(tmp_path: Path) -> None:
+    """Of four runs one has no operator of its thread, which is lost, one raised, and of the others oneDNN ran a
+    primitive in no operator: that is no kernel, and it is told how much it is. The run before is none of them."""
+    source = TorchProfiler(str(tmp_path / "x"))
+    source._library = True
+    thread = threading.get_native_id()
+    for start_ns in (5, 10, 20, 30, 40):
+        operator = event("aten::relu", 10, 5, tid=thread if start_ns != 20 else thread + 1)
+        source._output, source._verbose = cast(Any, Output()), nullcontext()
+        source._profile = Profile(operator)
+        source.stop(start_ns, start_ns + 5)
+        if start_ns == 30:
+            source.raised()
+    source.spans(10, 100)
+    assert source.lost == 1
+    assert source.outside == {"primitives": 3, "ns": 300_000}
+    source.spans(50, 100)
+    assert (source.lost, source.outside) == (0, None)
 
 
 def product(name: str, *dims: list[int]) -> dict[str, Any]:

@@ -294,4 +294,6 @@ def test_what_sampling_came_to_is_handed_on() -> None:
     """Of each source that samples; a server of before tells nothing of it."""
     lossy = {"runs": 3, "left_out": 1, "lost": 9}
     assert assemble([asked()], told() | {"sampling": [lossy]}, 0).samplings == [lossy]
-    assert assemble([asked()], told(), 0).samplings == []
+    assert assemble([asked()], told(), 0).samplings == assemble([asked()], told(), 0).outside == []
+    outside = {"primitives": 2, "ns": 900}
+    assert assemble([asked()], told() | {"outside": [outside]}, 0).outside == [outside]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.tracing.missing import missing_in_words, samplings
+from inferbench_tasks.tracing.missing import in_no_layer, missing_in_words, samplings
 
 LOSSY = {"runs": 30, "left_out": 2, "dropped": 0, "lost": 1_512}
 
@@ -37,6 +37,17 @@ def test_runs_that_we_dropped_are_not_said_to_have_lost_anything() -> None:
     assert missing_in_words({"lost": 0, "sampling": sampling}) == (
         "Of 12 of 30 sampled runs the server dropped the samples, having no room for so many: they are in no share of "
         "what layers ran."
+    )
+
+
+def test_what_is_in_no_layer_is_said() -> None:
+    """Primitives of all servers together, with their time: it is in no kernel's."""
+    assert in_no_layer([]) is None
+    outside = in_no_layer([{"primitives": 30, "ns": 1_250_000}, {"primitives": 2, "ns": 250_000}])
+    assert outside == {"primitives": 32, "ns": 1_500_000}
+    assert missing_in_words({"lost": 0, "outside": outside}) == (
+        "oneDNN ran 32 primitives, 1.5 ms in all, in no operator that PyTorch told of: they are in no layer and are no "
+        "kernels."
     )
 
 
