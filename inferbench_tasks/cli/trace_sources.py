@@ -10,7 +10,7 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.sources.absent import ABSENT, sources_of_ours
-from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES, HardwareSource, LayerSource
+from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES, HardwareSource, LayerSource, untold
 
 
 def sources(output: OutputFormat = OUTPUT) -> None:
@@ -45,7 +45,10 @@ def _of_layers(kind: str, source: type[LayerSource]) -> list[dict[str, Any]]:
     rows = [{**about, "tells": source.tells, "why_not": why or ""}]
     # Sources of others may tell of layers alone.
     if primitives := getattr(source, "primitives", ""):
-        rows.append({**about, "level": "library", "tells": primitives, "why_not": why or ""})
+        why = untold(source, "library")
+        rows.append(
+            {**about, "level": "library", "here": why is None, "tells": primitives, "why_not": why or ""}
+        )
     return rows
 
 

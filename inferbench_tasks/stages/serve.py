@@ -35,6 +35,7 @@ from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.stages.replicated import replicated
 from inferbench_tasks.stages.senders import far_watch
 from inferbench_tasks.stages.spread.handles import FarReplica
+from inferbench_tasks.stages.traced_here import check_level
 from inferbench_tasks.submission.schema import SHARED_MEMORY, JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
@@ -94,6 +95,7 @@ def run(inp: Input, ctx: Context) -> Output:
     backend = BACKENDS.load(spec.backend, "serve.backend")()
     check_possible(inp.job, backend, inp.convert.model.format)
     check_batch(inp.job, type(backend), inp.convert.model)
+    check_level(inp.job, backend, inp.convert.model)
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")

@@ -7,17 +7,12 @@ stands as it was measured.
 from __future__ import annotations
 
 import logging
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import CancelledError, InferBenchError
 from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.trace_input import Input as Input
-
-if TYPE_CHECKING:
-    from inferbench_tasks.stages.traced import Traced
-    from inferbench_tasks.tracing.spans import Level
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +53,8 @@ def run(inp: Input, ctx: Context) -> Output:
 def traced(inp: Input, ctx: Context) -> Output:
     """All rounds, and what they come to."""
     from inferbench_tasks.backends.base import BACKENDS
-    from inferbench_tasks.stages.traced import batch_size, once
+    from inferbench_tasks.stages.leveled_rounds import leveled
+    from inferbench_tasks.stages.traced import batch_size
     from inferbench_tasks.tracing.assemble import assemble, counted, worst_clock
     from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.counters import joined, packed, summary
@@ -76,27 +72,14 @@ def traced(inp: Input, ctx: Context) -> Output:
         if spec.deepest
         else min(LEVELS.index(told[-1]), LEVELS.index(USUAL_DEEPEST))
     )
-    deepest = LEVELS[depth]
-    levels: list[Level] = list(LEVELS[: depth + 1])
-    # Layers' times are those without instruments below them (XSP's leveled profiling).
-    kept: list[Level] = ["layer", "library"] if deepest == "library" else [levels[-1]]
-    reached = ceilings(ctx) if deepest == "library" else None
-    rounds: list[dict[Level, float]] = []
-    deep: list[tuple[int, Level, Traced]] = []
-    for number in range(spec.rounds):
-        # Each level is the first in turns, so that a machine that drifts favours none.
-        turn = levels[number % len(levels) :] + levels[: number % len(levels)]
-        medians: dict[Level, float] = {}
-        for at, level in enumerate(turn):
-            ctx.progress(number * len(levels) + at, spec.rounds * len(levels), f"tracing, level {level}")
-            found = once(inp, ctx, level, number)
-            medians[level] = median(found.latencies_ms)
-            if level in kept:
-                deep.append((number, level, found))
-        rounds.append(medians)
+    made = leveled(inp, ctx, LEVELS[: depth + 1])
+    levels, deep = made.levels, made.deep
+    reached = ceilings(ctx) if levels[-1] == "library" else None
     # Servers differ from each other by more than a server's requests do: all rounds are kept.
     assembled = [
-        assemble(found.asked, found.told, found.epoch_offset_ns, number, level if len(kept) > 1 else None)
+        assemble(
+            found.asked, found.told, found.epoch_offset_ns, number, level if len(made.kept) > 1 else None
+        )
         for number, level, found in deep
     ]
     spans = [span for each in assembled for span in each.spans]
@@ -109,17 +92,19 @@ def traced(inp: Input, ctx: Context) -> Output:
     document = {
         "levels": levels,
         # With several levels kept each request was asked with the instruments of each.
-        "requests": sum(len(found.asked) for _, level, found in deep if level == kept[0]),
+        "requests": sum(len(found.asked) for _, level, found in deep if level == made.kept[0]),
         "batch_size": batch_size(inp),
         "rounds": spec.rounds,
         "spans": len(spans),
         **counts,
         "clock": worst_clock(assembled),
-        "overheads": [each.as_dict() for each in overheads(rounds, levels)],
+        "overheads": [each.as_dict() for each in overheads(made.medians, levels)],
         "layers": layers.as_dict() if layers else None,
         **summary(seen),
         "checks": checks(spans, layers, counts["defects"]),
     }
+    if made.untold:
+        document["untold"] = made.untold
     if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:
         document["sampling"] = sampling
     if (outside := in_no_layer(row for each in assembled for row in each.outside)) is not None:

@@ -27,7 +27,10 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
 
     Of a share of a load what the server kept is told with its requests (``share``).
     """
-    words = []
+    words = [
+        f"Its level {level} is not told: {why.splitlines()[0].rstrip('.')}."
+        for level, why in (trace.get("untold") or {}).items()
+    ]
     if (lost := trace.get("lost")) and trace.get("one_in") is None:
         words.append(f"The server's instruments told nothing of {lost:,} runs or requests.")
     sampling = trace.get("sampling") or {}

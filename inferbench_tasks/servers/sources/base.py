@@ -13,7 +13,8 @@ class LayerSource(Protocol):
     """An instrument of one engine's runtime; an engine that has one keeps it as ``source``.
 
     The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
-    too (the level library) says what it tells of them in ``primitives``; one that does so by samples has, after
+    too (the level library) says what it tells of them in ``primitives``, and where these may be unavailable by
+    themselves, why, in a class method ``primitives_unavailable``; one that does so by samples has, after
     ``spans``, ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see
     ``SampledObjects``. One that met primitives in no layer has them as ``outside``: {primitives, ns}, of the traced
     runs, after ``spans``. One that counts runs without a word (``lost``) has ``raised``, called after ``stop`` of a run
@@ -99,6 +100,13 @@ SOURCES: Registry[type[LayerSource]] = Registry(
         "tensorflow_profiler": "inferbench_tasks.servers.sources.tensorflow:TensorFlowProfiler",
     },
 )
+
+
+def untold(source: type[LayerSource], level: str) -> str | None:
+    """Why the source can't tell of the level (layer, library) here, and what helps; None if it can."""
+    # Only sources whose primitives need more than its layers have it.
+    of_primitives = getattr(source, "primitives_unavailable", None) if level == "library" else None
+    return source.unavailable() or (of_primitives() if of_primitives is not None else None)
 
 
 def missing_package(package: str) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import orjson
 
+from inferbench_tasks.monitors import perf_samples
 from inferbench_tasks.servers.sources.base import missing_package
 from inferbench_tasks.servers.sources.sampled_objects import SampledObjects
 from inferbench_tasks.timing.epoch import epoch_offset
@@ -42,6 +43,11 @@ class OnnxRuntimeProfile:
     def unavailable(cls) -> str | None:
         """It comes with the runtime."""
         return missing_package("onnxruntime")
+
+    @classmethod
+    def primitives_unavailable(cls) -> str | None:
+        """Its nodes' shared objects are told by samples of the process, if the kernel takes them."""
+        return perf_samples.unavailable()
 
     def start(self) -> None:
         """The session profiles by itself."""

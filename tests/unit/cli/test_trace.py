@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from inferbench_tasks.cli.trace import app
-from inferbench_tasks.monitors import perf_events
+from inferbench_tasks.monitors import perf_events, perf_samples
 from inferbench_tasks.tracing.spans import LEVELS
 
 
@@ -29,6 +29,14 @@ def test_every_level_has_its_sources_and_what_is_missing_its_reason() -> None:
     known = {row["source"]: row["here"] for row in found if row["level"] == "hardware"}
     assert known["thread_use"] and known["process_use"] and "perf_counters" in known
     assert {"triton", "mlserver"} <= {row["of"] for row in found if row["level"] == "model"}
+
+
+def test_where_no_samples_are_taken_the_level_of_samples_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime's layers are told by its profile, what they ran by samples of the process alone."""
+    monkeypatch.setattr(perf_samples, "unavailable", lambda: "kernel.perf_event_paranoid is 3")
+    found = {row["level"]: row for row in rows() if row["source"] == "onnxruntime_profile"}
+    assert not found["library"]["here"] and "paranoid is 3" in found["library"]["why_not"]
+    assert found["layer"]["why_not"] != found["library"]["why_not"]
 
 
 def test_a_machine_without_a_pmu_says_so_and_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from inferbench_tasks.stages import trace, traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.counters import Seen, ServerTrack, tracks_in
+from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.spans import Level, spans_of
 from tests.serving_cases import dense_case, serve_input
 from tests.unit.tracing.test_assemble import asked, layer, told
@@ -65,6 +66,61 @@ def test_layers_are_timed_without_the_instruments_below_them(
             == (deepest is not None)
         )
         assert document["overheads"][-1]["ratio"] == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("broken", "levels"),
+    [
+        ("library", ["application", "model", "framework", "layer"]),
+        ("layer", ["application", "model", "framework"]),
+        ("framework", ["application", "model"]),
+    ],
+)
+def test_a_level_whose_instruments_fail_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Level, levels: list[Level]
+) -> None:
+    """What is above it is told as if it had not been asked for, in all rounds; why it is missing is said. One that
+    fails in the second round has told nothing that could be compared."""
+
+    def fails(inp: Input, ctx: Context, level: Level, number: int) -> traced.Traced:
+        if level == broken and number == 1:
+            raise ServerError("no samples can be taken\nits log")
+        return once(inp, ctx, level, number)
+
+    monkeypatch.setattr(traced, "once", fails)
+    monkeypatch.setattr(trace, "ceilings", lambda ctx: {"gflops": 1.0})
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    job = given.job.model_dump(mode="json") | {"trace": {"rounds": 2, "deepest": "library"}}
+    fields = given.model_dump() | {"job": job}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    document = output.document
+    assert "problem" not in document and output.spans_path is not None
+    assert document["levels"] == [each["level"] for each in document["overheads"]] == levels
+    assert document["untold"] == {broken: "no samples can be taken\nits log"}
+    assert f"Its level {broken} is not told: no samples can be taken." in missing_in_words(document)
+    assert (document["layers"] is not None) == ("layer" in levels) and "ceilings" not in document
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    requests = [span for span in spans if span.parent < 0]
+    assert len(requests) == document["requests"] == 2
+    assert not any("instrumented" in span.attributes for span in requests)
+
+
+def test_without_the_parts_of_a_request_there_is_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not start with a recorder tells nothing: that is why there is none."""
+
+    def fails(inp: Input, ctx: Context, level: Level, number: int) -> traced.Traced:
+        if level != "application":
+            raise ServerError(f"no {level}")
+        return once(inp, ctx, level, number)
+
+    monkeypatch.setattr(traced, "once", fails)
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    assert trace.run(inp, Context(data_dir=tmp_path / "data")).document == {"problem": "no model"}
 
 
 @pytest.mark.parametrize(

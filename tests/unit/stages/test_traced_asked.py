@@ -46,7 +46,7 @@ def test_a_request_has_one_sample_or_the_models_own_batch(
         raise LoadError("nothing is sent here")
 
     monkeypatch.setattr(traced, "prepare", prepare)
-    endpoint = Endpoint.model_construct(protocol="http")
+    endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="dense")
     with pytest.raises(LoadError, match="nothing is sent here"):
         traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", None)
     ((load, samples),) = seen

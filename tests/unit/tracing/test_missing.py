@@ -40,6 +40,13 @@ def test_runs_that_we_dropped_are_not_said_to_have_lost_anything() -> None:
     )
 
 
+def test_a_level_that_is_not_told_is_said() -> None:
+    """By the first line of its reason: a server's log follows it."""
+    assert missing_in_words({"untold": {"library": "no samples.\nits log"}}) == (
+        "Its level library is not told: no samples."
+    )
+
+
 def test_what_is_in_no_layer_is_said() -> None:
     """Primitives of all servers together, with their time: it is in no kernel's."""
     assert in_no_layer([]) is None
