@@ -29,6 +29,12 @@ def check_batch(job: JobSpec, backend: type[Backend], model: ModelArtifact) -> N
         raise InputError(f"{what}, and {backend.kind} {needs_free(model)}", field="serve.backend")
     if job.serve.batching is not None:
         raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
+    if job.evaluate is not None and size > 1:
+        raise InputError(
+            f"{what}, and evaluate asks each sample by itself, too; export the model with the same free first axis of "
+            "every input, or leave evaluate out",
+            field="evaluate",
+        )
     if job.traffic.samples_per_request != size:
         raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
 

@@ -83,6 +83,18 @@ def test_its_batch_is_told_once_the_file_was_inspected(folder: Path, tmp_path: P
     assert remarks(jobs, folder, tmp_path / "data") == [], "a file that is gone is said by its run"
 
 
+def test_an_evaluation_of_it_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Samples are asked one by one, which such a model refuses, each of them, after the whole load. A trace asks at its
+    batch."""
+    inspected(folder, tmp_path / "data")
+    jobs = expand(asked(folder, evaluate={"dataset": "digits"}))
+    (said,) = remarks(jobs, folder, tmp_path / "data")
+    assert said.startswith("One job would be refused: evaluate: four takes exactly 4 sample(s)")
+    assert said.endswith("or leave evaluate out")
+    (said,) = remarks(expand(asked(folder, trace={})), folder, tmp_path / "data")
+    assert said.startswith("four is served at its batch of 4, batching off: ")
+
+
 def test_plan_says_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
