@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,6 +57,8 @@ def measured(entry: Entry, backend: str, requests: int, rounds: int, data_dir: P
             trace = trace_of(db.get_result(ran["run_id"]))
     finally:
         embedded.stop(data_dir)
+    if why := (trace.get("untold") or {}).get("layer"):
+        raise NoResults(f"no level layer: {why}")
     layers = trace["layers"] or {}
     about = {
         "model": entry.model,
@@ -78,7 +81,12 @@ def judged(rows: pd.DataFrame) -> tuple[int, list[str]]:
     """The exit code and the words; rows of one backend. Each model counts as often as it stands for one of the 37."""
     deepest: list[Any] = rows[rows["level"] == "layer"].to_dict("records")
     costs = [float(row["ratio"]) for row in deepest for _ in range(row["names"])]
-    shares = [float(row["explained_ratio"]) for row in deepest for _ in range(row["names"])]
+    # Of a model of whose layers nothing is told there is none, or NaN beside others: it is within no bound.
+    shares = [
+        math.nan if (share := row["explained_ratio"]) is None else float(share)
+        for row in deepest
+        for _ in range(row["names"])
+    ]
     if not costs:
         return 2, ["not judged: no model has layers"]
     adding, close = (sum(low <= share <= high for share in shares) for low, high in (ADDS_UP, CLOSE))
@@ -146,7 +154,11 @@ def _line(rows: list[dict[str, Any]]) -> str:
     )
     first = rows[0]
     share = first["explained_ratio"]
-    added = "no layers" if share is None else f"{first['layers']} layers add up to {share:.1%}"
+    added = (
+        "nothing is told of its layers"
+        if share is None
+        else f"{first['layers']} layers add up to {share:.1%}"
+    )
     return f"{first['model']}: {first['latency_ms']:.4g} ms without; {levels}; {added}"
 
 

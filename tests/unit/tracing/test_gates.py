@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -147,7 +147,7 @@ def test_a_turn_with_a_doubt_is_left_out_of_its_kind_of_load(capsys: pytest.Capt
     assert "not judged: 2 starts count, 3 are needed" in capsys.readouterr().out
 
 
-def models(shares: list[float], cost: float = 1.05, apart: int = 0) -> pd.DataFrame:
+def models(shares: Sequence[float | None], cost: float = 1.05, apart: int = 0) -> pd.DataFrame:
     """A row for each model's layer level and model level (so many of these 4% off), and one of a level that is not
     judged."""
     rows = [
@@ -159,13 +159,18 @@ def models(shares: list[float], cost: float = 1.05, apart: int = 0) -> pd.DataFr
 
 
 def test_layers_of_34_of_37_models_have_to_add_up() -> None:
-    """The median cost and the number that adds up; a model counts as often as it stands for one; not before all 37."""
+    """The median cost and the number that adds up; a model counts as often as it stands for one; not before all 37. One
+    of whose layers nothing is told does not add up, and is no end of the judgement."""
     assert layers.judged(models([1.0] * 34 + [0.9] * 3))[0] == 0
     assert layers.judged(models([1.0] * 33 + [0.9] * 4))[0] == 1
     assert layers.judged(models([1.0] * 37, cost=1.11))[0] == 1
     assert [layers.judged(models([1.0] * 37, apart=apart))[0] for apart in (3, 4)] == [0, 1]
     code, words = layers.judged(models([1.0] * 36))
     assert code == 2 and all(line.endswith("not judged") for line in words)
+    for untold in ([None] * 37, [None] + [1.0] * 36, [None] * 4 + [1.0] * 33):
+        code, words = layers.judged(models(untold))
+        told = 37 - untold.count(None)
+        assert f"{told} of 37 (" in words[1] and (code == 0) == (told >= 34)
     several = models([1.0] * 33 + [0.96])
     several.loc[several["model"] == "m0", "names"] = 4
     code, words = layers.judged(several)
