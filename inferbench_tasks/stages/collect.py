@@ -24,7 +24,7 @@ from inferbench_tasks.stages.replica_figures import of_replicas, per_device
 from inferbench_tasks.stages.senders.all_hosts import of_all_hosts
 from inferbench_tasks.stages.spread import recordings
 from inferbench_tasks.stages.spread.balance import Output as Balanced
-from inferbench_tasks.stages.trace import SPANS_FILE
+from inferbench_tasks.stages.stored_spans import stored_spans
 from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
@@ -153,12 +153,14 @@ def run(inp: Input, ctx: Context) -> Output:
             stored = db.files.put(path, path.name, run_id=inp.run_id, attempt=inp.attempt)
             extensions["evaluation"]["varied"]["answers"] = stored.model_dump()
     if inp.trace:
-        extensions["trace"] = inp.trace.document
-        if inp.trace.spans_path:
-            stored = db.files.put(
-                Path(inp.trace.spans_path), SPANS_FILE, run_id=inp.run_id, attempt=inp.attempt
-            )
-            extensions["trace"] = {**inp.trace.document, "file": stored.model_dump()}
+        extensions["trace"] = stored_spans(
+            db,
+            inp.trace,
+            inp.run_id,
+            inp.attempt,
+            samples=Path(inp.load.samples_path) if inp.load else None,
+            needed=inp.load is None and inp.evaluate is None,
+        )
     if inp.load:
         extensions |= of_load(inp, inp.load, ctx, db)
         extensions |= of_replicas(inp.serve.replicas, inp.serve.balancer, inp.load.replica_samples)

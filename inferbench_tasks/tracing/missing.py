@@ -27,7 +27,8 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
 
     Of a share of a load what the server kept is told with its requests (``share``).
     """
-    words = [
+    words = [f"Its spans were not stored: {unstored}"] if (unstored := trace.get("unstored")) else []
+    words += [
         f"Its level {level} is not told: {why.splitlines()[0].rstrip('.')}."
         for level, why in (trace.get("untold") or {}).items()
     ]

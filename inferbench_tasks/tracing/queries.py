@@ -44,6 +44,8 @@ def about_run(result: ResultDocument) -> dict[str, str]:
 def spans_file(result: ResultDocument) -> dict[str, Any]:
     """Where the spans of a traced run are; InputError for a run without a trace, and where they were deleted."""
     trace = trace_of(result)
+    if why := trace.get("unstored"):
+        raise InputError(f"the spans of {result.run_id} were not stored: {why}", field="RUN")
     if "file" not in trace:
         when = f" on {trace['deleted_at']:%Y-%m-%d}" if trace.get("deleted_at") else ""
         raise InputError(f"the spans of {result.run_id} were deleted{when}", field="RUN")

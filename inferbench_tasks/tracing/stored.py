@@ -27,7 +27,7 @@ _OF_RUNS = (
     "extensions.trace.of", "extensions.trace.levels", "extensions.trace.defects",
     "extensions.trace.layers.framework_ms",
     "extensions.trace.layers.explained_ratio", "extensions.trace.problem", "extensions.trace.file.bytes",
-    "extensions.trace.deleted_at",
+    "extensions.trace.deleted_at", "extensions.trace.unstored",
 )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _forget_spans(db: PerfDB, result: ResultDocument) -> None:
 def _row_of_run(raw: dict[str, Any]) -> dict[str, Any]:
     trace = raw["extensions"]["trace"]
     layers = trace.get("layers") or {}
-    problem = (trace.get("problem") or "").splitlines()
+    problem = (trace.get("problem") or trace.get("unstored") or "").splitlines()
     if trace.get("deleted_at"):
         problem = [f"its spans were deleted on {trace['deleted_at']:%Y-%m-%d}"]
     return {
