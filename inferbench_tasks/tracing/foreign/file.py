@@ -22,17 +22,14 @@ _WINDOW = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True)
 class TraceFile:
-    """``sha256`` and ``size_bytes``: of the file as it lies there; ``content``: unpacked."""
+    """``sha256`` and ``size_bytes``: of the file as it lies there; ``content``: unpacked, without a byte order mark;
+    ``packed``: whether it came packed."""
 
     name: str
     sha256: str
     size_bytes: int
     content: bytes
-
-    @property
-    def packed(self) -> bool:
-        """Whether it came packed."""
-        return len(self.content) != self.size_bytes
+    packed: bool
 
 
 def load(path: Path) -> TraceFile:
@@ -53,8 +50,9 @@ def load(path: Path) -> TraceFile:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     if not raw or len(raw) > MAX_BYTES:
         raise InputError(f"{path} is empty" if not raw else f"{path} grew beyond {MAX_BYTES:,} bytes")
-    content = _unpacked(raw, path) if raw.startswith(_GZIP) else raw
-    return TraceFile(path.name, hashlib.sha256(raw).hexdigest(), len(raw), content.removeprefix(_BOM))
+    packed = raw.startswith(_GZIP)
+    content = (_unpacked(raw, path) if packed else raw).removeprefix(_BOM)
+    return TraceFile(path.name, hashlib.sha256(raw).hexdigest(), len(raw), content, packed)
 
 
 def _unpacked(raw: bytes, path: Path) -> bytes:

@@ -269,3 +269,14 @@ def test_more_values_or_spans_than_the_bound(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("inferbench_tasks.tracing.foreign.base.MAX_SPANS", 1)
     with pytest.raises(InputError, match="more than 1 spans"):
         read_back(tmp_path, otlp(*two()))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "with a mark"])
+def test_whether_a_file_came_packed_is_how_it_came(mark: bytes, tmp_path: Path) -> None:
+    """A byte order mark is taken off either way, and packs nothing."""
+    content = otlp(*two())
+    path = tmp_path / "x.json"
+    for packed in (False, True):
+        path.write_bytes(gzip.compress(mark + content) if packed else mark + content)
+        file = load(path)
+        assert (file.packed, file.content, file.size_bytes) == (packed, content, path.stat().st_size)
