@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject, share
+from inferbench_tasks.analysis.stack.bounds import bounds_in_words, bounds_of
 
 
 class LayerTable(Analysis):
@@ -39,12 +40,13 @@ class LayerTable(Analysis):
         return [*rows, {**nothing, **last}]
 
     def sentence(self, subject: Subject, rows: Rows) -> str:
-        """The bottleneck: what the three longest take."""
+        """The bottleneck: what the three longest take, and what bounds them where their kernels are told."""
         profile = subject.profile
-        times = sorted((layer.ms for layer in profile.layers), reverse=True)
-        few = min(3, len(times))
-        taken = sum(times[:few])
+        few = sorted(profile.layers, key=lambda layer: -layer.ms)[:3]
+        taken = sum(layer.ms for layer in few)
+        bound = bounds_in_words(bounds_of(subject, few))
         return (
-            f"{few} of {len(times)} layers take {taken / profile.framework_ms:.0%} of a run's "
-            f"{profile.framework_ms:.4g} ms; all layers add up to {profile.layers_ms / profile.framework_ms:.1%} of it."
+            f"{len(few)} of {len(profile.layers)} layers take {taken / profile.framework_ms:.0%} of a run's "
+            f"{profile.framework_ms:.4g} ms{f', {bound}' if bound else ''}; all layers add up to "
+            f"{profile.layers_ms / profile.framework_ms:.1%} of it."
         )
