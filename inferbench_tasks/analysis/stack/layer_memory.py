@@ -17,7 +17,10 @@ class LayerMemory(Analysis):
         """Not every source tells bytes."""
         if any(layer.output_bytes is not None for layer in subject.profile.layers):
             return None
-        return "bytes of outputs: the profiles of ONNX Runtime tell them, and OpenVINO's graph for models of fixed size"
+        return (
+            "bytes of outputs: the profiles of ONNX Runtime tell them, exported programs of PyTorch (convert.format: "
+            "pt2), and OpenVINO's graph for models of fixed size"
+        )
 
     def rows(self, subject: Subject) -> Rows:
         """In their order; None where the runtime tells none."""

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
 from inferbench_tasks.servers.engines.torchscript import answers, device_of, profiler_of
-from inferbench_tasks.servers.sources.torch_profiler import Operator, TorchProfiler
+from inferbench_tasks.servers.sources.torch_profiler import TorchProfiler
+from inferbench_tasks.servers.sources.torch_program import Program
 
 
 class ExportedProgramEngine:
@@ -28,11 +29,15 @@ class ExportedProgramEngine:
         return torch.export.load(config.model_path).module().to(self._device)
 
     def _source(self, config: ServerConfig) -> TorchProfiler | None:
-        return profiler_of(config, operators_of(self._module))
+        traced = config.tracing is not None and config.tracing.layers
+        return profiler_of(config, Program(self._module)) if traced else None
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Inputs go by position, as the program takes them."""
-        return answers(self._module, [inputs[name] for name in self._inputs], self._outputs, self._device)
+        arrays = [inputs[name] for name in self._inputs]
+        if self.source is not None:
+            self.source.shapes = tuple(array.shape for array in arrays)
+        return answers(self._module, arrays, self._outputs, self._device)
 
 
 class AotInductorEngine(ExportedProgramEngine):
@@ -47,18 +52,3 @@ class AotInductorEngine(ExportedProgramEngine):
 
     def _source(self, config: ServerConfig) -> None:
         """PyTorch's profiler sees nothing within the package's code."""
-
-
-def operators_of(module: Any) -> list[Operator]:
-    """The operators of an exported program in the order in which they run, with their modules and shapes."""
-    found: list[Operator] = []
-    for node in module.graph.nodes:
-        operator = getattr(node.target, "_opname", None)
-        if node.op != "call_function" or operator is None:  # not of PyTorch: an item of a tuple, a size
-            continue
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        value = node.meta.get("val")
-        shape = getattr(value, "shape", None)
-        sizes = None if shape is None else [size if isinstance(size, int) else -1 for size in shape]
-        found.append((operator, str(stack[-1][0]) if stack else "", sizes))
-    return found

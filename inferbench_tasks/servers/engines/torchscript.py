@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.sources.torch_profiler import Operator, TorchProfiler
+from inferbench_tasks.servers.sources.torch_profiler import TorchProfiler
+from inferbench_tasks.servers.sources.torch_program import Operators, nothing_known
 
 
 class TorchScriptEngine:
@@ -29,7 +29,7 @@ class TorchScriptEngine:
         return answers(self._module, [inputs[name] for name in self._inputs], self._outputs, self._device)
 
 
-def profiler_of(config: ServerConfig, program: Sequence[Operator] = ()) -> TorchProfiler | None:
+def profiler_of(config: ServerConfig, program: Operators = nothing_known) -> TorchProfiler | None:
     """What tells of the layers, where the configuration asks for them."""
     if config.tracing is None or not config.tracing.layers:
         return None

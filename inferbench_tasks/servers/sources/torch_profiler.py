@@ -14,10 +14,9 @@ from inferbench_tasks.servers.sources import onednn
 from inferbench_tasks.servers.sources.base import missing_package
 from inferbench_tasks.servers.sources.onednn import Primitive
 from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
+from inferbench_tasks.servers.sources.torch_program import Operator, Operators, Shapes, nothing_known
 from inferbench_tasks.timing.epoch import epoch_offset
 
-#: An operator as a program of ``torch.export`` has it: its name, its module, its shape (-1: free).
-Operator = tuple[str, str, list[int] | None]
 _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
 
 
@@ -33,25 +32,28 @@ class TorchProfiler:
     """The outermost operator of each call is a layer; those within it are how PyTorch does it.
 
     A profile of its own for each run, in the thread that runs it: PyTorch records a thread only that began one.
-    ``program``: the operators of an exported program in their order, which name the layers where the run has the
-    same ones; TorchScript's modules are told by the profile itself, unless the module was frozen, which has none.
-    ``library``: what is inside of each layer too, with the sizes of products, and oneDNN's primitives.
+    ``program``: the operators of an exported program in their order, which name the layers and tell what they give
+    where the run has the same ones; for it the engine says the ``shapes`` of each call. TorchScript's modules are told
+    by the profile itself, unless the module was frozen, which has none. ``library``: what is inside of each layer too,
+    with the sizes of products, and oneDNN's primitives.
     """
 
     title: ClassVar[str] = "torch.profiler"
     engines: ClassVar[tuple[str, ...]] = ("torchscript", "pt2")
     tells: ClassVar[str] = (
-        "each operator of each run: start, duration, module (not of frozen TorchScript); output shapes of exported "
-        "programs; nothing within code of AOTInductor; no bytes"
+        "each operator of each run: start, duration, module (not of frozen TorchScript); output shapes and bytes of "
+        "exported programs, none of TorchScript; nothing within code of AOTInductor"
     )
     primitives: ClassVar[str] = (
         "operators of ATen within each other, and oneDNN's primitives: start, duration (1 us), implementation, "
         "FLOPs and bytes of its problem; of ATen's products of matrices FLOPs and bytes"
     )
 
-    def __init__(self, path: str, program: Sequence[Operator] = (), *, library: bool = False) -> None:
+    def __init__(self, path: str, program: Operators = nothing_known, *, library: bool = False) -> None:
         self._path = Path(f"{path}.torch.json")
-        self._program = list(program)
+        self._program = program
+        #: Of the inputs of the call that is run.
+        self.shapes: Shapes = ()
         self._library = library
         self._output: onednn.StandardOutput | None = None
         if library:
@@ -99,7 +101,8 @@ class TorchProfiler:
         self._path.unlink()
         self._profile = None
         outside: list[Primitive] = []
-        layers = layers_of(document, threading.get_native_id(), self._program, primitives, outside)
+        program = self._program(self.shapes)
+        layers = layers_of(document, threading.get_native_id(), program, primitives, outside)
         self._runs.append(_Run(start_ns, bool(layers), [each.end_ns - each.start_ns for each in outside]))
         self._layers += layers
 
@@ -156,19 +159,25 @@ def layers_of(
     known = _of_program(names, program)
     layers = []
     for at, (event, name) in enumerate(zip(outermost, names, strict=True)):
-        module, shape = known[at] if known else (_module(event), None)
+        operator = known[at] if known else Operator(name, _module(event))
         start_ns = base_ns + round(event["ts"] * 1000)
         layers.append(
             {
-                "name": f"{module}/{name}" if module else name,
+                "name": f"{operator.module}/{name}" if operator.module else name,
                 "type": name,
                 "start_ns": start_ns,
                 "end_ns": start_ns + round(event["dur"] * 1000),
-                "attributes": {"output_shapes": [shape]} if shape is not None else {},
+                "attributes": _given(operator),
                 **({"inside": [trees[at]]} if trees else {}),
             }
         )
     return layers
+
+
+def _given(operator: Operator) -> dict[str, Any]:
+    """What is known of what it gives."""
+    shapes = {} if operator.shape is None else {"output_shapes": [operator.shape]}
+    return shapes | ({} if operator.output_bytes is None else {"output_bytes": operator.output_bytes})
 
 
 def _module(event: dict[str, Any]) -> str:
@@ -177,16 +186,14 @@ def _module(event: dict[str, Any]) -> str:
     return ".".join(name for name in path if name not in ("TOP", "SELF"))
 
 
-def _of_program(names: Sequence[str], program: Sequence[Operator]) -> dict[int, tuple[str, list[int] | None]]:
-    """Module and shape of each operator that ran, if the program's are among them in their order; {} if not."""
-    known: dict[int, tuple[str, list[int] | None]] = {}
-    at = 0
-    for operator, module, shape in program:
-        while at < len(names) and names[at] != operator:
-            known[at] = ("", None)  # before and after the module's call: inputs are copied, answers taken out
-            at += 1
-        if at == len(names):
-            return {}
-        known[at] = (module, shape)
-        at += 1
-    return known | dict.fromkeys(range(at, len(names)), ("", None)) if program else {}
+def _of_program(names: Sequence[str], program: Sequence[Operator]) -> list[Operator]:
+    """What is known of each operator that ran, if the program's are among them in their order; [] if not."""
+    known: list[Operator] = []
+    for operator in program:
+        while len(known) < len(names) and names[len(known)] != operator.name:
+            # Before and after the module's call: inputs are copied, answers taken out.
+            known.append(Operator(names[len(known)], ""))
+        if len(known) == len(names):
+            return []
+        known.append(operator)
+    return known + [Operator(name, "") for name in names[len(known) :]] if program else []

@@ -16,6 +16,7 @@ from inferbench_tasks.servers.sources import openvino
 from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
 from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
 from inferbench_tasks.servers.sources.torch_profiler import layers_of
+from inferbench_tasks.servers.sources.torch_program import Operator
 
 
 def event(name: str, ts: float, dur: float, hierarchy: str = "", tid: int = 7) -> dict[str, Any]:
@@ -55,11 +56,12 @@ def test_an_exported_program_names_its_operators() -> None:
     events = [
         event(f"aten::{name}", at * 10, 5) for at, name in enumerate(("to", "linear", "relu", "detach"))
     ]
-    program = [("linear", "fc1", [-1, 4]), ("relu", "", [-1, 4])]
+    program = [Operator("linear", "fc1", [-1, 4], 64), Operator("relu", "", [-1, 4])]
     layers = layers_of({"traceEvents": events}, 7, program)
     assert [layer["name"] for layer in layers] == ["to", "fc1/linear", "relu", "detach"]
-    assert layers[1]["attributes"] == {"output_shapes": [[-1, 4]]}
-    other = layers_of({"traceEvents": events}, 7, [*program, ("softmax", "", None)])
+    assert layers[1]["attributes"] == {"output_shapes": [[-1, 4]], "output_bytes": 64}
+    assert layers[2]["attributes"] == {"output_shapes": [[-1, 4]]} and layers[3]["attributes"] == {}
+    other = layers_of({"traceEvents": events}, 7, [*program, Operator("softmax", "")])
     assert [layer["name"] for layer in other] == ["to", "linear", "relu", "detach"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchmarks.mlmodelscope import layers, one_in, one_request
+from benchmarks.mlmodelscope import fifteen, layers, one_in, one_request
 from inferbench_tasks.tracing.spans import Level, Span
 
 TRACE, US = "a" * 32, 1_000
@@ -176,3 +176,23 @@ def test_layers_of_34_of_37_models_have_to_add_up() -> None:
     code, words = layers.judged(several)
     assert code == 0 and "37 of 37 (at least 34 of 37; within 3%: 36)" in words[1]
     assert words[2].endswith("within 3%: 37 of 37 (at least 34 of 37): passed")
+
+
+def analysed(missing: dict[int, str], count: int = 15) -> dict[str, Any]:
+    """So many analyses, some of which miss something, and one of a package beside them."""
+    made = [
+        {"number": at, "name": f"a{at}", "missing": missing.get(at), "rows": [] if at in missing else [{}]}
+        for at in (*range(1, count + 1), 99)
+    ]
+    return {"analyses": made}
+
+
+def test_all_fifteen_analyses_have_to_be_there() -> None:
+    """Each that is not is named with what it misses; of a run that does not count nobody can say."""
+    assert fifteen.judged(analysed({}), ["valid"]) == (0, ["15 of 15 analyses: passed"])
+    code, words = fifteen.judged(analysed({4: "bytes of outputs"}), ["valid", "valid"])
+    assert (code, words) == (1, ["4 a4: bytes of outputs", "14 of 15 analyses: FAILED"])
+    code, words = fifteen.judged(analysed({1: "valid runs"}), ["valid", "disturbed: others"])
+    assert (code, words[-1]) == (2, "14 of 15 analyses: not judged, a run is disturbed: others")
+    assert fifteen.judged(analysed({}, 14), ["valid"])[0] == 1
+    assert fifteen.judged(analysed({99: "a package"}), ["valid"])[0] == 0
