@@ -157,9 +157,7 @@ def execute_node(
         telling.close()
         if run_id is not None:
             ends = holding is not None or fence is None or not fence.superseded(db)
-            db.stage_failed(
-                run_id, stage, attempt, state=state, error=str(error), lease=under, ends_run=ends
-            )
+            db.stage_failed(run_id, stage, attempt, state=state, error=str(error), lease=under, ends_run=ends)
         if isinstance(raised, Exception):
             raise error from raised
         raise

@@ -257,7 +257,10 @@ def test_runs_between_other_hosts_are_no_repeats(perfdb: PerfDB, bench: InferBen
     """The same job from the same client to a server elsewhere: what it adds to a latency is not this one's spread."""
 
     def save(run_id: str, p99_ms: float, job_id: str, server: str = "a") -> None:
-        load = {"arrivals": {"kind": "poisson", "rate_rps": 80.0}, "network": f"between hosts from c to {server}"}
+        load = {
+            "arrivals": {"kind": "poisson", "rate_rps": 80.0},
+            "network": f"between hosts from c to {server}",
+        }
         perfdb.save_result(latency(run_id, p99_ms, job_id=job_id, load=load))
 
     def probability() -> float:

@@ -76,7 +76,12 @@ def test_runs_between_different_hosts_are_different_configurations() -> None:
     groups: dict[str, set[str]] = {}
     for row in held.rows():
         groups.setdefault(configuration(row), set()).add(row[held_paths().index("run_id")])
-    assert sorted(map(sorted, groups.values())) == [["before"], ["far"], ["lan", "none"], ["near-1", "near-2"]]
+    assert sorted(map(sorted, groups.values())) == [
+        ["before"],
+        ["far"],
+        ["lan", "none"],
+        ["near-1", "near-2"],
+    ]
 
 
 def test_runs_on_different_numbers_of_cores_are_different_configurations() -> None:
