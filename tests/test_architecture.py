@@ -74,7 +74,7 @@ def test_only_the_provider_imports_airflow() -> None:
 
 
 def test_stages_store_what_they_measured_under_their_lease() -> None:
-    """Each that writes a result or bricks' times: one that forgets it would store what a run measured that was given up."""
+    """Each that writes a result or bricks' times: without it a run that was given up could store what it measured."""
     writers = {"save_result", "PerfDBResults"}
     calls = {
         f"{path.relative_to(PACKAGE)}:{node.lineno}": [

@@ -271,8 +271,8 @@ class RunDocument(Judged):
     """The execution of a job, from its first stage on; ``stages`` in the order of their starts.
 
     ``status`` says how the execution went; ``verdict`` whether its figures count. A run that was
-    killed outright stays "running" until someone ends it: ``updated_at`` tells how long ago it was alive. ``lease``: the
-    nonce of the lease that its stages work under by now, or did last; what stages of a former one say does not end it.
+    killed outright stays "running" until someone ends it: ``updated_at`` tells how long ago it was alive.
+    ``lease``: the nonce of that which its stages work under by now, or did last; stages of a former one don't end it.
     """
 
     run_id: str

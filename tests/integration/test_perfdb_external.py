@@ -87,7 +87,7 @@ def test_a_standalone_s_results_are_all_asked_about(standalone: Callable[..., st
 def test_a_standalone_s_results_are_written_under_a_lease(
     standalone: Callable[..., str], data_dir: Path
 ) -> None:
-    """It has no transactions: the lease is claimed immediately before, and who lost it stores nothing, no file either."""
+    """It has no transactions: the lease is claimed immediately before. Who lost it stores nothing, no file either."""
     with PerfDB.connect(f"mongodb://{standalone()}/mine?journal=true", data_dir) as db:
         cluster = Cluster(db)
         cluster.register(Device(device_id="a", device_type="cpu", name="a CPU", host="h", cores=(0,)))

@@ -185,30 +185,6 @@ def test_the_first_failure_is_the_verdict(perfdb: PerfDB) -> None:
     ]  # fmt: skip
 
 
-def test_a_stage_of_a_former_lease_does_not_end_the_run(perfdb: PerfDB) -> None:
-    """Its host stood still, and the run goes on elsewhere: the stage has failed, or ended, and the run has not. Stages
-    that began before any lease, or without one, tell of it as long as no other has come."""
-    perfdb.start_run("r", "inv", "job", {"name": "s"})
-    assert perfdb.stage_started("r", "serve") is None
-    perfdb.stage_holds("r", "serve", 1, ["a"], "one")
-    assert perfdb.stage_started("r", "load") == perfdb.stage_started("r", "release", cleans_up=True) == "one"
-    assert perfdb.stage_started("r", "serve", 2) == "one"
-    perfdb.stage_holds("r", "serve", 2, ["b"], "two")
-    perfdb.stage_failed("r", "load", error="the server is gone", lease="one")
-    perfdb.stage_finished("r", "release", output={}, duration_s=1.0, last=True, lease="one")
-    run = perfdb.get_run("r")
-    assert (run.status, run.verdict, run.ended_at, run.lease) == ("running", None, None, "two")
-    assert [(s.stage, s.attempt, s.state) for s in run.stages] == [
-        ("serve", 1, "running"), ("load", 1, "failed"), ("release", 1, "done"), ("serve", 2, "running"),
-    ]  # fmt: skip
-    assert "lease" not in run.model_dump()
-    perfdb.stage_failed("r", "serve", 2, error="no port is free", lease="two")
-    assert perfdb.get_run("r").said == "failed: serve, no port is free"
-    assert perfdb.stage_started("r", "generate", 2) == "two"
-    perfdb.stage_failed("r", "generate", 2, error="no model", lease="two")
-    assert perfdb.get_run("r").said == "failed: generate, no model"
-
-
 def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
     """end_run ends the stages that never could say so."""
     perfdb.start_run("r", "inv", "job", {"name": "s"})

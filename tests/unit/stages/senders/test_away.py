@@ -63,7 +63,8 @@ def test_the_way_of_a_load_has_the_server_s_host_last(led: str) -> None:
     """Those that sent in the order of their names, whichever led them; the server's could come before them by its."""
     (other,) = {"a", "b"} - {led}
     link = SimpleNamespace(before=SimpleNamespace(far=SimpleNamespace(host="Z")))
-    away = Away.model_construct(host=led, further=(SimpleNamespace(host=other),), link=link)
+    fields: dict[str, Any] = {"host": led, "further": (SimpleNamespace(host=other),), "link": link}
+    away = Away.model_construct(**fields)
     assert away.way == "from a and b to Z"
 
 
