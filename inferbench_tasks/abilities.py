@@ -69,6 +69,10 @@ class ManifestsHere:
         place = self.backend(backend) if backend else None
         return named(self.catalogue.framework_for(name, constraint, place))
 
+    def runtime_for(self, name: str, constraint: str) -> NamedManifest:
+        """By the frameworks' manifests that are built in or lie in files."""
+        return named(self.catalogue.runtime_for(name, constraint))
+
 
 @dataclass(frozen=True)
 class InstalledAbilities:

@@ -18,7 +18,14 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from inferbench_tasks.backends import llama_cpp, mlserver, torchserve, triton_environment, vllm_environment
+from inferbench_tasks.backends import (
+    llama_cpp,
+    mlserver,
+    other_runtimes,
+    torchserve,
+    triton_environment,
+    vllm_environment,
+)
 from inferbench_tasks.backends.environments import CPU_TORCH, LOCKS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +41,8 @@ def main() -> int:
         environment = module.environment()
         pins = [*environment.bare, *closure(environment.requirements, environment.left_out)]
         (LOCKS / f"{environment.name}.txt").write_text(hashed(pins))
+    for package, version in other_runtimes.BROUGHT:
+        other_runtimes.lock_of(package, version).write_text(hashed([f"{package}=={version}"]))
     (ROOT / "scripts" / "sbom.lock.txt").write_text(hashed(closure(SBOM)))
     return 0
 

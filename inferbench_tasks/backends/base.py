@@ -59,6 +59,10 @@ class Deployment:
     secret: str = field(default="", repr=False)
     #: The cores that a process of it may run on; empty: those of who starts it.
     cores: tuple[int, ...] = ()
+    #: The version of the backend's ``package`` that has to run, and the environment that has it, where that is not
+    #: InferBench's own; only for backends with ``other_versions``.
+    runtime_version: str | None = None
+    runtime: Environment | None = None
 
     @property
     def model_name(self) -> str:
@@ -92,6 +96,9 @@ class Backend(ABC):
     kind: ClassVar[str]
     #: The distribution that brings its runtime, as its framework's manifest is called; None where no package does.
     package: ClassVar[str | None] = None
+    #: Whether other versions of ``package`` than the installed one serve, from environments of their own; the module
+    #: that it brings is called as it is.
+    other_versions: ClassVar[bool] = False
     formats: ClassVar[tuple[str, ...]]
     #: Protocols that the load can speak to it; see ``handles.Endpoint``.
     protocols: ClassVar[tuple[str, ...]]
@@ -165,6 +172,11 @@ class Backend(ABC):
     def environment(self) -> Environment | None:
         """The environment of pinned hashes that it is made in on first use; None where it runs in ours."""
         return None
+
+    def require_reads(self, path: Path, model_format: str, folder: Path, words: str) -> None:  # noqa: B027 - most know
+        """InputError where the runtime in the environment ``folder`` (``words``: its name and version) can't read
+        models of that form; only for backends with ``other_versions``. What can't be told beforehand the server tells.
+        """
 
     def image(self, spec: ServeSpec) -> str | None:
         """The container image; None where the backend has none."""

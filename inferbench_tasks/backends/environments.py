@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,13 @@ log = logging.getLogger(__name__)
 
 #: Written last: an environment without it was cut off in the making.
 COMPLETE = "complete"
+#: In an environment: the lock that it was made of, where no file of ours has it.
+PINNED = "lock.txt"
+#: Nothing is built here: the building of a package runs what is in it.
+_WHEELS_ALONE = ("--no-deps", "--only-binary", ":all:")
 INSTALL_TIMEOUT_S = 1800
+#: Below ``cache`` of a data directory: where they are made.
+ENVIRONMENTS = "envs"
 LOCKS = Path(__file__).with_name("locks")
 #: PyTorch's build for CPUs, with its hash (that of ``constraints.torch.txt``). PyPI does not have it: whoever
 #: installs it tells pip where it is (``PIP_EXTRA_INDEX_URL``, ``PIP_FIND_LINKS``, pip's configuration).
@@ -40,7 +47,8 @@ class Environment:
     ``lock``: a file with all that is installed for them, exact versions with hashes; without one, what the index has
     is installed. ``left_out``: what its requirements ask for and must not be there; without hashes, too, just the
     lock's versions are installed then. ``cpu_torch``: PyTorch for CPUs, before the others. ``finish(folder)`` puts in
-    place what no package brings.
+    place what no package brings, or refuses what was installed. ``pinned``: the lines of such a lock, in place of a
+    file: just these are installed, wheels only.
     """
 
     name: str
@@ -51,6 +59,19 @@ class Environment:
     lock: Path | None = None
     left_out: tuple[str, ...] = ()
     cpu_torch: bool = False
+    pinned: tuple[str, ...] = ()
+
+    @property
+    def lock_sha256(self) -> str | None:
+        """Of all that its lock says; None where there is none, or what is installed is not compared with it."""
+        if not self.hashes_compared:
+            return None
+        text = self.lock.read_bytes() if self.lock else "\n".join(self.pinned).encode()
+        return hashlib.sha256(text).hexdigest()
+
+    def is_made(self, cache_dir: Path) -> bool:
+        """Whether it is there already."""
+        return (cache_dir / self.folder_name / COMPLETE).is_file()
 
     @property
     def folder_name(self) -> str:
@@ -66,11 +87,12 @@ class Environment:
     def ensure(self, cache_dir: Path) -> Path:
         """The environment's folder, made if it is not there yet. Raises ServerError, StorageError."""
         folder = cache_dir / self.folder_name
-        if (folder / COMPLETE).is_file():
-            return folder
-        with FileLock(str(folder) + ".lock"):
-            if not (folder / COMPLETE).is_file():
-                self._make(folder)
+        if not (folder / COMPLETE).is_file():
+            with FileLock(str(folder) + ".lock"):
+                if not (folder / COMPLETE).is_file():
+                    self._make(folder)
+        with suppress(OSError):  # when it was used last, for who cleans up; another's can't be touched
+            os.utime(folder / COMPLETE)
         return folder
 
     def _make(self, folder: Path) -> None:
@@ -101,7 +123,9 @@ class Environment:
                 str(python(folder)),
             ]
             install += ["install", "--quiet", "--no-input"]
-            for arguments in self._installs():
+            if self.pinned:
+                (folder / PINNED).write_text("\n".join(self.pinned) + "\n")
+            for arguments in self._installs(folder):
                 _run([*install, *arguments], self.name)
             if self.finish is not None:
                 self.finish(folder)
@@ -111,17 +135,21 @@ class Environment:
 
     def _locked(self) -> list[str]:
         """The words of the lock; none where hashes are not compared."""
-        if self.lock is None or os.environ.get(REQUIRE_HASHES) == "0":
+        if os.environ.get(REQUIRE_HASHES) == "0":
             return []
+        if self.lock is None:
+            return " ".join(self.pinned).split()
         return (self.lock.read_text() + (CPU_TORCH.read_text() if self.cpu_torch else "")).split()
 
-    def _installs(self) -> list[list[str]]:
-        """The arguments of each call of the installer."""
+    def _installs(self, folder: Path = Path()) -> list[list[str]]:
+        """The arguments of each call of the installer, for that environment."""
         if not (words := self._locked()):
-            if self.lock is not None:
+            if self.lock is not None or self.pinned:
                 log.warning(
                     "%s=0: what %s is made of is not compared with its hashes", REQUIRE_HASHES, self.name
                 )
+            if self.pinned:
+                return [[*_WHEELS_ALONE, *(line.split()[0] for line in self.pinned)]]
             if self.lock is not None and self.left_out:
                 return [*self._torch(), ["--no-deps", *pins(self.lock)]]
             bare = [*self._torch(), *([["--no-deps", *self.bare]] if self.bare else [])]
@@ -132,6 +160,8 @@ class Environment:
                 f"The lock of {self.name} has no hashes of {', '.join(foreign)}: InferBench's own environment has "
                 f"other versions than constraints.txt. {REQUIRE_HASHES}=0 installs without comparing hashes."
             )
+        if self.pinned:
+            return [[*_WHEELS_ALONE, "--require-hashes", "--requirement", str(folder / PINNED)]]
         return [*self._torch(), ["--no-deps", "--require-hashes", "--requirement", str(self.lock)]]
 
     def _torch(self) -> list[list[str]]:
@@ -167,4 +197,7 @@ def _run(command: list[str], name: str) -> None:
         ) from error
     if process.returncode:
         end = "\n".join((process.stderr or process.stdout).strip().splitlines()[-8:])
-        raise ServerError(f"Installing {name} failed; is a package index reachable?\n{end}")
+        raise ServerError(
+            f"Installing {name} failed; is a package index reachable? Name one (PIP_INDEX_URL), or a folder with the "
+            f"files (PIP_FIND_LINKS).\n{end}"
+        )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from inferbench_tasks.backends import onnx_readable
 from inferbench_tasks.backends.own_server import OwnServer
 
 
@@ -13,9 +16,14 @@ class OnnxRuntime(OwnServer):
     devices = ("cpu", "gpu")
     engine = "onnxruntime"
     package = "onnxruntime"
+    other_versions = True
     title = "ONNX Runtime"
     traced_levels = ("model", "framework", "layer", "library")
     sampled = True
+
+    def require_reads(self, path: Path, model_format: str, folder: Path, words: str) -> None:
+        """By its IR version and its operator sets."""
+        onnx_readable.require_reads(path, folder, words)
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

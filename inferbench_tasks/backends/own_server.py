@@ -8,9 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
+from inferbench_tasks.backends import other_runtimes
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
+from inferbench_tasks.errors import ServerError
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.shared_memory import new_key, path_of
@@ -55,6 +57,7 @@ class OwnServer(Backend):
 
     _address: Path | None = None
     _model_name = ""
+    _wanted: str | None = None
 
     def version(self) -> str:
         """The runtime's version as the server itself tells it; before a start, that of this environment."""
@@ -63,7 +66,13 @@ class OwnServer(Backend):
         return version(self.package)
 
     def on_ready(self) -> None:
-        """Write the bytecode that the server could not, for the next start."""
+        """Write the bytecode that the server could not, for the next start. ServerError where another version of the
+        runtime runs than the one that was asked for.
+        """
+        if self._wanted is not None and self.version().partition("+")[0] != self._wanted:
+            raise ServerError(
+                f"{self.title} {self._wanted} was asked for, and the server runs {self.version()}: nothing is measured"
+            )
         lacking = self._address.with_name(LACKING) if self._address else None
         if lacking is not None and lacking.is_file():
             bytecode.write(json.loads(lacking.read_bytes()))
@@ -94,6 +103,8 @@ class OwnServer(Backend):
             require("grpc")
         address = deployment.folder / "address.json"
         self._address, self._model_name = address, deployment.model_name
+        self._wanted = deployment.runtime_version
+        home = deployment.runtime.ensure(deployment.cache_dir) if deployment.runtime else None
         http_port, grpc_port = _ports(deployment)
         key = new_key() if deployment.shared_memory else None
         region = (str(path_of(key)),) if key else ()
@@ -121,6 +132,8 @@ class OwnServer(Backend):
             shared_memory=key,
         )
         env = {**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"}
+        if home is not None:
+            env["PYTHONPATH"] = other_runtimes.search_path(home)
         # Neither in the configuration, which is kept, nor in the settings, which are shown.
         guard = {SECRET: deployment.secret} if deployment.secret else {}
         # Our images have InferBench installed for the python on their PATH.
@@ -141,7 +154,7 @@ class OwnServer(Backend):
             counted=deployment.tracing is not None and deployment.tracing.framework,
             sampled=self.sampled and deployment.tracing is not None and deployment.tracing.library,
             reach=Reach(
-                reads=(*_files(deployment.processing), *region),
+                reads=(*_files(deployment.processing), *region, *([str(home)] if home else [])),
                 binds=tuple(port for port in (http_port, grpc_port) if port),
                 local_sockets=spec.device != "cpu",
             ),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends.environments import (
-    COMPLETE,
     CPU_TORCH,
+    ENVIRONMENTS,
     LOCKS,
     Environment,
     pins,
@@ -45,7 +45,7 @@ def finish(folder: Path) -> None:
 
 def made() -> bool:
     """Whether this installation has it already."""
-    return (settings.data_dir() / "cache" / "envs" / environment().folder_name / COMPLETE).is_file()
+    return environment().is_made(settings.data_dir() / "cache" / ENVIRONMENTS)
 
 
 @cache

@@ -107,6 +107,13 @@ class Catalogue:
         there = [*built_in(kind), *lying, *stored]
         return cls(entry for entry in there if kind in ("", entry.manifest.kind))
 
+    @classmethod
+    def of_runtimes(cls) -> Catalogue:
+        """The frameworks that are built in or lie in files: what others put into PerfDB installs nothing here."""
+        return cls(
+            entry for entry in (*built_in("framework"), *files()) if entry.manifest.kind == "framework"
+        )
+
     def entries(self, kind: str = "", name: str = "") -> list[Entry]:
         """Those of a kind and a name, by kind and name, the newest version first."""
         chosen = [
@@ -187,11 +194,28 @@ class Catalogue:
             raise InputError(f"{name} does not run in {where}" + (f"; it runs as {others}" if others else ""))
         return there.resolve("framework", name, constraint).manifest
 
+    def runtime_for(self, name: str, constraint: str) -> FrameworkManifest:
+        """The newest version of a framework that fits and can run beside others: in InferBench's own environment, or
+        in one of pinned packages. InputError without one, with those that there are.
+        """
+        entries = [e for e in self.entries("framework", name) if e.origin != PERFDB and _can_run(e.manifest)]
+        if not entries:
+            names = {e.manifest.name for e in self.entries("framework") if _can_run(e.manifest)}
+            hint = did_you_mean(name, sorted(names)) or f"; known: {', '.join(sorted(names))}"
+            raise InputError(f"there is no runtime {name[:100]!r}{hint}", field="name")
+        manifest = Catalogue(entries).resolve("framework", name, constraint).manifest
+        assert isinstance(manifest, FrameworkManifest)
+        return manifest
+
 
 def place_of(framework: str, backend: type[Backend] | None) -> str:
     """Where a framework has to be for a backend: in its environment where it is the backend's own, else here."""
     own = backend().environment() if backend is not None and backend.package == framework else None
     return HERE if own is None else own.name
+
+
+def _can_run(manifest: Manifest) -> bool:
+    return isinstance(manifest, FrameworkManifest) and (manifest.runs_here or manifest.pinned is not None)
 
 
 def _places(manifest: Manifest) -> set[str]:

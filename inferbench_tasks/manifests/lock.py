@@ -20,6 +20,7 @@ from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.difference import differences
 from inferbench_tasks.manifests.pins import hashes_digest, installed_version
+from inferbench_tasks.manifests.runtime import runtime_of
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import PATIENCE, job_digest
@@ -54,7 +55,7 @@ def planned(job: JobSpec) -> dict[str, Any]:
     }
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
     data = {"dataset": None, "requests_digest": None, "evaluation": _asked(job)}
-    return _lock(job, backend, model, _framework_of(job), _version(backend), image, data)
+    return _lock(job, backend, model, _framework_of(job), _version(job, backend), image, data)
 
 
 def measured(
@@ -137,7 +138,7 @@ def _lock(
     data: dict[str, Any],
 ) -> dict[str, Any]:
     git_sha, dirty = environment.git_state()
-    own = _own_environment(backend) if image is None else None
+    own = _own_environment(job, backend) if image is None else None
     package = PACKAGES.get(framework or "", framework)
     lock: dict[str, Any] = {
         "form": FORM,
@@ -185,24 +186,25 @@ def _framework_of(job: JobSpec) -> str | None:
     return getattr(job.model, "framework", None)
 
 
-def _version(backend: Backend) -> str | None:
+def _version(job: JobSpec, backend: Backend) -> str | None:
+    """Of the runtime that would serve: the one that is named, else what is here."""
     try:
-        return backend.version()
+        runtime = runtime_of(job.serve)
+        return backend.version() if runtime is None else runtime.version
     except (InferBenchError, PackageNotFoundError, OSError):
         return None  # what it runs on is not here yet
 
 
-def _own_environment(backend: Backend) -> dict[str, Any] | None:
-    """Which environment a backend makes for itself; ``lock_sha256`` None where hashes are not compared."""
+def _own_environment(job: JobSpec, backend: Backend) -> dict[str, Any] | None:
+    """Which environment the server runs in that is not ours: the one of the runtime that is named, or that a backend
+    makes for itself; ``lock_sha256`` None where hashes are not compared.
+    """
     try:
-        own = backend.environment()
+        runtime = runtime_of(job.serve)
+        own = backend.environment() if runtime is None else runtime.environment
     except PackageNotFoundError:
         return None
-    if own is None:
-        return None
-    compared = own.lock is not None and own.hashes_compared
-    digest = hashlib.sha256(own.lock.read_bytes()).hexdigest() if compared and own.lock else None
-    return {"name": own.name, "lock_sha256": digest, "folder": own.folder_name}
+    return {"name": own.name, "lock_sha256": own.lock_sha256, "folder": own.folder_name} if own else None
 
 
 def _installed(names: Iterable[str]) -> list[str]:

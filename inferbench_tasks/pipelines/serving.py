@@ -40,6 +40,7 @@ class ServingPipeline(Pipeline[JobSpec]):
     stages = (
         "inferbench_tasks.stages.generate",
         "inferbench_tasks.stages.convert",
+        "inferbench_tasks.stages.runtime",
         "inferbench_tasks.stages.serve",
         "inferbench_tasks.stages.spread.replica",
         "inferbench_tasks.stages.spread.balance",

@@ -12,6 +12,7 @@ from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.replicas import Balancer, Replica, several
 from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.contracts.versions import Requirement
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.perfdb.offered import BETWEEN_HOSTS
 from inferbench_tasks.stages import convert, generate, max_rate, serve, unloaded
@@ -347,12 +348,18 @@ def describe(
         environment=surroundings,
         provenance=Provenance(
             git_sha=git_sha,
-            versions=environment.versions(),
+            versions=environment.versions() | _of_runtime(inp),
             seeds={"load": job.traffic.seed},
             **{"git_dirty": dirty, "job": job.model_dump(mode="json")},
         ),
         extensions=extensions,
     )
+
+
+def _of_runtime(inp: Input) -> dict[str, str | None]:
+    """The package whose version was named, with the one that the server told; nothing where the installed one ran."""
+    framework = inp.job.serve.framework
+    return {Requirement.parse(framework).name: inp.serve.backend.version} if framework else {}
 
 
 def load_document(job: JobSpec, way: str | None = None, replica_hosts: str | None = None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, nginx_balancer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
+from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.backends.probes.base import Probe, Refused
 from inferbench_tasks.contracts.handles import (
     BackendInfo,
@@ -26,6 +27,7 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.loadgen.shared_inputs import check_shareable
+from inferbench_tasks.manifests.runtime import runtime_of
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
@@ -209,12 +211,13 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     requests = inp.generate.requests
+    runtime = runtime_of(inp.job.serve)
     return Deployment(
         run_id=inp.run_id,
         model=inp.convert.model,
         spec=inp.job.serve,
         folder=folder,
-        cache_dir=ctx.cache_dir("envs"),
+        cache_dir=ctx.cache_dir(ENVIRONMENTS),
         protocol=inp.job.traffic.protocol,
         client_batch_size=inp.job.traffic.samples_per_request,
         # The moments that a server writes down are of its own clock, which is not that of a load from another host.
@@ -223,6 +226,8 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
         shared_memory=inp.job.traffic.transport == SHARED_MEMORY,
         listens=listens,
         secret=secret,
+        runtime_version=runtime.version if runtime else None,
+        runtime=runtime.environment if runtime else None,
     )
 
 

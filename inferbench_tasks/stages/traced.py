@@ -15,6 +15,7 @@ import orjson
 from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
@@ -24,6 +25,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
+from inferbench_tasks.manifests.runtime import runtime_of
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
@@ -86,15 +88,18 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             sent = Sent(stack.enter_context(RECEIVERS[backend.sends_spans]()))
         elif level != "application":
             tracing = _tracing(path, level)
+        runtime = runtime_of(inp.job.serve)
         deployment = Deployment(
             run_id=inp.run_id,
             model=inp.convert.model,
             spec=inp.job.serve,
             folder=folder,
-            cache_dir=ctx.cache_dir("envs"),
+            cache_dir=ctx.cache_dir(ENVIRONMENTS),
             protocol=inp.job.traffic.protocol,
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
+            runtime_version=runtime.version if runtime else None,
+            runtime=runtime.environment if runtime else None,
         )
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
 

@@ -47,6 +47,10 @@ class BackendAbilities(Protocol):
     replicas: bool
     #: Whether it answers texts with streams of tokens.
     streams: bool
+    #: The distribution that brings its runtime; None where no package does.
+    package: str | None
+    #: Whether other versions of it than the installed one serve (``serve.framework``).
+    other_versions: bool
     #: Whether it has slots for streams of tokens.
     slots: bool
     #: Whether it serves random weights in place of a model's own (``serve.dummy_weights``).
@@ -76,6 +80,11 @@ class KnownManifests(Protocol):
 
     def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
         """The newest version of a framework that fits and runs where the backend does; InputError."""
+
+    def runtime_for(self, name: str, constraint: str) -> NamedManifest:
+        """The newest version of a framework that fits and runs here, or in an environment of pinned packages that is
+        made on first use; InputError.
+        """
 
 
 class Abilities(Protocol):

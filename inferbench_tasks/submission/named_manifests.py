@@ -2,8 +2,8 @@
 
 ``model: {kind: manifest, name, version}`` becomes the model's source, ``load: {scenario: NAME@^1}`` the scenario's
 load, ``stack: NAME@^1`` what it says of ``convert`` and ``serve``, ``evaluate: {dataset: NAME@^1}`` the bare name of
-the data set that is here in such a version; under ``sweep`` too. What is validated, swept and hashed is then a
-submission like any other; ``manifests`` has to what each name was resolved.
+the data set that is here in such a version, ``serve: {framework: NAME@~1.2}`` that version; under ``sweep`` too.
+What is validated, swept and hashed is then a submission like any other; ``manifests`` has to what each was resolved.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ from inferbench_tasks.submission.base import DEFAULT_KIND
 from inferbench_tasks.submission.document import Document
 from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.named_datasets import named_datasets
+from inferbench_tasks.submission.named_runtimes import (
+    NamedRuntimes,
+    asked_before,
+    exact,
+    runtime_fields,
+    set_by,
+)
 from inferbench_tasks.submission.swept import columns_of, zip_groups
 
 MODEL_KEYS = {"kind", "name", "version"}
@@ -47,6 +54,7 @@ def names_manifests(data: Mapping[str, Any]) -> bool:
         or (isinstance(load, dict) and load.get("scenario") is not None)
         or bool(data.get("manifests"))
         or next(named_datasets(data), None) is not None
+        or bool(runtime_fields(data))
         or any(_swept_by_name(column.path, column.values) for column in columns_of(data.get("sweep")))
     )
 
@@ -82,14 +90,22 @@ class _Resolving:
     #: Of models that were looked for: a file is hashed once, however often it is named.
     sources: dict[str, dict[str, Any] | InputError] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.runtimes = NamedRuntimes(self.abilities, self.known, self._problem)
+
     def run(self) -> tuple[Document, list[Problem]]:
         data = self.document.data
-        datasets = list(named_datasets(data))
-        swept = sum(each.at[0] == "sweep" for each in datasets)
+        datasets, runtimes = list(named_datasets(data)), runtime_fields(data)
+        swept = sum(each.at[0] == "sweep" for each in (*datasets, *runtimes))
         if (count := _count_swept(data.get("sweep")) + swept) > MAX_NAMES:
             self._problem(("sweep",), f"names {count:,} manifests; at most {MAX_NAMES:,} are allowed")
             return self.document, self.problems
+        self.runtimes.resolve(runtimes)
         malformed = self._given()
+        for each, manifest in self.runtimes.named:
+            each.holder[each.key] = exact(manifest)
+            asked = asked_before(self.records.values(), each.text, manifest)
+            self._record(manifest, asked, set_by(manifest))
         for each in datasets:
             each.holder[each.key] = self._dataset(each.text, each.at)
         base = copy.deepcopy(data)
@@ -154,6 +170,8 @@ class _Resolving:
                     self._problem((name, key), message)
         self._framework(manifest, at)
         self._record(manifest, str(text), says)
+        if (own := self.runtimes.of_stack(manifest)) is not None:
+            self._record(own, manifest.content["framework"], set_by(own))
         return {name: {**sections[name], **copy.deepcopy(values)} for name, values in says.items()}
 
     def _dataset(self, text: str, at: FieldPath) -> str:
@@ -172,9 +190,12 @@ class _Resolving:
         if manifest.kind == "dataset":
             return {"evaluate": {"dataset": manifest.name}}
         if manifest.kind == "stack":
+            own = self.runtimes.of_stack(manifest)
+            framework = {"framework": exact(own)} if own else {}
+            settings = copy.deepcopy(content.get("settings", {}))
             return {
                 "convert": {"format": content["format"], "precision": content.get("precision", "fp32")},
-                "serve": {"backend": content["backend"], **copy.deepcopy(content.get("settings", {}))},
+                "serve": {"backend": content["backend"], **framework, **settings},
             }
         key = f"{manifest.name}@{manifest.version}"
         if key not in self.sources:
@@ -193,9 +214,12 @@ class _Resolving:
         text = by.content.get("framework")
         if text is None:
             return
+        manifest = self.runtimes.of_stack(by)
         try:
             wanted = Requirement.parse(text)
-            manifest = self.known.framework_for(wanted.name, wanted.constraint.text, backend)
+            if manifest is None and self.runtimes.replace(wanted, text, by):
+                return
+            manifest = manifest or self.known.framework_for(wanted.name, wanted.constraint.text, backend)
         except (InputError, ValueError) as error:
             self._problem(at, f"needs {text}: {error}")
             return
@@ -289,6 +313,8 @@ class _Resolving:
                 malformed.append(record)
             elif record["kind"] != "framework":
                 self._check_given(record, ("manifests", at))
+            elif not record.get("wanted_by") and (runtime := self.runtimes.of_record(record)) is not None:
+                self._record(runtime, record["asked"], set_by(runtime))
         return malformed
 
     def _check_given(self, record: dict[str, Any], at: FieldPath) -> None:

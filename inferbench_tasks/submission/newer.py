@@ -25,6 +25,7 @@ NEWER: dict[str, Any] = {
     "serve.devices": 1,
     "serve.balancer": None,
     "serve.spread": "one_host",
+    "serve.framework": None,
     "serve.slots": None,
     "serve.context_tokens": None,
     "serve.prefix_cache": None,

@@ -22,6 +22,7 @@ from inferbench_tasks.contracts.spec import (
     Spec,
 )
 from inferbench_tasks.contracts.stage_name import numbered
+from inferbench_tasks.contracts.versions import Requirement
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.balancer import BalancerSpec, Spread
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
@@ -141,6 +142,9 @@ class ServeSpec(Spec):
 
     backend: Slug = "onnxruntime"
     """The serving system; ``inferbench backends`` lists them."""
+    framework: Annotated[str, Field(max_length=200)] | None = None
+    """The runtime's version, of those that have a manifest: ``onnxruntime@~1.27``. It runs in this environment, or in
+    one of pinned hashes that is made on first use. Null: the version that is installed here. ``onnxruntime`` only."""
     launcher: Literal["process", "container"] = "process"
     """How the server is started."""
     image: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=300)] | None = None
@@ -173,6 +177,13 @@ class ServeSpec(Spec):
     says means nothing; every result says so, its model's name too."""
     ready_timeout_s: Seconds | None = None
     """How long the server may take until its model answers; 120 unless given, 600 with ``vllm``."""
+
+    @field_validator("framework")
+    @classmethod
+    def _requirement(cls, value: str | None) -> str | None:
+        if value is not None:
+            Requirement.parse(value)
+        return value
 
     @property
     def apart(self) -> bool:
@@ -350,6 +361,11 @@ class JobSpec(JobBase):
     def traffic(self) -> LoadSpec:
         """How requests are sent: as the load says; one at a time where there is none."""
         return one_at_a_time() if self.load is None else self.load
+
+    @property
+    def named_runtime(self) -> str | None:
+        """The runtime with its version, where the submission names one."""
+        return self.serve.framework
 
     @property
     def streamed(self) -> bool:

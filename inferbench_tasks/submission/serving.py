@@ -9,6 +9,7 @@ from inferbench_tasks.submission.away import away_findings, shared_findings
 from inferbench_tasks.submission.context import context_findings
 from inferbench_tasks.submission.conversing import beginnings, conversing_problems, too_many_turns
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.other_runtime import other_runtime_findings
 from inferbench_tasks.submission.replicas import replica_findings
 from inferbench_tasks.submission.sampled_trace import sampled_findings
 from inferbench_tasks.submission.schema import PROMPTED, SHARED_MEMORY, JobSpec
@@ -50,6 +51,8 @@ def backend_findings(
     yield from _streamed(spec)
     yield from _traced(spec, backend)
     yield from replica_findings(spec, backend)
+    if spec.serve.framework is not None:
+        yield from other_runtime_findings(spec, backend)
     if spec.load is not None and spec.load.away:
         yield from away_findings(spec, backend)
     if spec.load is not None and spec.load.client_hosts > 1:

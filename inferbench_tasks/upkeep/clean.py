@@ -21,13 +21,14 @@ from inferbench_tasks.upkeep.in_use import InUse
 from inferbench_tasks.upkeep.keep import Keep
 from inferbench_tasks.upkeep.places.base import Place
 from inferbench_tasks.upkeep.places.cache import Cache
+from inferbench_tasks.upkeep.places.environments import Environments
 from inferbench_tasks.upkeep.places.logs import Logs
 from inferbench_tasks.upkeep.places.runs import Runs
 from inferbench_tasks.upkeep.places.submitted import Submitted
 
 log = logging.getLogger(__name__)
 
-PLACES: tuple[type[Place], ...] = (Runs, Cache, Submitted, Logs)
+PLACES: tuple[type[Place], ...] = (Runs, Cache, Environments, Submitted, Logs)
 #: When a cleaning ended last: the time of this file of the data directory.
 STAMP = "cleaned"
 EVERY_S = 86_400.0

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from inferbench_tasks import settings
 from inferbench_tasks.artifacts.cache import MANIFEST, ArtifactCache
+from inferbench_tasks.backends.environments import COMPLETE, ENVIRONMENTS
 from inferbench_tasks.cli.main import app
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
@@ -201,3 +202,22 @@ def test_the_command_lists_and_removes(perfdb: PerfDB, monkeypatch: pytest.Monke
     assert [p.name for p in (settings.data_dir() / "runs").iterdir()] == ["runs.000"]
     refused = CliRunner().invoke(app, ["clean", "perfdb"])
     assert refused.exit_code != 0 and "known: runs, cache, submitted, logs" in str(refused.exception)
+
+
+def test_environments_that_nobody_used_for_long_go(perfdb: PerfDB) -> None:
+    """Whole ones only, not one that is being made; none while anything runs, for servers do not say where they do."""
+    envs = settings.data_dir() / "cache" / ENVIRONMENTS
+    for name in ("old", "fresh", "making", "half"):
+        (envs / name / "bin").mkdir(parents=True)
+        if name != "half":
+            (envs / name / COMPLETE).touch()
+    for name in ("old", "making", "half"):
+        age(envs / name)
+    age(envs / "fresh" / "bin")
+    under_way = run_folder(perfdb, "beside.000", ended=False)
+    assert gone(perfdb, "environments") == set()
+    perfdb.end_run(under_way.name, Verdict.failed("load", "late"))
+    with FileLock(f"{envs / 'making'}.lock"):
+        assert gone(perfdb, "environments", dry_run=True) == {"old", "making"}
+        assert gone(perfdb, "environments") == {"old"}
+    assert {each.name for each in envs.iterdir() if each.is_dir()} == {"fresh", "making", "half"}

@@ -26,8 +26,8 @@ _PARTS = (
     "data.generated",
 )  # fmt: skip
 _PATHS = (
-    "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "device.kind",
-    "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
+    "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "backend.version",
+    "device.kind", "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
     *(FIGURES[name].field_path for name in SPEED), "summary.energy.method",
 )  # fmt: skip
 
@@ -74,6 +74,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "precision": value_at(document, "model.precision"),
         "format": document.get("format"),
         "backend": value_at(document, "backend.kind"),
+        "version": value_at(document, "backend.version"),
         "device": value_at(document, "device.kind"),
         "device_name": value_at(document, "device.name"),
         "dataset": evaluation.get("dataset"),

@@ -18,6 +18,7 @@ _ONLY: tuple[tuple[str, Any, str], ...] = (
     ("convert.format", "onnx", "bricks are of ONNX Runtime"),
     ("requests.sizes", None, "bricks are timed at one size of each input; give free ones by --shape"),
     ("serve.backend", "onnxruntime", "bricks are of ONNX Runtime, and the queue is that of our own server"),
+    ("serve.framework", None, "bricks are timed with the runtime that is installed here"),
     ("serve.launcher", "process", "what a container adds is not measured"),
     ("serve.devices", 1, "replicas behind a balancer are not modelled, nor what it adds"),
     (

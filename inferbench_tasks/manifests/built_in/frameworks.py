@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from inferbench_tasks.backends import other_runtimes
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.cluster.host import FrameworkVersion
@@ -37,6 +38,14 @@ def frameworks() -> Iterator[FrameworkManifest]:
             if (pin := pins.get(normal(name))) is not None:
                 there = {"kind": "environment", "name": environment.name, "lock_sha256": digest}
                 places.setdefault((name, _public(pin.version)), []).append(there)
+    for name, pinned in other_runtimes.BROUGHT:
+        own = {
+            "kind": "environment",
+            "name": other_runtimes.name_of(name, pinned),
+            "packages": other_runtimes.lines_of(other_runtimes.lock_of(name, pinned)),
+            "megabytes": other_runtimes.MEGABYTES,
+        }
+        places.setdefault((name, pinned), []).append(own)
     for (name, version), runs in sorted(places.items()):
         yield FrameworkManifest.model_validate(
             {"kind": "framework", "name": name, "version": version, "runs": runs}

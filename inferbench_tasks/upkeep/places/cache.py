@@ -1,7 +1,7 @@
 """``cache/``: models, requests and conversions, which are made again when they are needed.
 
 Each entry is used under its own lock (``artifacts.cache``), and says when it was used last: whoever finds one touches
-its manifest. Environments and measured ceilings are no such entries and stay.
+its manifest. Environments have a place of their own; measured ceilings are no such entries and stay.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ class Narrow:
     shared_memory: bool = False
     guarded: bool = False
     replicas: bool = False
+    package: str | None = None
+    other_versions: bool = False
     slots: bool = False
     dummy_weights: bool = False
     slot_tokens: int | None = None
