@@ -6,6 +6,7 @@ from typing import Protocol
 
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
+from inferbench_tasks.modelrepo.zoo_fashion_networks import NETWORKS as FASHION
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.submission.model import ZooModel
@@ -25,7 +26,7 @@ ZOO: Registry[ZooFactory] = Registry(
     "inferbench.zoo",
     {
         "digits": "inferbench_tasks.modelrepo.zoo_digits:Digits",
-        "fashion-mnist": "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist",
+        **dict.fromkeys(FASHION, "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist"),
         "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
         "smollm2-135m": "inferbench_tasks.modelrepo.zoo_smollm2:SmolLm2",
         "llama-random": "inferbench_tasks.modelrepo.zoo_llama_random:LlamaRandom",

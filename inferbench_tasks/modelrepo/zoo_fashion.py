@@ -1,43 +1,52 @@
-"""``fashion-mnist``: a CNN trained here on 60,000 labelled images, measured on 10,000 others."""
+"""``fashion-mnist``, ``fashion-mnist-resnet``, ...: trained here on 60,000 labelled images, measured on 10,000."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, Signature, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.one_framework import OneFramework
-from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
+from inferbench_tasks.modelrepo.fitting import fit_keras, fit_torch
+from inferbench_tasks.modelrepo.zoo_fashion_networks import NETWORKS
 from inferbench_tasks.requests import fashion
 
 SEED = 7
-EPOCHS = 3
 BATCH_SIZE = 128
-LEARNING_RATE = 2e-3
 
 
-class FashionMnist(OneFramework):
-    """Trained once per machine, then cached; on one thread, so that it comes out the same."""
+class FashionMnist(ModelSource):
+    """Trained once per machine, then cached; PyTorch on one thread, so that it comes out the same."""
 
-    framework = "torch"
-    only = "is only to be had in torch"
     task = "image-classification"
     licence = "data MIT; weights trained here"
+
+    def __init__(self, name: str, framework: str | None = None) -> None:
+        """InputError where it is not to be had in that framework."""
+        self.name, self.network = name, NETWORKS[name]
+        usual = self.network.frameworks[0]
+        self.framework = framework or usual
+        if self.framework not in self.network.frameworks:
+            raise InputError(f"the zoo model {name!r} is only to be had in {usual}", field="model.framework")
 
     def settings(self) -> dict[str, Any]:
         fashion.require_installed(fashion.FOLDER)  # before anything is made, but not to be listed
         return {
             "zoo": self.name,
-            "epochs": EPOCHS,
+            "epochs": self.network.epochs,
             "batch": BATCH_SIZE,
-            "rate": LEARNING_RATE,
+            "rate": self.network.rate,
             "seed": SEED,
-            "torch": torch_version(),
+            self.framework: _version(self.framework),
             "recipe": self.recipe,
+            **({"arguments": self.network.arguments} if self.network.arguments else {}),
         }
 
     def signature(self) -> Signature:
@@ -50,7 +59,24 @@ class FashionMnist(OneFramework):
         return fashion.Fashion()
 
     def make(self, folder: Path, watch: Watch) -> Made:
-        require("torch")
+        require(self.framework)
+        (folder / "model").mkdir()
+        made = self._in_torch if self.framework == "torch" else self._in_keras
+        parameters = made(folder / "model", watch)
+        inputs, outputs = self.signature()
+        return Made(
+            format="torch" if self.framework == "torch" else "keras",
+            file="model",
+            inputs=inputs,
+            outputs=outputs,
+            parameters=parameters,
+        )
+
+    @property
+    def _architecture(self) -> dict[str, Any]:
+        return {"name": self.network.architecture, "arguments": self.network.arguments}
+
+    def _in_torch(self, folder: Path, watch: Watch) -> int:
         import torch
 
         from inferbench_tasks.formats.architectures import construct
@@ -58,28 +84,39 @@ class FashionMnist(OneFramework):
 
         torch.set_num_threads(1)
         torch.manual_seed(SEED)
-        architecture = {"name": self.name, "arguments": {}}
-        network = construct("torch", architecture).train()
-        optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-        images, labels = (torch.from_numpy(array) for array in fashion.part("train", fashion.FOLDER))
+        module = construct("torch", self._architecture)
+        save(fit_torch(module, self._batches(watch), self.network.rate), self._architecture, folder)
+        return sum(parameter.numel() for parameter in module.parameters())
+
+    def _in_keras(self, folder: Path, watch: Watch) -> int:
+        import keras
+        import tensorflow as tf
+
+        from inferbench_tasks.formats.architectures import construct
+        from inferbench_tasks.formats.keras import save
+
+        tf.config.experimental.enable_op_determinism()
+        keras.utils.set_random_seed(SEED)
+        model = construct("tensorflow", self._architecture)
+        save(fit_keras(model, self._batches(watch), self.network.rate), self._architecture, folder)
+        return sum(int(np.prod(weight.shape)) for weight in model.trainable_variables)
+
+    def _batches(self, watch: Watch) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Every epoch in another order, by a seed; whole batches only."""
+        images, labels = fashion.part("train", fashion.FOLDER)
         rng = np.random.default_rng(SEED)
-        steps = len(images) // BATCH_SIZE
-        for epoch in range(EPOCHS):
+        steps, epochs = len(images) // BATCH_SIZE, self.network.epochs
+        for epoch in range(epochs):
             order = rng.permutation(len(images))
             for step in range(steps):
-                watch.step(epoch * steps + step, EPOCHS * steps, "training fashion-mnist")
-                rows = torch.from_numpy(order[step * BATCH_SIZE : (step + 1) * BATCH_SIZE])
-                optimiser.zero_grad()
-                torch.nn.functional.cross_entropy(network(images[rows]), labels[rows]).backward()
-                optimiser.step()
-        network.eval()
-        (folder / "model").mkdir()
-        save(network, architecture, folder / "model")
-        inputs, outputs = self.signature()
-        return Made(
-            format="torch",
-            file="model",
-            inputs=inputs,
-            outputs=outputs,
-            parameters=sum(p.numel() for p in network.parameters()),
-        )
+                watch.step(epoch * steps + step, epochs * steps, f"training {self.name}")
+                rows = order[step * BATCH_SIZE : (step + 1) * BATCH_SIZE]
+                yield images[rows], labels[rows]
+
+
+def _version(package: str) -> str:
+    """Of a framework that may not be installed yet; it is part of the cache key."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from inferbench_tasks.clients.kserve_http import decode_request
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.stages import asked as asking
@@ -24,13 +18,12 @@ from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.answers_table import table_of
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
 from inferbench_tasks.submission.schema import LoadSpec
+from tests.faulty_answers import Answer, Repeats, Right, Swaps, WrongInBatches, served
 from tests.load_servers import endpoint
 
 CLASSES = 10
 SAMPLES = 53
 TOLERANCE_RATIO = 1e-4
-
-Answer = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 def scores(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -38,67 +31,6 @@ def scores(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     named = np.eye(CLASSES, dtype=np.float32)[rows[:, 0].astype(int) % CLASSES]
     given: NDArray[np.float32] = (named * (1 + rows[:, :1] / 100)).astype(np.float32)
     return given
-
-
-class Right:
-    """Answers as the model does."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Condition()
-
-    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        return scores(rows)
-
-
-class WrongInBatches(Right):
-    """The last sample of a request with several gets the first one's answer."""
-
-    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        answer = scores(rows)
-        if len(rows) > 1:
-            answer[-1] = answer[0]
-        return answer
-
-
-class Swaps(Right):
-    """Two requests that are there at once get each other's answer, once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first: NDArray[np.float32] | None = None
-        self.second: NDArray[np.float32] | None = None
-
-    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        own = scores(rows)
-        with self.lock:
-            if self.first is None:
-                self.first = own
-                # One by one nobody comes, and the answer is right.
-                if self.lock.wait_for(lambda: self.second is not None, timeout=0.3):
-                    assert self.second is not None
-                    return self.second
-                self.first = None
-            elif self.second is None:
-                self.second = own
-                self.lock.notify_all()
-                return self.first
-        return own
-
-
-class Repeats(Right):
-    """Every seventh answer is the one before it once more."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.last = np.zeros((1, CLASSES), dtype=np.float32)
-
-    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        with self.lock:
-            self.count += 1
-            if self.count % 7 or len(self.last) != len(rows):
-                self.last = scores(rows)
-            return self.last
 
 
 class Slow(Right):
@@ -116,53 +48,6 @@ class Refuses(Right):
         if 3 in rows[:, 0]:
             raise ValueError("not this one")
         return scores(rows)
-
-
-@contextmanager
-def served(answer: Answer) -> Iterator[int]:
-    """The port of a server of KServe v2 over HTTP."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            head = f"{self.requestline}\r\n{self.headers.as_string()}".replace("\r\n", "\n").replace(
-                "\n", "\r\n"
-            )
-            rows: Any = decode_request(head.encode() + body)[0]["input"]
-            try:
-                given = answer(rows)
-            except ValueError:
-                self._send(500, b"{}")
-                return
-            output = {
-                "name": "scores",
-                "datatype": "FP32",
-                "shape": list(given.shape),
-                "data": given.reshape(-1).tolist(),
-            }
-            self._send(200, json.dumps({"model_name": "m", "outputs": [output]}).encode())
-
-        def _send(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing is to be said."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
 
 
 INPUTS = {"input": np.stack([np.arange(SAMPLES), np.zeros(SAMPLES)], axis=1).astype(np.float32)}
@@ -206,7 +91,7 @@ LONG = ("offline", "multi-stream")
 )
 def test_every_sample_is_asked_once(tmp_path: Path, scenario: str) -> None:
     """Whatever the scenario, and however many passes it takes, each sample has its own answer and all are right."""
-    found = asked(tmp_path, Right(), **SCENARIOS[scenario])
+    found = asked(tmp_path, Right(scores), **SCENARIOS[scenario])
     document, reasons = judged(found)
     assert not reasons
     for one in found:
@@ -231,7 +116,9 @@ def test_every_sample_is_asked_once(tmp_path: Path, scenario: str) -> None:
 def test_a_server_that_errs_in_batches_only_is_found(tmp_path: Path) -> None:
     """The samples that stood last in a request are named, and the run does not count."""
     document, reasons = judged(
-        asked(tmp_path, WrongInBatches(), arrivals={"kind": "closed_loop", "concurrency": 2}, batch_size=4)
+        asked(
+            tmp_path, WrongInBatches(scores), arrivals={"kind": "closed_loop", "concurrency": 2}, batch_size=4
+        )
     )
     last_of_each = [*range(3, 52, 4)]  # the 53rd sample is alone in its request
     assert sorted(document["differing"]["samples"]) == last_of_each
@@ -243,7 +130,7 @@ def test_a_server_that_errs_in_batches_only_is_found(tmp_path: Path) -> None:
 
 def test_a_server_that_swaps_two_answers_is_found(tmp_path: Path) -> None:
     """Two samples get each other's answer: both are named."""
-    found = asked(tmp_path, Swaps(), arrivals={"kind": "closed_loop", "concurrency": 2})
+    found = asked(tmp_path, Swaps(scores), arrivals={"kind": "closed_loop", "concurrency": 2})
     document, reasons = judged(found)
     one, other = document["differing"]["samples"]
     assert np.array_equal(found[0].outputs["scores"][one], SOURCE["scores"][other])
@@ -253,7 +140,7 @@ def test_a_server_that_swaps_two_answers_is_found(tmp_path: Path) -> None:
 
 def test_a_server_that_repeats_its_last_answer_is_found(tmp_path: Path) -> None:
     """It errs one by one too: the source model's own answers tell which samples got another one's."""
-    found = asked(tmp_path, Repeats(), arrivals={"kind": "single_stream"})
+    found = asked(tmp_path, Repeats(scores), arrivals={"kind": "single_stream"})
     document, reasons = judged(found)
     wrong = np.flatnonzero((found[0].outputs["scores"] != SOURCE["scores"]).any(axis=1))
     assert len(wrong) == SAMPLES // 7
@@ -263,7 +150,7 @@ def test_a_server_that_repeats_its_last_answer_is_found(tmp_path: Path) -> None:
 
 def test_without_all_answers_there_is_no_figure(tmp_path: Path) -> None:
     """A refused sample is told with the server's status, and no share is given of the others."""
-    document, _ = judged(asked(tmp_path, Refuses(), arrivals={"kind": "closed_loop", "concurrency": 2}))
+    document, _ = judged(asked(tmp_path, Refuses(scores), arrivals={"kind": "closed_loop", "concurrency": 2}))
     part = document["under_load"]
     assert part["unanswered"] == 1 and part["failures"] == {"http_5xx": 1}
     assert part["withheld"] == "1 of 53 samples got no answer"
@@ -273,7 +160,7 @@ def test_without_all_answers_there_is_no_figure(tmp_path: Path) -> None:
 def test_a_scenario_that_asks_nothing_is_an_error(tmp_path: Path) -> None:
     """Where no server listens the evaluation fails and says so, instead of beginning again for ever."""
     spec = LoadSpec.model_validate({"arrivals": {"kind": "closed_loop", "concurrency": 1}, "duration_s": 1.0})
-    with served(Right()) as port:
+    with served(Right(scores)) as port:
         pass
     with pytest.raises(LoadError):
         ask(spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path)
@@ -284,7 +171,7 @@ def test_what_a_killed_life_of_the_run_left_is_in_nobody_s_way(tmp_path: Path) -
     left = tmp_path / "evaluate"
     (left / "load").mkdir(parents=True)
     (left / "samples.parquet").write_bytes(b"half of it")
-    found = asked(tmp_path, Right(), **SCENARIOS["closed-loop"])
+    found = asked(tmp_path, Right(scores), **SCENARIOS["closed-loop"])
     assert [each.unanswered for each in found] == [0, 0]
     assert not left.exists()
 
@@ -292,7 +179,7 @@ def test_what_a_killed_life_of_the_run_left_is_in_nobody_s_way(tmp_path: Path) -
 def test_a_cancelled_run_asks_no_more(tmp_path: Path) -> None:
     """It is no failure."""
     spec = one_by_one(LoadSpec.model_validate(SCENARIOS["closed-loop"]))
-    with served(Right()) as port, pytest.raises(CancelledError, match="while the samples were sent"):
+    with served(Right(scores)) as port, pytest.raises(CancelledError, match="while the samples were sent"):
         ask(
             spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path,
             cancelled=lambda: True,
@@ -306,7 +193,7 @@ def test_alone_all_samples_are_asked_in_one_pass_which_tells_how_far_it_is(
     monkeypatch.setattr(asking, "_TOLD_S", 0.0)
     spec = one_by_one(LoadSpec.model_validate({**SCENARIOS["closed-loop"], "duration_s": 0.1}))
     told: list[tuple[int, int]] = []
-    with served(Slow()) as port:
+    with served(Slow(scores)) as port:
         found = ask(
             spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path,
             asking=lambda done, total: told.append((done, total)),

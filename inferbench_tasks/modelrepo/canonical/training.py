@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.modelrepo.canonical.base import CanonicalSpec, family_module, size_of
+from inferbench_tasks.modelrepo.fitting import fit_keras, fit_torch
 from inferbench_tasks.requests import digits
 
 SEED = 7
@@ -63,14 +64,7 @@ def train_torch(spec: CanonicalSpec, watch: Watch) -> Any:
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     module = family_module(spec).torch_module(spec)
-    module.train()
-    optimiser = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
-    for images, labels in batches(spec, schedule(spec), watch):
-        optimiser.zero_grad()
-        loss = torch.nn.functional.cross_entropy(module(torch.from_numpy(images)), torch.from_numpy(labels))
-        loss.backward()
-        optimiser.step()
-    return module.eval()
+    return fit_torch(module, batches(spec, schedule(spec), watch), LEARNING_RATE)
 
 
 def train_keras(spec: CanonicalSpec, watch: Watch) -> Any:
@@ -81,17 +75,4 @@ def train_keras(spec: CanonicalSpec, watch: Watch) -> Any:
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(SEED)
     model = family_module(spec).keras_model(spec)
-    optimiser = keras.optimizers.Adam(LEARNING_RATE)
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    optimiser.build(model.trainable_variables)
-
-    @tf.function(reduce_retracing=True)
-    def step(images: Any, labels: Any) -> None:
-        with tf.GradientTape() as tape:
-            loss = loss_of(labels, model(images, training=True))
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimiser.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-
-    for images, labels in batches(spec, schedule(spec), watch):
-        step(tf.constant(images), tf.constant(labels))
-    return model
+    return fit_keras(model, batches(spec, schedule(spec), watch), LEARNING_RATE)

@@ -6,9 +6,9 @@ from typing import Any
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """``n x 3 x side x side`` -> 1000 scores.
+    """``n x colours x side x side`` -> a score for each class.
 
-    ``arguments``: hidden, layers, tokens, channels, patch (16), side (224).
+    ``arguments``: hidden, layers, tokens, channels, patch (16), side (224), colours (3), classes (1000).
     """
     from torch import Tensor, nn
 
@@ -32,9 +32,10 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     class Mixer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.patches = nn.Conv2d(3, hidden, patch, patch)
+            self.patches = nn.Conv2d(arguments.get("colours", 3), hidden, patch, patch)
             self.layers = nn.Sequential(*(Layer() for _ in range(arguments["layers"])))
-            self.norm, self.head = nn.LayerNorm(hidden, 1e-6), nn.Linear(hidden, 1000)
+            self.norm = nn.LayerNorm(hidden, 1e-6)
+            self.head = nn.Linear(hidden, arguments.get("classes", 1000))
 
         def forward(self, value: Tensor) -> Any:
             value = self.layers(self.patches(value).flatten(2).transpose(1, 2))

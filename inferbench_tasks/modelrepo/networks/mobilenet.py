@@ -11,7 +11,11 @@ STAGES = (
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """``n x 3 x 224 x 224`` -> 1000 scores; in Keras ``n x 224 x 224 x 3``."""
+    """``n x 3 x 224 x 224`` -> 1000 scores; in Keras ``n x 224 x 224 x 3``.
+
+    ``arguments``, in torch: ``stages`` (``STAGES``), ``first`` and ``last`` (32, 1280: channels before and after them),
+    ``colours`` (3), ``classes`` (1000).
+    """
     if framework == "tensorflow":
         import keras
 
@@ -37,12 +41,14 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
         def forward(self, value: Tensor) -> Any:
             return value + self.body(value) if self.adds else self.body(value)
 
-    blocks, inputs = [], 32
-    for expansion, outputs, count, stride in STAGES:
+    blocks: list[Any] = []
+    first, last = arguments.get("first", 32), arguments.get("last", 1280)
+    inputs = first
+    for expansion, outputs, count, stride in arguments.get("stages", STAGES):
         for index in range(count):
             blocks.append(InvertedResidual(inputs, outputs, expansion, stride if index == 0 else 1))
             inputs = outputs
     return nn.Sequential(
-        *conv(3, 32, 3, 2), nn.ReLU6(), *blocks, *conv(inputs, 1280, 1), nn.ReLU6(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000),
+        *conv(arguments.get("colours", 3), first, 3, 2), nn.ReLU6(), *blocks, *conv(inputs, last, 1), nn.ReLU6(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, arguments.get("classes", 1000)),
     )  # fmt: skip

@@ -27,13 +27,14 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
 
 def in_torch(
     blocks_of_stages: tuple[int, ...], *, bottleneck: bool, width: int = 64, inner: int = 1, groups: int = 1,
-    squeeze: int = 0, classes: int = 1000,
+    squeeze: int = 0, classes: int = 1000, colours: int = 3, small: bool = False,
 ) -> Any:  # fmt: skip
-    """``n x 3 x side x side`` -> ``n x classes``, of blocks with two 3 x 3 convolutions, or of bottlenecks.
+    """``n x colours x side x side`` -> ``n x classes``, of blocks with two 3 x 3 convolutions, or of bottlenecks.
 
     ``width``: the first stage's channels before expansion (32: thin, Open NSFW). ``inner``: how much wider a
     bottleneck's 3 x 3 convolution is (2: Wide ResNet-50-2, and with 32 ``groups`` ResNeXt 32x4d). ``squeeze``: by what
-    a block's channels are reduced in its squeeze-and-excitation (Hu et al., 2018); 0: it has none.
+    a block's channels are reduced in its squeeze-and-excitation (Hu et al., 2018); 0: it has none. ``small``: it is for
+    small images, and begins with one convolution of 3 x 3 to ``width`` channels on half the size.
     """
     from torch import Tensor, nn
 
@@ -68,13 +69,16 @@ def in_torch(
         def forward(self, value: Tensor) -> Any:
             return self.activation(self.body(value) + self.shortcut(value))
 
-    blocks, inputs = [], 64
+    if small:
+        stem, inputs = [*conv(colours, width, 3, 2), nn.ReLU()], width
+    else:
+        stem, inputs = [*conv(colours, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
+    blocks: list[Any] = []
     for stage, count in enumerate(blocks_of_stages):
         wide = width << stage
         for index in range(count):
             blocks.append(Block(inputs, wide, 2 if stage and not index else 1))
             inputs = wide * EXPANSION if bottleneck else wide
     return nn.Sequential(
-        *conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes),
+        *stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes),
     )  # fmt: skip

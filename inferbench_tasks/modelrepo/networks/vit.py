@@ -6,9 +6,10 @@ from typing import Any
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """``n x 3 x side x side`` -> 1000 scores.
+    """``n x colours x side x side`` -> a score for each class.
 
-    ``arguments``: hidden, layers, heads, patch (16), side (224), distilled (False: else the mean of two heads).
+    ``arguments``: hidden, layers, heads, patch (16), side (224), distilled (False: else the mean of two heads), colours
+    (3), classes (1000).
     """
     import torch
     from torch import Tensor, nn
@@ -16,7 +17,7 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
 
     hidden, heads = arguments["hidden"], arguments["heads"]
     patch, side = arguments.get("patch", 16), arguments.get("side", 224)
-    tokens = 2 if arguments.get("distilled") else 1
+    tokens, classes = 2 if arguments.get("distilled") else 1, arguments.get("classes", 1000)
 
     class Layer(nn.Module):
         def __init__(self) -> None:
@@ -34,12 +35,12 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     class Vit(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.patches = nn.Conv2d(3, hidden, patch, patch)
+            self.patches = nn.Conv2d(arguments.get("colours", 3), hidden, patch, patch)
             self.tokens = nn.Parameter(torch.randn(1, tokens, hidden) * 0.02)
             self.positions = nn.Parameter(torch.randn(1, (side // patch) ** 2 + tokens, hidden) * 0.02)
             self.layers = nn.Sequential(*(Layer() for _ in range(arguments["layers"])))
             self.norm = nn.LayerNorm(hidden, 1e-6)
-            self.heads = nn.ModuleList(nn.Linear(hidden, 1000) for _ in range(tokens))
+            self.heads = nn.ModuleList(nn.Linear(hidden, classes) for _ in range(tokens))
 
         def forward(self, value: Tensor) -> Any:
             value = self.patches(value).flatten(2).transpose(1, 2)

@@ -18,7 +18,7 @@ from inferbench_tasks.submission.model import ZooModel
         ("magika", "comes as ONNX; leave framework out"),
         ("all-minilm-l6-v2", "is only to be had in torch"),
         ("efficientnet-lite0", "is only to be had in torch"),
-        ("fashion-mnist", "is only to be had in torch"),
+        ("fashion-mnist-resnet", "is only to be had in torch"),
     ],
 )
 def test_another_framework_is_refused_with_the_one_that_there_is(name: str, words: str) -> None:
