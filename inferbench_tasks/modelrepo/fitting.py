@@ -35,13 +35,13 @@ def fit_keras(model: Any, batches: Batches, rate: float) -> Any:
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimiser.build(model.trainable_variables)
 
-    @tf.function(reduce_retracing=True)
-    def step(inputs: Any, labels: Any) -> None:
+    def learn(inputs: Any, labels: Any) -> None:
         with tf.GradientTape() as tape:
             loss = loss_of(labels, model(inputs, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
         optimiser.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
 
+    step = tf.function(learn, reduce_retracing=True)
     for inputs, labels in batches:
         step(tf.constant(inputs), tf.constant(labels))
     return model

@@ -23,17 +23,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.requests.digits import split
 from inferbench_tasks.stages.asked import Asked, ask
 from inferbench_tasks.submission.schema import LoadSpec
-from tests.integration.test_evaluated_answers import (
-    INPUTS,
-    SAMPLES,
-    SOURCE,
-    Answer,
-    Refuses,
-    Right,
-    Swaps,
-    WrongInBatches,
-    served,
-)
+from tests.faulty_answers import Answer, Right, Swaps, WrongInBatches, served
+from tests.integration.test_evaluated_answers import INPUTS, SAMPLES, SOURCE, Refuses, scores
 from tests.integration.test_varied_pictures import nearest_mean
 from tests.load_servers import endpoint
 
@@ -75,7 +66,7 @@ def said(found: Asked) -> tuple[dict[str, Any], list[str]]:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_loadgen_asks_every_sample_once(tmp_path: Path, scenario: str) -> None:
     """However long it takes, and though the samples fill no last query: its log has each once, with our answer."""
-    found = asked(tmp_path, Right(), scenario)
+    found = asked(tmp_path, Right(scores), scenario)
     assert found.answered.all() and not found.statuses and (found.latency_ms > 0).all()
     assert np.array_equal(found.outputs["scores"], SOURCE["scores"])
     document, reasons = said(found)
@@ -95,7 +86,7 @@ def test_loadgen_asks_every_sample_once(tmp_path: Path, scenario: str) -> None:
 
 def test_answers_of_a_query_go_to_its_own_samples(tmp_path: Path) -> None:
     """LoadGen chooses who is in a query: of a server that errs in batches the last of each gets the first one's."""
-    found = asked(tmp_path, WrongInBatches(), "MultiStream")
+    found = asked(tmp_path, WrongInBatches(scores), "MultiStream")
     wrong = np.flatnonzero((found.outputs["scores"] != SOURCE["scores"]).any(axis=1))
     assert len(wrong) == SAMPLES // 8 + 1  # the last five are a query, too
     assert said(found)[1] == []  # what LoadGen was given is what is judged, right or not
@@ -103,7 +94,7 @@ def test_answers_of_a_query_go_to_its_own_samples(tmp_path: Path) -> None:
 
 def test_two_requests_that_swap_their_answers_are_two_wrong_ones(tmp_path: Path) -> None:
     """In the server scenario several are under way."""
-    found = asked(tmp_path, Swaps(), "Server")
+    found = asked(tmp_path, Swaps(scores), "Server")
     wrong = np.flatnonzero((found.outputs["scores"] != SOURCE["scores"]).any(axis=1))
     assert len(wrong) == 2
     assert said(found)[1] == []
@@ -111,7 +102,7 @@ def test_two_requests_that_swap_their_answers_are_two_wrong_ones(tmp_path: Path)
 
 def test_a_failure_is_no_answer_in_loadgens_log(tmp_path: Path) -> None:
     """It knows none: it is given nothing for that sample, which is told as unanswered."""
-    found = asked(tmp_path, Refuses(), "SingleStream")
+    found = asked(tmp_path, Refuses(scores), "SingleStream")
     assert found.unanswered == 1 and found.statuses == {"http_5xx": 1}
     document, reasons = said(found)
     assert not reasons and document["logged"] == SAMPLES
@@ -121,7 +112,7 @@ def test_a_failure_is_no_answer_in_loadgens_log(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_not_loadgens_is_found(tmp_path: Path) -> None:
     """Of another value in the last bit the sample is named."""
-    found = asked(tmp_path, Right(), "Offline")
+    found = asked(tmp_path, Right(scores), "Offline")
     found.outputs["scores"][7, 0] = np.nextafter(found.outputs["scores"][7, 0], 9, dtype=np.float32)
     document, reasons = said(found)
     assert document["differing"] == {"count": 1, "samples": [70]}

@@ -30,9 +30,9 @@ def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def part(name: str, folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         labels = np.arange(1280 if name == "train" else 200) % fashion.CLASSES
-        images = rng.random((len(labels), 1, fashion.SIDE, fashion.SIDE), dtype=np.float32) / 4
+        images = rng.random((len(labels), 1, fashion.SIDE, fashion.SIDE)) / 4
         images[np.arange(len(labels)), 0, 2 * labels + 4] += 0.75
-        return images, labels.astype(np.int64)
+        return images.astype(np.float32), labels.astype(np.int64)
 
     monkeypatch.setattr(fashion, "part", part)
     monkeypatch.setattr(zoo_fashion, "BATCH_SIZE", 16)
