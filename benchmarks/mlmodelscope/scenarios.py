@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
@@ -33,7 +34,9 @@ from benchmarks.submitted import NoResults, submitted
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.analysis.evaluations.stored import answers_of
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.contracts.verdict import MODE
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.metrics.interference import NOTE
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -139,6 +142,9 @@ def main() -> int:
     )
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
+    os.environ[MODE] = (
+        NOTE  # answers are judged and no times, so no run is repeated for what else the machine did
+    )
     data_dir: Path = options.data.resolve()
     options.rows.parent.mkdir(parents=True, exist_ok=True)
     rows = {} if options.again else kept(options.rows)

