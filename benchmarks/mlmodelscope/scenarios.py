@@ -161,11 +161,10 @@ def main() -> int:
         pd.DataFrame(rows.values()).to_parquet(options.rows)
         print(f"{what}: {rows[what]['verdict']}", flush=True)
 
-    for runtime in RUNTIMES:
-        if reason := BACKENDS.load(runtime).unavailable("process"):
-            missing["answers"].append(f"{runtime}: {reason}")
-            continue
-        for scenario in SCENARIOS:
+    reasons = {runtime: BACKENDS.load(runtime).unavailable("process") for runtime in RUNTIMES}
+    missing["answers"] += [f"{runtime}: {reason}" for runtime, reason in reasons.items() if reason]
+    for scenario in SCENARIOS:
+        for runtime in (runtime for runtime in RUNTIMES if not reasons[runtime]):
             run = partial(measured, options.model, runtime, scenario, data_dir)
             measure("answers", f"{runtime}, {scenario}", run)
     for fault in FAULTS:
