@@ -14,7 +14,9 @@ from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.zoo import zoo_source
+from inferbench_tasks.quality.noise import noise_ratio
 from inferbench_tasks.requests import prepare
+from inferbench_tasks.stages.answers_apart import passes_apart
 from inferbench_tasks.stages.answers_judged import judge
 from inferbench_tasks.stages.asked import Asked, ask, one_by_one
 from inferbench_tasks.submission.model import ZooModel
@@ -65,7 +67,10 @@ def found_out(model: str, fault: str, data_dir: Path) -> dict[str, Any]:
         under_load, said = asked(spec), server.wrong
         alone = asked(one_by_one(spec))
     ids = np.arange(len(images))
-    document, reasons = judge(under_load, alone, source, labels, ids, TOLERANCE_RATIO["fp32"], exact=True)
+    apart = passes_apart(under_load, alone, source, "classes", noise_ratio("fp32", "cpu"))
+    document, reasons = judge(
+        under_load, alone, source, labels, ids, TOLERANCE_RATIO["fp32"], exact=True, apart=apart
+    )
     wrong = np.flatnonzero((under_load.outputs["scores"] != scores).any(axis=1))
     return {
         "samples": len(images),

@@ -120,6 +120,12 @@ class Requirement:
         return cls(match["name"], Constraint.parse(match["pinned"] or match["bound"] or "*"))
 
 
+def readable(requirement: str) -> str:
+    """The text, if it is a requirement; ValueError, which says what is allowed."""
+    Requirement.parse(requirement)
+    return requirement
+
+
 def newest_first(versions: Iterable[str]) -> list[str]:
     """The versions in their order, the newest first."""
     return sorted(versions, key=Version, reverse=True)

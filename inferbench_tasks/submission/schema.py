@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
@@ -22,7 +22,7 @@ from inferbench_tasks.contracts.spec import (
     Spec,
 )
 from inferbench_tasks.contracts.stage_name import numbered
-from inferbench_tasks.contracts.versions import Requirement
+from inferbench_tasks.contracts.versions import MAX_LENGTH, readable
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.balancer import BalancerSpec, Spread
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
@@ -142,7 +142,7 @@ class ServeSpec(Spec):
 
     backend: Slug = "onnxruntime"
     """The serving system; ``inferbench backends`` lists them."""
-    framework: Annotated[str, Field(max_length=200)] | None = None
+    framework: Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(readable)] | None = None
     """The runtime's version, of those that have a manifest: ``onnxruntime@~1.27``. It runs in this environment, or in
     one of pinned hashes that is made on first use. Null: the version that is installed here. ``onnxruntime`` only."""
     launcher: Literal["process", "container"] = "process"
@@ -177,13 +177,6 @@ class ServeSpec(Spec):
     says means nothing; every result says so, its model's name too."""
     ready_timeout_s: Seconds | None = None
     """How long the server may take until its model answers; 120 unless given, 600 with ``vllm``."""
-
-    @field_validator("framework")
-    @classmethod
-    def _requirement(cls, value: str | None) -> str | None:
-        if value is not None:
-            Requirement.parse(value)
-        return value
 
     @property
     def apart(self) -> bool:

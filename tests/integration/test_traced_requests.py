@@ -227,8 +227,7 @@ def test_what_a_request_used_is_told_over_grpc(tmp_path: Path) -> None:
 @counts
 def test_the_kernel_counts_for_a_server_in_the_sandbox(over_http: list[Any]) -> None:
     """Which may not ask for it itself. By events that need no PMU: the time on a core is no less than the thread's,
-    and no more than all cores had; faults are no more than the process's beside them.
-    """
+    and no more than all cores had; faults are no more than the process's beside them."""
     longest_ns = max(span.duration_ns for span in over_http)
     found = told_of_use(over_http)
     assert len(found) == REQUESTS
@@ -256,8 +255,7 @@ def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["http", pytest.param("grpc", marks=pytest.mark.long)])
 def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: str) -> None:
     """Those that their numbers choose, each in a trace of its own down to the parts in the server, with the probability
-    as its state; the trace says of how many requests it is. Samples are sent again and again meanwhile.
-    """
+    as its state; the trace says of how many requests it is. Samples are sent again and again meanwhile."""
     arrivals = {"kind": "constant", "rate_rps": 200.0}
     load = {"arrivals": arrivals, "duration_s": 1.0, "warmup_s": 0.2, "protocol": protocol}
     inp = order(dense_case(tmp_path), tmp_path, load=load, requests=30, one_in=4)
