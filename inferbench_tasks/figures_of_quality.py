@@ -104,6 +104,10 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
         "mean over classes of pixels that both answer and mask name / pixels that either names", 42,
     ),
     _quality(
+        "own_decision_ratio", "Right by the model's own rule", "own decision",
+        "samples for which the maker's rule (least scores, classes said as others) says their label / samples", 48,
+    ),
+    _quality(
         "average_precision", "COCO's average precision", "AP",
         "mean over classes, ten IoU from 0.50 to 0.95 and 101 recalls of the largest precision at that recall or more",
         43,

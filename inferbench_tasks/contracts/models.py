@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.named_classes import NamedClasses
 from inferbench_tasks.errors import CancelledError, InputError
 
 if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them compute
@@ -110,6 +111,20 @@ class ModelSource(ABC):
 
     def encode(self, texts: list[str]) -> Arrays | None:
         """The model's inputs for texts; None for a model that takes none."""
+        return None
+
+    def file_inputs(self, contents: list[bytes]) -> Arrays | None:
+        """The model's inputs for whole files, whatever is in them; None for a model that takes none."""
+        return None
+
+    def made_up(self) -> Dataset | None:
+        """Samples without labels, made up, of a model that has no data of its own; None where nothing is known of its
+        inputs but their shapes."""
+        return None
+
+    def named_classes(self, path: Path) -> NamedClasses | None:
+        """Of a model (its file is ``path``) whose classes have names that data sets know: those. InputError where the
+        file lacks them."""
         return None
 
     def characters(self, path: Path) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from inferbench_tasks.datasets.questions import Questions
 from inferbench_tasks.datasets.same_classes import ModelClasses, why_others
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import Pipeline
+from inferbench_tasks.quality.named_classes import ClassReader, reader_of
 from inferbench_tasks.requests import digits
 from inferbench_tasks.requests.prepare import usable_labels
 from inferbench_tasks.submission.spans import SpansSpec
@@ -32,7 +33,8 @@ _MOST_CUT_RATIO = 0.02
 
 
 class Fitted(Dataset):
-    """Samples of a collection as the model's inputs. ``characters``: see ``ModelSource.characters``."""
+    """Samples of a collection as the model's inputs. ``characters``: see ``ModelSource.characters``.
+    ``named_classes``: of a model whose classes have names, how its scores become the data set's."""
 
     name = ""
 
@@ -43,10 +45,11 @@ class Fitted(Dataset):
         model: ModelArtifact,
         before: Pipeline | None = None,
         characters: tuple[str, ...] | None = None,
+        named_classes: ClassReader | None = None,
     ) -> None:
         self.name = collection.shown_name  # type: ignore[misc]  # of this one, not of its class
         self.collection, self._source, self._model = collection, source, model
-        self._before, self.characters = before, characters
+        self._before, self.characters, self.named_classes = before, characters, named_classes
 
     def __len__(self) -> int:
         return self.collection.count
@@ -105,14 +108,10 @@ def fitted(
         questions = Questions(collection, source, model, spans or SpansSpec(), base_dir or Path.cwd())
         questions.inputs(np.arange(1))
         return questions
-    if collection.form not in _FORMS and before is None:
-        raise InputError(
-            f"{collection.name} has whole files, and nothing here makes inputs of {model.name} of them; "
-            f"make them yourself and give {{dataset: arrays, path: FILE.npz}}",
-            field=_FIELD,
-        )
+    named = source.named_classes(Path(model.path)) if collection.form == "bytes" else None
+    reader = reader_of(named, collection.classes, collection.name) if named and collection.classes else None
     labels = usable_labels(collection.labels, model, _FIELD)
-    if labels is not None and collection.classes:
+    if labels is not None and collection.classes and reader is None:
         others = why_others(
             collection.name,
             collection.classes,
@@ -130,7 +129,7 @@ def fitted(
     if characters is not None and collection.written and collection.labels is not None:
         written = np.array(collection.classes, dtype=np.str_)[collection.labels]
         collection = replace(collection, targets={**collection.targets, "texts": written})
-    dataset = Fitted(collection, source, model, before, characters)
+    dataset = Fitted(collection, source, model, before, characters, reader)
     first = dataset.inputs(np.arange(1))
     for spec in model.inputs:
         shape = first[spec.name].shape[1:]
@@ -264,6 +263,17 @@ def _texts(texts: list[str], source: ModelSource, model: ModelArtifact) -> Array
     return encoded
 
 
+def _files(contents: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:
+    inputs = source.file_inputs(contents)
+    if inputs is None:
+        raise InputError(
+            f"{model.name} takes no whole files here: nothing is known that makes its inputs of them; make them "
+            f"yourself and give {{dataset: arrays, path: FILE.npz}}",
+            field=_FIELD,
+        )
+    return inputs
+
+
 def _tensors(arrays: Arrays, source: ModelSource, model: ModelArtifact) -> Arrays:
     if arrays.keys() == {""}:  # columns of numbers have no input's name
         arrays = {_only(model, "columns of numbers").name: arrays[""]}
@@ -295,4 +305,5 @@ _FORMS: dict[str, Any] = {
     "scenes": _scenes,
     "texts": _texts,
     "tensors": _tensors,
+    "bytes": _files,
 }

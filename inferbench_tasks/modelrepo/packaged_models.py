@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.models import ColourOrder, Package
+from inferbench_tasks.contracts.named_classes import NamedClasses
+from inferbench_tasks.modelrepo import magika
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +31,9 @@ class Packaged:
 
     What it is asked: samples of ``dataset``, or made-up ones: ``noise`` gives so many. ``pictures``: how its package
     gives it pictures of others. ``characters``: the entry of the file's metadata that has the characters it scores, a
-    line each (``ModelSource.characters``); a space follows after them.
+    line each (``ModelSource.characters``); a space follows after them. ``files``: what it is asked of whole files.
+    ``kept``: texts of the package that its answers are read by, which the model's file gets among its metadata, and
+    where they lie; ``classes`` makes of them what its classes are called.
     """
 
     package: Package
@@ -40,6 +44,9 @@ class Packaged:
     noise: Callable[[int, np.random.Generator], Arrays] | None = None
     pictures: Pictures | None = None
     characters: str | None = None
+    files: Callable[[list[bytes]], Arrays] | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
+    classes: Callable[[Mapping[str, str]], NamedClasses] | None = None
 
 
 MAGIKA = Package("magika", "1.0.3", "3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529", 16)
@@ -57,8 +64,6 @@ SPEECHMOS = Package(
     "speechmos", "0.0.1.1", "31c4c9d3234f6ee10102edff74333014c50006a3f389daf7ecacae34e68ebbf7", 9
 )
 _OCR_FILES = "rapidocr_onnxruntime/models/"
-#: Bytes of a file's beginning and end that magika looks at, and what stands where the file has none.
-_ENDS, _NO_BYTE = 1024, 256
 
 
 def _pictures(
@@ -84,22 +89,10 @@ def _pictures(
     return dataset
 
 
-def _first_and_last_bytes(texts: list[str]) -> Arrays:
-    import numpy as np
-
-    rows = np.full((len(texts), 2 * _ENDS), _NO_BYTE, np.int32)
-    for row, text in zip(rows, texts, strict=True):
-        content = text.encode().strip()
-        first, last = content[:_ENDS], content[-_ENDS:]
-        row[: len(first)] = np.frombuffer(first, np.uint8)
-        row[2 * _ENDS - len(last) :] = np.frombuffer(last, np.uint8)
-    return {"bytes": rows}
-
-
 def _texts_as_bytes() -> Dataset:
     from inferbench_tasks.requests.sentences import Sentences
 
-    return Sentences(_first_and_last_bytes)
+    return Sentences(lambda texts: magika.first_and_last([text.encode() for text in texts]))
 
 
 def _heard(name: str, length: int, *axes: int, rate_hz: int = 16_000) -> Callable[..., Arrays]:
@@ -144,8 +137,8 @@ def _spectra(count: int, rng: np.random.Generator) -> Arrays:
 
 PACKAGED: dict[str, Packaged] = {
     "magika": Packaged(
-        MAGIKA, "magika/models/standard_v3_3/model.onnx", "file-type-classification", "Apache-2.0",
-        dataset=_texts_as_bytes,
+        MAGIKA, magika.FOLDER + "model.onnx", "file-type-classification", "Apache-2.0",
+        dataset=_texts_as_bytes, files=magika.of_files, kept=magika.FILES, classes=magika.classes,
     ),
     "ppocr-detection": Packaged(
         OCR, _OCR_FILES + "ch_PP-OCRv4_det_infer.onnx", "text-detection", "Apache-2.0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.modelrepo.networks.efficientnet_lite import SIZES
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.zoo_fashion_networks import NETWORKS as FASHION
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS
@@ -27,7 +28,7 @@ ZOO: Registry[ZooFactory] = Registry(
     {
         "digits": "inferbench_tasks.modelrepo.zoo_digits:Digits",
         **dict.fromkeys(FASHION, "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist"),
-        "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
+        **dict.fromkeys(SIZES, "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite"),
         "smollm2-135m": "inferbench_tasks.modelrepo.zoo_smollm2:SmolLm2",
         "llama-random": "inferbench_tasks.modelrepo.zoo_llama_random:LlamaRandom",
         "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",

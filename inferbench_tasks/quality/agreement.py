@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.contracts.named_classes import NO_CLASS
 from inferbench_tasks.quality.base import Answered, Measure, Quality
 from inferbench_tasks.quality.intervals import share
 
@@ -14,5 +15,5 @@ class Agreement(Measure):
     labelled = False
 
     def of(self, answered: Answered) -> Quality:
-        same = (answered.decided == answered.source_decided) & (answered.source_decided >= 0)
+        same = (answered.decided == answered.source_decided) & (answered.source_decided != NO_CLASS)
         return share(int(same.sum()), len(same))

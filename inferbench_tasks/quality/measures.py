@@ -16,6 +16,7 @@ MEASURES: Registry[type[Measure]] = Registry(
         "top1_ratio": "inferbench_tasks.quality.top_k:Top1",
         "top5_ratio": "inferbench_tasks.quality.top_k:Top5",
         "macro_f1": "inferbench_tasks.quality.macro_f1:MacroF1",
+        "own_decision_ratio": "inferbench_tasks.quality.own_decision:OwnDecision",
         "auc": "inferbench_tasks.quality.auc:Auc",
         "agreement_ratio": "inferbench_tasks.quality.agreement:Agreement",
         "cosine_to_source": "inferbench_tasks.quality.cosine:CosineToSource",

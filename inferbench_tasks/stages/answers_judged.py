@@ -20,6 +20,7 @@ from inferbench_tasks.stages.answers_apart import Apart, apart_ratio, beyond
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.answers import Meaning
     from inferbench_tasks.processors.pipeline import Pipeline
+    from inferbench_tasks.quality.named_classes import ClassReader
     from inferbench_tasks.stages.asked import Asked
 
 #: From the outputs to a text for each sample, or why there is none (``quality.spans``).
@@ -50,6 +51,7 @@ def judge(
     loaded: bool = True,
     reader: Reader | None = None,
     after: Pipeline | None = None,
+    classes: ClassReader | None = None,
 ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of the answers, and why they would not count.
 
@@ -61,8 +63,9 @@ def judge(
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
     ``reader``: what makes texts of the outputs, where these are none themselves. ``after``: the submission's
-    processors, whose results are set against targets.
+    processors, whose results are set against targets. ``classes``: what makes classes of the data set of a model's own.
     """
+    named: Callable[[Arrays], Arrays] = classes or (lambda outputs: outputs)
     document: dict[str, Any] = {
         "samples": len(ids),
         "answers_are": meaning,
@@ -85,8 +88,8 @@ def judge(
             texts = reader(asked.outputs) if reader is not None else None
             processed = processed_by(after, asked.outputs)
             answered = Answered(
-                asked.outputs,
-                source,
+                named(asked.outputs),
+                named(source),
                 labels,
                 meaning,
                 unlabelled,
@@ -95,7 +98,7 @@ def judge(
                 texts,
                 processed,
             )
-            known[key] = _figures(answered, measures)
+            known[key] = _figures(answered, measures, ties(asked.outputs, source))
         part |= known[key]
     # Under a load a request may fail for the load's sake; one user who asks one sample has to be answered each time.
     # (Without a load both passes are such, and ``unloaded`` counts them.)
@@ -110,7 +113,7 @@ def judge(
         how = "under load" if loaded else "one by one"
         reasons.append(_reason("from_source", found, how, "by the source model", tolerance_ratio))
     if labels is not None and meaning == "classes" and not under_load.unanswered:
-        matrix = confusion(labels, decisions(under_load.outputs, source))
+        matrix = confusion(labels, decisions(named(under_load.outputs), named(source)))
         document["classes"] = matrix.by_class()[:MOST_BY_CLASS]
         document["classes_total"] = len(matrix.classes)
         if len(matrix.classes) <= MOST_CLASSES:
@@ -118,12 +121,11 @@ def judge(
     return document, tuple(reasons)
 
 
-def _figures(answered: Answered, measures: Sequence[str]) -> dict[str, Any]:
+def _figures(answered: Answered, measures: Sequence[str], tied: int) -> dict[str, Any]:
     """{tied, measures, left_out}; ``tied`` of classes only."""
     judged = measured(answered, measures)
-    tied = {"tied": ties(answered.outputs, answered.source)} if answered.meaning == "classes" else {}
     values = {name: quality.as_dict() for name, quality in judged.values.items()}
-    return {**tied, "measures": values, "left_out": judged.left_out}
+    return {**({"tied": tied} if answered.meaning == "classes" else {}), "measures": values, "left_out": judged.left_out}
 
 
 def processed_by(after: Pipeline | None, outputs: Arrays) -> Arrays | str | None:

@@ -22,6 +22,7 @@ from inferbench_tasks.stages.answers_judged import Reader, processed_by
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.answers import Meaning
     from inferbench_tasks.processors.pipeline import Pipeline
+    from inferbench_tasks.quality.named_classes import ClassReader
     from inferbench_tasks.stages.asked import Asked
 
 #: Of all classes' scores a part of an evaluation keeps so many at most.
@@ -80,6 +81,7 @@ def with_parts(
     measures: Mapping[str, Any],
     reader: Reader | None = None,
     after: Pipeline | None = None,
+    classes: ClassReader | None = None,
     *,
     part: bool = False,
 ) -> pa.Table:
@@ -90,7 +92,8 @@ def with_parts(
     if texts is not None and not isinstance(texts, str):
         table = table.append_column("answer_text", pa.array(texts.tolist(), pa.string()))
     answered = Answered(outputs, source, targets=targets, texts=texts, processed=processed_by(after, outputs))
-    scores = scores_of(outputs, source) if part and AUC in measures else None
+    named = classes(outputs) if classes is not None else outputs
+    scores = scores_of(named, source) if part and AUC in measures else None
     if scores is not None and scores.size <= MOST_SCORES:
         table = table.append_column(SCORES, rows_of_numbers(scores))
     for name in measures:

@@ -7,6 +7,7 @@ kernel errs at some sizes. So both answers to each sample stand side by side, an
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.backends.first_answer import load_sent
     from inferbench_tasks.contracts.answers import ONE_BY_ONE, meaning_of
     from inferbench_tasks.processors.pipeline import Pipeline
+    from inferbench_tasks.stages import class_names
     from inferbench_tasks.stages.answer_texts import reader_in
     from inferbench_tasks.stages.answers_apart import bound_of, passes_apart, with_apart
     from inferbench_tasks.stages.answers_judged import UNLABELLED, judge
@@ -73,6 +75,7 @@ def run(inp: Input, ctx: Context) -> Output:
         with np.load(place, allow_pickle=False) as archive:
             targets = {kind: archive[kind] for kind in archive.files}
     reader = reader_in(Path(requests.path).parent)
+    classes = class_names.read(Path(requests.path).parent)
     processing = inp.generate.requests.processing
     after = Pipeline((), processing.after, ()) if processing is not None and processing.after else None
     spec = inp.job.evaluate
@@ -119,6 +122,7 @@ def run(inp: Input, ctx: Context) -> Output:
         loaded=loaded,
         reader=reader,
         after=after,
+        classes=classes,
     )
     document = {
         "dataset": requests.dataset,
@@ -132,11 +136,23 @@ def run(inp: Input, ctx: Context) -> Output:
         document["mlperf"], more = under_load.loadgen.compared(under_load.outputs, under_load.answered, ids)
         reasons += more
     path = folder / ANSWERS_FILE
-    table = with_apart(table_of(under_load, alone, source, labels, ids, meaning, _device(inp)), apart)
+    load_named, alone_named, source_named = (
+        (under_load, alone, source)
+        if classes is None
+        else (
+            replace(under_load, outputs=classes(under_load.outputs)),
+            replace(alone, outputs=classes(alone.outputs)),
+            classes(source),
+        )
+    )
+    table = table_of(load_named, alone_named, source_named, labels, ids, meaning, _device(inp))
+    table = with_apart(table, apart)
     if not under_load.unanswered and not model.accuracy_reason:
         measured = document["under_load"]["measures"]
         part = spec is not None and spec.part is not None
-        table = with_parts(table, under_load.outputs, source, targets, measured, reader, after, part=part)
+        table = with_parts(
+            table, under_load.outputs, source, targets, measured, reader, after, classes, part=part
+        )
     pq.write_table(table, path, compression="zstd")
     varied_path = None
     if spec is not None and spec.vary is not None:

@@ -33,7 +33,7 @@ from inferbench_tasks.quality.average_precision import classes_named
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.stages import answer_texts, evaluated_raw, varied_samples
+from inferbench_tasks.stages import answer_texts, class_names, evaluated_raw, varied_samples
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.stages.processed import pipeline_of
 from inferbench_tasks.submission.part import Part
@@ -67,6 +67,8 @@ def make(
         manifest = None if dataset is None else _manifest_of_own(dataset)
         if dataset is not None and before is not None:
             dataset = Raw(dataset, before)
+        elif dataset is None and before is None:
+            dataset = source.made_up()
     else:
         collection = open_dataset(spec.dataset, spec.path, base_dir)
         require_unchanged(spec.dataset, DATASETS.load(spec.dataset)(), collection)
@@ -99,6 +101,9 @@ def make(
     read = answer_texts.texts_of(dataset, ids, spec.spans or SpansSpec(), processed=processes)
     if read is not None:
         known[read.kind] = read.facts
+    classes = class_names.reader_for(dataset)
+    if classes is not None:
+        known[class_names.KIND] = class_names.facts(classes)
     if collection is not None and collection.classes and "boxes" in targets and not model.accuracy_reason:
         _require_classes(reference if processed is None else processed, collection, model.name)
     # Of data that has nothing else to judge by, an evaluation without that figure would be none.
@@ -113,9 +118,8 @@ def make(
         reason = model.accuracy_reason or ""
         unlabelled = reason or "the data set has no labels"
         texts = read.reader(reference) if read is not None else None
-        answered = Answered(
-            reference, reference, labels, meaning, unlabelled, targets, reason, texts, processed
-        )
+        named = classes(reference) if classes is not None else reference
+        answered = Answered(named, named, labels, meaning, unlabelled, targets, reason, texts, processed)
         require(answered, needed, dataset.name)
         require(answered, bounded, dataset.name, "slo")
     if spec.vary is not None:
@@ -128,6 +132,8 @@ def make(
         write_archive(folder / TARGETS_FILE, targets)
     if read is not None:
         read.write(folder)
+    if classes is not None:
+        class_names.write(folder, classes)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     (folder / DATASET_FILE).write_text(json.dumps(known))
     return {

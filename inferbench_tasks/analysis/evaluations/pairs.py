@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.evaluations.differing import PARTS, RANK, TOP5, beyond_rounding, differing
 from inferbench_tasks.analysis.evaluations.listed import answered_alike, evaluation_of
+from inferbench_tasks.contracts.named_classes import NO_CLASS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
@@ -174,7 +175,7 @@ def _share(one: pa.Table, two: pa.Table, right: str) -> dict[str, Any]:
         return _WHY
     # An answer that names no class (-1) is never right, and agrees with nothing.
     is_right = [
-        (table["answer"].to_numpy() == table[right].to_numpy()) & (table["answer"].to_numpy() >= 0)
+        (table["answer"].to_numpy() == table[right].to_numpy()) & (table["answer"].to_numpy() != NO_CLASS)
         for table in (one, two)
     ]
     return _told_of_pairs(*is_right)

@@ -9,6 +9,7 @@ HEADS = {
     "top1_ratio": "top-1",
     "top5_ratio": "top-5",
     "macro_f1": "macro F1",
+    "own_decision_ratio": "by the model's own rule",
     "auc": "AUC",
     "agreement_ratio": "agreement with source",
     "cosine_to_source": "cosine to source",

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 (Tan, Le, 2019; Google's "lite" variant: no squeeze-and-excitation, ReLU6).
+"""EfficientNet-Lite0 to 2 (Tan, Le, 2019; Google's "lite" variant: no squeeze-and-excitation, ReLU6).
 
 Modules carry the names of the published PyTorch weights. Convolutions pad as TensorFlow's "SAME" does,
 which for a stride of 2 on an even image is one pixel more at the far side.
@@ -6,6 +6,8 @@ which for a stride of 2 on an even image is one pixel more at the far side.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 #: Kernel, stride of the first, expansion, output channels, blocks.
@@ -16,30 +18,67 @@ STAGES = (
 NORM_EPSILON = 1e-3
 
 
+@dataclass(frozen=True)
+class Size:
+    """``side`` of the images, pixels; ``width``, ``depth``: times the channels and blocks of Lite0."""
+
+    side: int
+    width: float
+    depth: float
+
+    def stages(self) -> tuple[tuple[int, int, int, int, int], ...]:
+        """Rows as of ``STAGES``. Channels are multiples of 8; the first and the last stage have their one block each,
+        and stem and head their channels, in every size."""
+        return tuple(
+            (
+                kernel,
+                stride,
+                expansion,
+                int(outputs * self.width + 4) // 8 * 8,
+                blocks if at in (0, len(STAGES) - 1) else math.ceil(blocks * self.depth),
+            )
+            for at, (kernel, stride, expansion, outputs, blocks) in enumerate(STAGES)
+        )
+
+
+SIZES = {
+    "efficientnet-lite0": Size(224, 1.0, 1.0),
+    "efficientnet-lite1": Size(240, 1.0, 1.1),
+    "efficientnet-lite2": Size(260, 1.1, 1.2),
+}
+
+
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """``n x 3 x 224 x 224``, (pixel - 127) / 128 -> 1000 scores."""
+    """``n x 3 x side x side``, (pixel - 127) / 128 -> 1000 scores."""
     from torch import Tensor, nn
     from torch.nn import functional
 
+    size = SIZES[name]
+
     class Same(nn.Conv2d):
-        def forward(self, value: Tensor) -> Any:
-            kernel, stride = self.kernel_size[0], self.stride[0]
-            total = max(kernel - stride, 0)
+        def __init__(self, side: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int) -> None:
+            super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
+            total = max((halved(side, stride) - 1) * stride + kernel - side, 0)
             low = total // 2
-            return super().forward(functional.pad(value, (low, total - low, low, total - low)))
+            self.pads = (low, total - low, low, total - low)
+
+        def forward(self, value: Tensor) -> Any:
+            return super().forward(functional.pad(value, self.pads))
 
     def norm(channels: int) -> Any:
         return nn.BatchNorm2d(channels, eps=NORM_EPSILON)
 
     class Block(nn.Module):
-        def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        def __init__(
+            self, side: int, inputs: int, outputs: int, kernel: int, stride: int, expansion: int
+        ) -> None:
             super().__init__()
             wide = inputs * expansion
             self.expands = expansion > 1
             if self.expands:
                 self._expand_conv = nn.Conv2d(inputs, wide, 1, bias=False)
                 self._bn0 = norm(wide)
-            self._depthwise_conv = Same(wide, wide, kernel, stride, groups=wide, bias=False)
+            self._depthwise_conv = Same(side, wide, wide, kernel, stride, wide)
             self._bn1 = norm(wide)
             self._project_conv = nn.Conv2d(wide, outputs, 1, bias=False)
             self._bn2 = norm(outputs)
@@ -56,13 +95,13 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     class Lite(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self._conv_stem = Same(3, 32, 3, 2, bias=False)
+            self._conv_stem = Same(size.side, 3, 32, 3, 2, 1)
             self._bn0 = norm(32)
-            blocks, inputs = [], 32
-            for kernel, stride, expansion, outputs, count in STAGES:
-                for index in range(count):
-                    blocks.append(Block(inputs, outputs, kernel, stride if index == 0 else 1, expansion))
-                    inputs = outputs
+            blocks, inputs, side = [], 32, halved(size.side, 2)
+            for kernel, first_stride, expansion, outputs, count in size.stages():
+                for stride in (first_stride, *(1 for _ in range(count - 1))):
+                    blocks.append(Block(side, inputs, outputs, kernel, stride, expansion))
+                    inputs, side = outputs, halved(side, stride)
             self._blocks = nn.ModuleList(blocks)
             self._conv_head = nn.Conv2d(inputs, 1280, 1, bias=False)
             self._bn1 = norm(1280)
@@ -76,3 +115,8 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
             return self._fc(value.mean((2, 3)))
 
     return Lite()
+
+
+def halved(side: int, stride: int) -> int:
+    """Of what is convolved with that stride."""
+    return -(-side // stride)
