@@ -74,7 +74,12 @@ class EfficientNetLite(OneFramework):
         self._side = SIZES[name].side
 
     def settings(self) -> dict[str, Any]:
-        return {"zoo": self.name, "sha256": PACKAGES[self.name][0].sha256, "torch": torch_version(), "recipe": self.recipe}
+        return {
+            "zoo": self.name,
+            "sha256": PACKAGES[self.name][0].sha256,
+            "torch": torch_version(),
+            "recipe": self.recipe,
+        }
 
     def signature(self) -> Signature:
         return (

@@ -12,12 +12,16 @@ class OwnDecision(Measure):
     becomes a general word, or none."""
 
     title = "Right by the model's own rule"
-    formula = "samples for which the maker's rule (least scores, classes said as others) says their label / samples"
+    formula = (
+        "samples for which the maker's rule (least scores, classes said as others) says their label / samples"
+    )
 
     def missing(self, answered: Answered) -> str | None:
         if reason := super().missing(answered):
             return reason
-        return None if OWN_DECISION in answered.outputs else "the model has no rule of its own for what it says"
+        return (
+            None if OWN_DECISION in answered.outputs else "the model has no rule of its own for what it says"
+        )
 
     def of(self, answered: Answered) -> Quality:
         assert answered.labels is not None

@@ -125,7 +125,11 @@ def _figures(answered: Answered, measures: Sequence[str], tied: int) -> dict[str
     """{tied, measures, left_out}; ``tied`` of classes only."""
     judged = measured(answered, measures)
     values = {name: quality.as_dict() for name, quality in judged.values.items()}
-    return {**({"tied": tied} if answered.meaning == "classes" else {}), "measures": values, "left_out": judged.left_out}
+    return {
+        **({"tied": tied} if answered.meaning == "classes" else {}),
+        "measures": values,
+        "left_out": judged.left_out,
+    }
 
 
 def processed_by(after: Pipeline | None, outputs: Arrays) -> Arrays | str | None:

@@ -56,7 +56,9 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     size = SIZES[name]
 
     class Same(nn.Conv2d):
-        def __init__(self, side: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int) -> None:
+        def __init__(
+            self, side: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int
+        ) -> None:
             super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
             total = max((halved(side, stride) - 1) * stride + kernel - side, 0)
             low = total // 2

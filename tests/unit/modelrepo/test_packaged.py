@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from onnx import TensorProto, helper
 
 from inferbench_tasks.contracts.models import Package, Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo import packaged
+from inferbench_tasks.modelrepo import magika, packaged
+from inferbench_tasks.modelrepo.magika import first_and_last, of_files
 from inferbench_tasks.modelrepo.packaged import PackagedModel
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.zoo import ZOO
@@ -75,6 +77,59 @@ def test_bytes_of_both_ends() -> None:
     assert text is not None
     assert bytes(row[: len(text[0])].tolist()) == text[0] == bytes(row[-len(text[0]) :].tolist())
     assert row[len(text[0])] == 256 and row.dtype == np.int32
+
+
+def test_white_space_goes_where_magika_lets_it_go() -> None:
+    """At the beginning of what is read from there and at the end of what is read from the other, of 4096 bytes each."""
+    row = first_and_last([b"  ab \n"])["bytes"][0]
+    assert row[:5].tolist() == [*b"ab \n", 256] and row[-5:].tolist() == [256, *b"  ab"]
+    long = b"a" * 10 + b" " * 5000 + b"b" * 10
+    row = first_and_last([long])["bytes"][0]
+    assert row[:1024].tolist() == [*long[:1024]] and row[1024:].tolist() == [*long[-1024:]]
+
+
+@pytest.mark.parametrize("content", [b"", b"1234567", b" " * 5000 + b"12345678"])
+def test_a_file_that_magika_asks_no_model_about_is_refused(content: bytes) -> None:
+    """Its tool only tells text from binary then."""
+    with pytest.raises(InputError, match="fewer than 8 bytes"):
+        of_files([content])
+
+
+def test_texts_of_a_package_go_with_the_models_file(tmp_path: Path) -> None:
+    """Among its metadata, from where the classes are read; a file without them is refused."""
+    graph = helper.make_graph([], "g", [], [])
+    onnx.save(helper.make_model(graph), tmp_path / "model.onnx")
+    source = PackagedModel("magika")
+    with pytest.raises(InputError, match=r"has no 'magika.config' among its metadata"):
+        source.named_classes(tmp_path / "model.onnx")
+    config = {**magika._FORM, "target_labels_space": ["txt", "noise"], "overwrite_map": {"noise": "txt"}}
+    config |= {"thresholds": {"noise": 0.9}, "medium_confidence_threshold": 0.5}
+    types = {"txt": {"is_text": True}, "noise": {"is_text": False}}
+    for name, text in ((magika.CONFIG, config), (magika.CONTENT_TYPES, types)):
+        path = tmp_path / magika.FILES[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(text))
+    packaged.keep(tmp_path / "model.onnx", tmp_path, magika.FILES)
+    classes = source.named_classes(tmp_path / "model.onnx")
+    assert classes is not None and classes.names == ("txt", "noise")
+    assert (classes.said_as, classes.least, classes.else_said) == (("txt", "txt"), (0.5, 0.9), ("txt", "txt"))
+
+
+def test_a_configuration_of_another_form_is_refused() -> None:
+    """It would be asked other bytes than it was made for."""
+    config = {**magika._FORM, "mid_size": 512}
+    with pytest.raises(InputError, match="another form: mid_size"):
+        magika.classes({magika.CONFIG: json.dumps(config), magika.CONTENT_TYPES: "{}"})
+
+
+def test_made_up_samples_are_the_same_whichever_are_asked() -> None:
+    """Those of models that have no data: no labels, and their name says that they are generated."""
+    dataset = PackagedModel("silero-vad").made_up()
+    assert dataset is not None and dataset.labels() is None and "generated" in dataset.name
+    both, second = dataset.inputs(np.array([3, 4])), dataset.inputs(np.array([4]))
+    assert all(np.array_equal(both[name][1:], second[name]) for name in second)
+    assert not np.array_equal(both["input"][0], both["input"][1])
+    assert PackagedModel("magika").made_up() is None
 
 
 def test_voices_have_their_pitch() -> None:
