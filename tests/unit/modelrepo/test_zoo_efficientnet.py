@@ -39,7 +39,7 @@ def test_each_convolution_gives_what_tensorflows_same_gives(name: str) -> None:
     seen = []
 
     def note(module: object, inputs: tuple[object, ...], output: object) -> None:
-        side, stride, kernel = inputs[0].shape[-1], module.stride[0], module.kernel_size[0]  # type: ignore[attr-defined, index]
+        side, stride, kernel = inputs[0].shape[-1], module.stride[0], module.kernel_size[0]  # type: ignore[attr-defined]
         low, high = module.pads[:2]  # type: ignore[attr-defined]
         made = -(-side // stride)
         assert output.shape[-1] == made  # type: ignore[attr-defined]
