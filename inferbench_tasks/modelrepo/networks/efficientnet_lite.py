@@ -1,7 +1,8 @@
-"""EfficientNet-Lite0 to 2 (Tan, Le, 2019; Google's "lite" variant: no squeeze-and-excitation, ReLU6).
+"""EfficientNet-Lite0 (Tan, Le, 2019; Google's "lite" variant: no squeeze-and-excitation, ReLU6).
 
-Modules carry the names of the published PyTorch weights. Convolutions pad as TensorFlow's "SAME" does,
-which for a stride of 2 on an even image is one pixel more at the far side.
+The larger ones are built here too (``efficientnet_lite_larger``). Modules carry the names of the published PyTorch
+weights. Convolutions pad as TensorFlow's "SAME" does, which for a stride of 2 on an even image is one pixel more at
+the far side.
 """
 
 from __future__ import annotations
