@@ -67,7 +67,7 @@ class PackagedModel(OneFramework):
         return self.entry.classes({name: self._metadata(path, name) for name in self.entry.kept})
 
     def made_up(self) -> Dataset | None:
-        return MadeUp(self.entry.noise) if self.entry.noise else None
+        return MadeUp(self.name, self.entry.noise) if self.entry.noise else None
 
     def _metadata(self, path: Path, name: str) -> str:
         """InputError where the model's file has no entry of that name."""

@@ -15,13 +15,16 @@ _SEED = 20_261_130
 
 
 class MadeUp(Dataset):
-    """``noise`` gives so many samples, seeded. They have no labels, and say in their name what they are."""
+    """Of the model with that name; ``noise`` gives so many samples, seeded. They have no labels, and say in their name
+    what they are.
+    """
 
-    name = "made-up samples (generated)"
+    name = ""
     origin = "generated here, by a fixed seed"
     licence = "made here"
 
-    def __init__(self, noise: Callable[[int, np.random.Generator], Arrays]) -> None:
+    def __init__(self, model: str, noise: Callable[[int, np.random.Generator], Arrays]) -> None:
+        self.name = f"made-up samples of {model} (generated)"  # type: ignore[misc]  # each model has its own
         self._noise = noise
 
     def __len__(self) -> int:

@@ -80,7 +80,9 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "dataset": evaluation.get("dataset"),
         "samples": evaluation.get("samples"),
         "judged_on": judged_on.of_document(document),
-        "generated": bool((evaluation.get("data") or {}).get("generated")),
+        # Made-up samples of a model that has no data say it in their name alone.
+        "generated": bool((evaluation.get("data") or {}).get("generated"))
+        or str(evaluation.get("dataset")).endswith("(generated)"),
         "scenario": evaluation.get("scenario"),
         "load": offered(document.get("load") or {}),
         "measures": measures,
