@@ -15,12 +15,12 @@ from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.contracts.named_classes import NamedClasses
 from inferbench_tasks.datasets.base import Collection
 from inferbench_tasks.datasets.questions import Questions
 from inferbench_tasks.datasets.same_classes import ModelClasses, why_others
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import Pipeline
-from inferbench_tasks.quality.named_classes import ClassReader, reader_of
 from inferbench_tasks.requests import digits
 from inferbench_tasks.requests.prepare import usable_labels
 from inferbench_tasks.submission.spans import SpansSpec
@@ -34,7 +34,8 @@ _MOST_CUT_RATIO = 0.02
 
 class Fitted(Dataset):
     """Samples of a collection as the model's inputs. ``characters``: see ``ModelSource.characters``.
-    ``named_classes``: of a model whose classes have names, how its scores become the data set's."""
+    ``named_classes``: see ``ModelSource.named_classes``; None where the
+    data set's classes are the model's by their numbers."""
 
     name = ""
 
@@ -45,7 +46,7 @@ class Fitted(Dataset):
         model: ModelArtifact,
         before: Pipeline | None = None,
         characters: tuple[str, ...] | None = None,
-        named_classes: ClassReader | None = None,
+        named_classes: NamedClasses | None = None,
     ) -> None:
         self.name = collection.shown_name  # type: ignore[misc]  # of this one, not of its class
         self.collection, self._source, self._model = collection, source, model
@@ -108,10 +109,11 @@ def fitted(
         questions = Questions(collection, source, model, spans or SpansSpec(), base_dir or Path.cwd())
         questions.inputs(np.arange(1))
         return questions
-    named = source.named_classes(Path(model.path)) if collection.form == "bytes" else None
-    reader = reader_of(named, collection.classes, collection.name) if named and collection.classes else None
+    named = (
+        source.named_classes(Path(model.path)) if collection.form == "bytes" and collection.classes else None
+    )
     labels = usable_labels(collection.labels, model, _FIELD)
-    if labels is not None and collection.classes and reader is None:
+    if labels is not None and collection.classes and named is None:
         others = why_others(
             collection.name,
             collection.classes,
@@ -129,7 +131,7 @@ def fitted(
     if characters is not None and collection.written and collection.labels is not None:
         written = np.array(collection.classes, dtype=np.str_)[collection.labels]
         collection = replace(collection, targets={**collection.targets, "texts": written})
-    dataset = Fitted(collection, source, model, before, characters, reader)
+    dataset = Fitted(collection, source, model, before, characters, named)
     first = dataset.inputs(np.arange(1))
     for spec in model.inputs:
         shape = first[spec.name].shape[1:]

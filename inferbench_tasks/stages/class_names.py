@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.datasets.fit import Fitted
-from inferbench_tasks.quality.named_classes import ClassReader
+from inferbench_tasks.quality.named_classes import ClassReader, reader_of
 
 _FILE = "class_names.json"
 #: Under which the result says how answers are read.
@@ -16,8 +16,11 @@ KIND = "class_names"
 
 
 def reader_for(dataset: Dataset) -> ClassReader | None:
-    """None where the data set's classes are the model's by their numbers."""
-    return dataset.named_classes if isinstance(dataset, Fitted) else None
+    """None where the data set's classes are the model's by their numbers. InputError where the model never names one of
+    them."""
+    if not isinstance(dataset, Fitted) or dataset.named_classes is None:
+        return None
+    return reader_of(dataset.named_classes, dataset.collection.classes, dataset.collection.name)
 
 
 def facts(reader: ClassReader) -> dict[str, object]:
