@@ -57,7 +57,7 @@ class ClassReader:
 
 
 def reader_of(classes: NamedClasses, wanted: Sequence[str], dataset: str) -> ClassReader:
-    """For the classes that a data set has. InputError where the model has none for one of them."""
+    """For the classes that a data set has. InputError where the model has none for one of them, or one for two."""
     known = [classes.called.get(name, name) for name in wanted]
     if missing := [name for name, own in zip(wanted, known, strict=True) if own not in classes.said_as]:
         raise InputError(
@@ -66,6 +66,13 @@ def reader_of(classes: NamedClasses, wanted: Sequence[str], dataset: str) -> Cla
             field="evaluate.dataset",
         )
     place = {own: at for at, own in enumerate(known)}
+    if twice := [own for own in place if known.count(own) > 1]:
+        alike = " and ".join(name for name, own in zip(wanted, known, strict=True) if own == twice[0])
+        raise InputError(
+            f"{dataset} has the classes {alike}, which the model both calls {twice[0]}: it can't tell them apart. Make "
+            f"them one class",
+            field="evaluate.dataset",
+        )
     return ClassReader(
         labels=tuple(place.get(said, -2 - at) for at, said in enumerate(classes.said_as)),
         least=classes.least,

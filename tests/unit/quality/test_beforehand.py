@@ -63,6 +63,7 @@ def test_a_measure_that_is_certain_not_to_fit_is_refused(
         ("mobilenet_v2", "digits", None),  # random weights: labels are not used
         ("breast-cancer-trees", "shapes", None),  # held to boxes and masks instead
         ("ppocr-recognition", "words", None),
+        ("magika", "file-types", None),  # by the names of its classes, which its file has
         ("digits", "folder", None),
     ],
 )

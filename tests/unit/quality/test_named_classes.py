@@ -72,3 +72,9 @@ def test_a_class_that_the_model_never_names_is_refused() -> None:
         InputError, match="has the classes xz, which the model never names; it names bzip, csv"
     ):
         reader_of(CLASSES, ("csv", "xz"), "files")
+
+
+def test_two_classes_that_are_one_of_the_models_are_refused() -> None:
+    """It answers both alike: one of them would always be wrong."""
+    with pytest.raises(InputError, match="the classes bzip2 and bzip, which the model both calls bzip"):
+        reader_of(CLASSES, ("bzip2", "csv", "bzip"), "files")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import Judgement
 from inferbench_tasks.quality.judge import judge as measured
+from inferbench_tasks.quality.named_classes import ClassReader
 from inferbench_tasks.stages import answers_apart, answers_judged, answers_table
 from inferbench_tasks.stages.answers_apart import passes_apart
 from inferbench_tasks.stages.answers_judged import judge
@@ -203,3 +205,20 @@ def test_answers_are_judged_without_what_takes_a_second_to_import() -> None:
         "assert not {'pandas', 'scipy.stats'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_named_classes_are_the_data_sets_in_figures_and_the_models_beside_each_other() -> None:
+    """Labels are set against what a model's classes are called; the two passes are compared as they were answered, so
+    that scores which lie apart are seen where both name one class of the data set."""
+    reader = ClassReader(labels=(1, 0, 0), least=(0.0,) * 3, below=(-1,) * 3, count=2, rule="a rule")
+    labels = np.array([1, 0, 0])
+    swapped = {"scores": np.eye(3)[[0, 2, 1]]}
+    alone = replace(all_or_none(True), outputs=swapped)
+    document, reasons = judged(all_or_none(True), alone, SOURCE, labels, IDS, 1e-4, classes=reader)
+    for part in ("under_load", "one_by_one"):
+        assert document[part]["measures"]["top1_ratio"]["value"] == 1.0
+        assert document[part]["measures"]["agreement_ratio"]["value"] == 1.0
+    assert document["confusion"] == {"classes": [0, 1], "counts": [[2, 0], [0, 1]]}
+    assert [row["class"] for row in document["classes"]] == [0, 1] and document["classes_total"] == 2
+    assert document["differing"]["samples"] == [1, 2] and document["differing"]["other_class"] == 2
+    assert [reason.check for reason in reasons] == ["evaluate.differing"]
