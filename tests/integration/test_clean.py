@@ -201,7 +201,9 @@ def test_the_command_lists_and_removes(perfdb: PerfDB, monkeypatch: pytest.Monke
     assert "removed 1 of 2" in CliRunner().invoke(app, ["clean"]).stderr
     assert [p.name for p in (settings.data_dir() / "runs").iterdir()] == ["runs.000"]
     refused = CliRunner().invoke(app, ["clean", "perfdb"])
-    assert refused.exit_code != 0 and "known: runs, cache, submitted, logs" in str(refused.exception)
+    assert refused.exit_code != 0 and "known: runs, cache, environments, submitted, logs" in str(
+        refused.exception
+    )
 
 
 def test_environments_that_nobody_used_for_long_go(perfdb: PerfDB) -> None:

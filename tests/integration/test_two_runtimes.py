@@ -20,6 +20,7 @@ from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.backends.onnx_readable import require_reads
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.held import configuration, held
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
@@ -33,7 +34,6 @@ name: two-versions
 model: {kind: zoo, name: digits}
 requests: {samples: 16}
 load: {arrivals: {kind: closed_loop, concurrency: 1}, duration_s: 1, warmup_s: 0, wait_for_quiet_s: 0}
-trace: {deepest: layer, requests: 3, rounds: 1}
 sweep: {serve.framework: [null, onnxruntime@~1.27]}
 """
 
@@ -53,20 +53,26 @@ def old(tmp_path: Path) -> Path:
         raise
 
 
-def test_two_versions_serve_side_by_side(
-    tmp_path: Path, old: Path, perfdb: PerfDB, perfdb_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The version is what each server's process told; results, locks, traces and configurations keep them apart."""
-    warm(tmp_path / "two", tmp_path_factory)
-    file = tmp_path / "two.yaml"
-    file.write_text(YAML)
-    env = os.environ | {settings.PERFDB_URI: perfdb_uri, settings.DATA_DIR: str(tmp_path / "two")}
+def run(folder: Path, text: str, db: PerfDB) -> list[ResultDocument]:
+    """The results of both jobs, that of the installed version first."""
+    file = folder / "two.yaml"
+    file.write_text(text)
+    env = os.environ | {settings.PERFDB_URI: db.uri, settings.DATA_DIR: str(folder / "two")}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(file), "--inline", "-o", "json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode in (0, 1), done.stderr
-    views = load_runs(perfdb, [row["run_id"] for row in json.loads(done.stdout)])
+    views = load_runs(db, [row["run_id"] for row in json.loads(done.stdout)])
     results = [view.result for view in views if view.result is not None]
     assert [result.backend.version for result in results] == [HERE, OLD], done.stderr
+    return results
+
+
+def test_two_versions_serve_side_by_side(
+    tmp_path: Path, old: Path, perfdb: PerfDB, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The version is what each server's process told; results, locks and configurations keep them apart."""
+    warm(tmp_path / "two", tmp_path_factory)
+    results = run(tmp_path, YAML, perfdb)
     assert [result.backend.label for result in results] == [
         f"ONNX Runtime {each} in InferBench's FastAPI server" for each in (HERE, OLD)
     ]
@@ -79,9 +85,18 @@ def test_two_versions_serve_side_by_side(
     assert [result.provenance.versions["onnxruntime"] for result in results] == [HERE, OLD]
     rows = held(perfdb).rows(parse("").filter)
     assert len({configuration(row) for row in rows}) == 2
-    assert sorted(s.profile.label for s in newest(perfdb, [results[0].model.name], "version")) == [
-        f"onnxruntime {OLD}", f"onnxruntime {HERE}",
-    ]  # fmt: skip
+
+
+@pytest.mark.long  # that each version serves and is told apart is above
+@pytest.mark.timeout(900)
+def test_layers_of_two_versions_are_told_apart(
+    tmp_path: Path, old: Path, perfdb: PerfDB, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """``stack --by version`` has both, the traced servers of each being of its version."""
+    warm(tmp_path / "two", tmp_path_factory)
+    traced = run(tmp_path, YAML + "trace: {deepest: layer, requests: 3, rounds: 1}\n", perfdb)
+    subjects = newest(perfdb, [traced[0].model.name], "version")
+    assert {each.profile.label for each in subjects} == {f"onnxruntime {number}" for number in (HERE, OLD)}
 
 
 def test_a_form_that_the_older_one_does_not_know_is_refused(tmp_path: Path, old: Path) -> None:
