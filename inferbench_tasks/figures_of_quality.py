@@ -106,6 +106,7 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     _quality(
         "own_decision_ratio", "Right by the model's own rule", "own decision",
         "samples for which the maker's rule (least scores, classes said as others) says their label / samples", 48,
+        unit="%",
     ),
     _quality(
         "average_precision", "COCO's average precision", "AP",
