@@ -34,7 +34,13 @@ from inferbench_tasks.submission.reader import read_submission_data, read_submis
 from inferbench_tasks.submission.sweep import expand
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "evaluate"
-SUBMISSIONS = ("digits-accuracy", "canonical-accuracy", "fashion-accuracy", "words-accuracy", "magika-accuracy")
+SUBMISSIONS = (
+    "digits-accuracy",
+    "canonical-accuracy",
+    "fashion-accuracy",
+    "words-accuracy",
+    "magika-accuracy",
+)
 LEAST = 20
 #: What is an accuracy, the first that an evaluation has.
 MEASURES = ("top1_ratio", "exact_match_ratio")
