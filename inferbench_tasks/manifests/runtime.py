@@ -7,13 +7,15 @@ and who names packages there would decide what runs here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.backends import other_runtimes
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.contracts.versions import Requirement
-from inferbench_tasks.manifests.catalogue import Catalogue
-from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.submission.schema import ServeSpec
+
+if TYPE_CHECKING:
+    from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ def runtime_of(serve: ServeSpec) -> Runtime | None:
     """What a job names; None where it names nothing. InputError where that is not to be had here."""
     if serve.framework is None:
         return None
+    from inferbench_tasks.manifests.catalogue import Catalogue  # PerfDB's client comes with it
+
     wanted = Requirement.parse(serve.framework)
     manifest = Catalogue.of_runtimes().runtime_for(wanted.name, wanted.constraint.text)
     return Runtime(manifest.name, manifest.version, environment_of(manifest))

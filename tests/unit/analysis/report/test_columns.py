@@ -32,7 +32,7 @@ def test_what_is_in_per_cent_and_may_be_above_one_is_no_share() -> None:
     """So that a bound above 1 is one, and none of its figures is taken for 100% at the most."""
     assert {figure.name for figure in QUALITY_FIGURES if figure.in_percent} == {
         "top1_ratio", "top5_ratio", "agreement_ratio", "exact_match_ratio", "word_error_ratio",
-        "character_error_ratio",
+        "character_error_ratio", "own_decision_ratio",
     }  # fmt: skip
     rates = [FIGURES[name] for name in ("word_error_ratio", "character_error_ratio")]
     assert not any(figure.share for figure in rates) and FIGURES["exact_match_ratio"].share
