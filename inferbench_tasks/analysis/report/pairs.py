@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.named_classes import NO_CLASS
 from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
 from inferbench_tasks.quality.paired import Paired, paired
 from inferbench_tasks.quality.paired_macro_f1 import paired_macro_f1
@@ -34,7 +35,8 @@ class _Answered:
 
     @property
     def right(self) -> np.ndarray[Any, Any]:
-        return np.asarray(self.wanted == self.answers)
+        # What names no class agrees with nothing, as in ``agreement_ratio``.
+        return np.asarray((self.wanted == self.answers) & (self.answers != NO_CLASS))
 
 
 def tables(views: Sequence[RunView]) -> list[Table]:
