@@ -136,6 +136,8 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBMISSIONS)}")
     rows = pd.read_parquet(options.rows) if options.rows.exists() else pd.DataFrame()
     options.rows.parent.mkdir(parents=True, exist_ok=True)
+    if len(rows):  # of what is not shipped any more nothing counts
+        rows = rows[rows["key"].isin({key_of(name, job) for name in SUBMISSIONS for job in points(name)[1]})]
     missing = 0
     for name in options.submissions or SUBMISSIONS:
         plain, jobs = points(name)

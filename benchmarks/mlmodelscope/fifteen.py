@@ -30,9 +30,13 @@ ALL = range(1, 16)
 
 def judged(document: Document, verdicts: Sequence[str]) -> tuple[int, list[str]]:
     """The exit code and the words; ``verdicts``: of the submission's runs."""
-    there = {each["number"] for each in document["analyses"] if each["missing"] is None and each["rows"]}
+    there = {
+        each["number"]
+        for each in document["analyses"]
+        if each["missing"] is None and each["rows"] and each["sentence"]
+    }
     missing = [
-        f"{each['number']} {each['name']}: {each['missing'] or 'an empty table'}"
+        f"{each['number']} {each['name']}: {each['missing'] or ('no sentence' if each['rows'] else 'an empty table')}"
         for each in document["analyses"]
         if each["number"] in ALL and each["number"] not in there
     ]

@@ -118,8 +118,12 @@ def answers_judged(rows: list[dict[str, Any]], missing: list[str]) -> tuple[int,
 
 def faults_judged(rows: list[dict[str, Any]], missing: list[str]) -> tuple[int, list[str]]:
     """As ``answers_judged``, of the servers with faults."""
-    words, good = [f"not judged: {why}" for why in missing], True
+    words, good, whole = [f"not judged: {why}" for why in missing], True, not missing
     for row in rows:
+        if row["unanswered"]:
+            whole = False
+            words.append(f"{row['what']}: not judged: {row['unanswered']} images got no answer")
+            continue
         wrong, found = set(row["wrong"]), set(row["found"])
         right = bool(wrong) and wrong == found and row["said"] == len(wrong) and bool(row["against"])
         good = good and right
@@ -127,7 +131,7 @@ def faults_judged(rows: list[dict[str, Any]], missing: list[str]) -> tuple[int, 
             f"{row['what']}: {row['said']} of {row['samples']:,} answers are wrong, {len(found & wrong)} of these "
             f"samples are named, {len(found - wrong)} others: {'passed' if right else 'FAILED'}"
         )
-    return 1 if not good else 2 if missing else 0, words
+    return 1 if not good else 0 if whole else 2, words
 
 
 def main() -> int:
@@ -148,6 +152,8 @@ def main() -> int:
     data_dir: Path = options.data.resolve()
     options.rows.parent.mkdir(parents=True, exist_ok=True)
     rows = {} if options.again else kept(options.rows)
+    if others := {row["model"] for row in rows.values()} - {options.model}:
+        parser.error(f"{options.rows} is of {', '.join(sorted(others))}: name other --rows, or --again")
     missing: dict[str, list[str]] = {"answers": [], "fault": []}
 
     def measure(kind: str, what: str, row_of: Callable[[], dict[str, Any]]) -> None:

@@ -42,7 +42,14 @@ def test_what_is_missing_is_not_judged_and_what_failed_has_failed() -> None:
 
 def fault(wrong: list[int], found: list[int], **more: Any) -> dict[str, Any]:
     """A server that answered these samples wrongly, and those that were named."""
-    row = {"what": "swaps", "samples": IMAGES, "said": len(wrong), "wrong": wrong, "found": found}
+    row = {
+        "what": "swaps",
+        "samples": IMAGES,
+        "said": len(wrong),
+        "wrong": wrong,
+        "found": found,
+        "unanswered": 0,
+    }
     return {**row, "against": "2 samples differ", **more}
 
 
@@ -55,6 +62,7 @@ def fault(wrong: list[int], found: list[int], **more: Any) -> dict[str, Any]:
         (fault([], []), 1),  # a server without a fault shows nothing
         (fault([4, 7], [4, 7], said=3), 1),
         (fault([4, 7], [4, 7], against=""), 1),
+        (fault([4, 7], [4, 7, 9], unanswered=1), 2),  # what was not answered was not answered wrongly
     ],
 )
 def test_a_fault_is_found_with_just_its_samples(row: dict[str, Any], code: int) -> None:

@@ -181,7 +181,13 @@ def test_layers_of_34_of_37_models_have_to_add_up() -> None:
 def analysed(missing: dict[int, str], count: int = 15) -> dict[str, Any]:
     """So many analyses, some of which miss something, and one of a package beside them."""
     made = [
-        {"number": at, "name": f"a{at}", "missing": missing.get(at), "rows": [] if at in missing else [{}]}
+        {
+            "number": at,
+            "name": f"a{at}",
+            "missing": missing.get(at),
+            "rows": [] if at in missing else [{}],
+            "sentence": "It is so.",
+        }
         for at in (*range(1, count + 1), 99)
     ]
     return {"analyses": made}
@@ -195,4 +201,7 @@ def test_all_fifteen_analyses_have_to_be_there() -> None:
     code, words = fifteen.judged(analysed({1: "valid runs"}), ["valid", "disturbed: others"])
     assert (code, words[-1]) == (2, "14 of 15 analyses: not judged, a run is disturbed: others")
     assert fifteen.judged(analysed({}, 14), ["valid"])[0] == 1
+    silent = analysed({})
+    silent["analyses"][2]["sentence"] = ""
+    assert fifteen.judged(silent, ["valid"]) == (1, ["3 a3: no sentence", "14 of 15 analyses: FAILED"])
     assert fifteen.judged(analysed({99: "a package"}), ["valid"])[0] == 0
