@@ -9,6 +9,7 @@ A PerfDB may be passed to another process (it is pickled as its address): client
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -242,7 +243,8 @@ class PerfDB(Lifecycle):
             written = self._is_there(document.collection, values["_id"])
             if not written:
                 for file in attachments_of(values):
-                    self.files.delete(file)
+                    with contextlib.suppress(PerfDBError):  # what is told is the lease
+                        self.files.delete(file)
                 raise
         if not written:
             existing = self._known(document)

@@ -140,8 +140,10 @@ def execute_node(
             ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
                 kept = without_secrets(result) if node.apart else result
+                # A stage that gives back what its job held once does not end the run that goes on elsewhere.
+                ends = ended and not (holding is None and fence is not None and fence.superseded(db))
                 db.stage_finished(
-                    run_id, stage, attempt, output=kept, duration_s=seconds, last=ended, lease=under
+                    run_id, stage, attempt, output=kept, duration_s=seconds, last=ends, lease=under
                 )
     except BaseException as raised:
         error = _as_error(raised, stage)
