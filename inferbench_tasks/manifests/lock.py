@@ -197,13 +197,17 @@ def _version(job: JobSpec, backend: Backend) -> str | None:
 
 def _own_environment(job: JobSpec, backend: Backend) -> dict[str, Any] | None:
     """Which environment the server runs in that is not ours: the one of the runtime that is named, or that a backend
-    makes for itself; ``lock_sha256`` None where hashes are not compared.
+    makes for itself; ``lock_sha256`` None where hashes are not compared, or where nothing here tells of the runtime.
     """
     try:
         runtime = runtime_of(job.serve)
         own = backend.environment() if runtime is None else runtime.environment
     except PackageNotFoundError:
         return None
+    except (
+        InferBenchError
+    ):  # its manifest is gone since: no reason to lose what was measured, nor was it ours
+        return {"name": job.serve.framework, "lock_sha256": None, "folder": None}
     return {"name": own.name, "lock_sha256": own.lock_sha256, "folder": own.folder_name} if own else None
 
 
