@@ -57,7 +57,8 @@ def judge(
 
     Figures are over all samples or there are none: those without an answer can't be left out without a word.
     ``tolerance_ratio``: the conversion's, for answers beside the source model's. ``apart``: the two passes beside each
-    other; a sample whose class alone differs, by less than the noise, is listed and is no reason.
+    other; a sample whose class alone differs, by less than the noise, is listed and is no reason. Of an output that
+    is the class's number any other number is beyond every bound.
     ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
     within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
@@ -160,5 +161,8 @@ def _reason(check: str, found: dict[str, Any], how: str, than: str, bound_ratio:
         far = "with other texts, class numbers or shapes, or without a finite number"
     else:
         far = f"by up to {largest:.2g} of the largest value, {bound_ratio:.2g} is allowed"
-    text = f"{count} of {found['compared']} samples are answered otherwise {how} than {than} ({far}): {shown}"
+    compared = (
+        f"{count} of {found['compared']} samples are answered otherwise {how} than {than}, beyond the bound"
+    )
+    text = f"{compared} ({far}): {shown}"
     return Reason(check=f"evaluate.{check}", figure=count, bound=0, unit="samples", text=text)

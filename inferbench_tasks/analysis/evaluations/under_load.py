@@ -45,7 +45,8 @@ def note(evaluations: Sequence[Mapping[str, Any]]) -> str:
     text = (
         "Answered otherwise is a sample whose answer names another class, or is further from the one to the sample "
         "alone than the bound, of the largest value of all samples: on what another order of sums may do at the "
-        "precision that is served."
+        "precision that is served, or what the submission allows (evaluate.tolerance_ratio; at fp32 "
+        "convert.tolerance_ratio, where that is more)."
     )
     if any("bound_ratio" not in evaluation["differing"] for evaluation in evaluations):
         text += " Of results of earlier versions it is the bound on a conversion's difference, and no class counts."

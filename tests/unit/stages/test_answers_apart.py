@@ -65,7 +65,7 @@ def test_an_int8_server_that_errs_in_batches_by_a_quarter_is_found() -> None:
     }  # fmt: skip
     assert [reason.check for reason in reasons] == ["evaluate.differing"]
     assert reasons[0].text == (
-        "2 of 60 samples are answered otherwise under load than one by one "
+        "2 of 60 samples are answered otherwise under load than one by one, beyond the bound "
         "(by up to 0.25 of the largest value, 0.02 is allowed): 107, 131"
     )
 
