@@ -18,7 +18,7 @@ from inferbench_tasks.errors import ServerError
 #: Those that InferBench brings: (package, version), at least four minor versions before the one of ``constraints.txt``.
 #: ``make hashes`` makes their locks.
 BROUGHT = (("onnxruntime", "1.27.0"),)
-#: What the wheels of these take on disk.
+#: What the wheels of these take on disk at most, for whoever waits (1.27.0 takes 57).
 MEGABYTES = 70
 _ASK_S = 120
 _ASK = (

@@ -63,9 +63,8 @@ def _ready_s(serve: ServeSpec) -> float:
         return serve.ready_timeout_s
     try:
         return BACKENDS.told(serve.backend, lambda backend: float(backend.ready_timeout_s))
-    except (
-        InputError
-    ):  # of a package that only workers have, or that is none: no reason to keep the job from them
+    except InputError:
+        # Of a package that only workers have, or that is none: no reason to keep the job from them.
         return READY_TIMEOUT_S
 
 
