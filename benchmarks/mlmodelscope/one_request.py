@@ -155,7 +155,8 @@ def traced(runtime: str, model: str, requests: int, data_dir: Path) -> Finding:
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
-    if len({span.attributes.get("span_id") for span in spans if span.parent < 0}) != len(traces):
+    asking = {span.span_id for span in spans if span.level == "application" and "span_id" in span.attributes}
+    if len(asking) != len(traces):
         raise NoResults(f"{runtime}: requests share the span of their traceparent")
     absent = {
         source.level: str(source.as_row()["why_not"])

@@ -167,7 +167,8 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
 
 
 def parts(spans: Iterable[Span]) -> list[dict[str, Any]]:
-    """{part, requests, median_ms, longest_ms} of the requests' parts in the server, and of the whole request."""
+    """{part, requests, median_ms, longest_ms} of the whole request, of its parts at its client, and of those in
+    the server."""
     times_ms: dict[str, list[float]] = defaultdict(list)
     for span in spans:
         times_ms[span.name].append(span.duration_ns / 1e6)

@@ -8,21 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.tracing.request_parts import client_parts, server_parts
 from inferbench_tasks.tracing.spans import INSTRUMENTED, LINKS, STATE, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
-#: The parts of a request in the server: name, and between which of its moments.
-_PARTS = (
-    ("read", "started_ns", "received_ns"),
-    ("decode", "received_ns", "decoded_ns"),
-    ("queue", "enqueued_ns", "taken_ns"),
-    ("join", "taken_ns", "joined_ns"),
-    ("inference", "joined_ns", "inferred_ns"),
-    ("split", "inferred_ns", "split_ns"),
-    ("resume", "split_ns", "resumed_ns"),
-    ("encode", "resumed_ns", "encoded_ns"),
-)
 
 
 @dataclass(frozen=True)
@@ -166,31 +156,40 @@ class _Trace:
             "sample": request.sample,
             "round": self._round,
             **({INSTRUMENTED: self._level} if self._level else {}),
-            "span_id": request.span_id,
-            "sent_after_ns": request.sent_ns - request.intended_ns,
-            "first_byte_after_ns": request.first_byte_ns - request.intended_ns,
             **request.about,
         }
         root = self._span(-1, "application", "request", request.intended_ns, request.done_ns, attributes)
+        asking = self._client(root)
         if row is None:
-            self._theirs(root, theirs)
+            self._theirs(asking, theirs)
             return
         # As the server got it: what stands between may have added entries.
         told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {}) | _known(row["used"])
-        server = self._span(root, "model", "server", row["started_ns"], row["encoded_ns"], told)
+        server = self._span(asking, "model", "server", row["started_ns"], row["encoded_ns"], told)
         inference = server
-        for name, begins, ends in _PARTS:
-            if name in row["unseen"]:
-                continue
+        for name, start_ns, end_ns in server_parts(row):
             about = together if name == "inference" else None
-            number = self._span(server, "model", name, row[begins], row[ends], about)
+            number = self._span(server, "model", name, start_ns, end_ns, about)
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
             used = _known(run["used"])
             number = self._span(inference, "framework", run["name"], run["start_ns"], run["end_ns"], used)
             self._layers(number, run, layers)
 
-    def _theirs(self, root: int, spans: Sequence[Mapping[str, Any]]) -> None:
+    def _client(self, root: int) -> int:
+        """The parts of the request at its client; the number of that in which its server is asked, whose id is the one
+        in the ``traceparent``."""
+        request = self._request
+        parts = client_parts(request.intended_ns, request.sent_ns, request.first_byte_ns, request.done_ns)
+        numbers = [
+            self._span(
+                root, "application", name, start_ns, end_ns, {"span_id": request.span_id} if at == 1 else {}
+            )
+            for at, (name, start_ns, end_ns) in enumerate(parts)
+        ]
+        return numbers[1]
+
+    def _theirs(self, asking: int, spans: Sequence[Mapping[str, Any]]) -> None:
         """What a server of another maker sent of this request: each of its spans in the one that it names, by time.
 
         One whose parents don't lead to the request is none of it.
@@ -198,7 +197,7 @@ class _Trace:
         inside: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for span in sorted(spans, key=lambda each: each["start_ns"], reverse=True):
             inside[span["parent_id"]].append(span)
-        left = [(root, span) for span in inside.pop(self._request.span_id, ())]
+        left = [(asking, span) for span in inside.pop(self._request.span_id, ())]
         while left:
             parent, span = left.pop()
             number = self._add(

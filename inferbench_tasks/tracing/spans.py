@@ -78,7 +78,7 @@ class Span:
 
     @property
     def span_id(self) -> str:
-        """16 hex digits; that of a request is what stands in its ``traceparent``, see ``attributes.span_id``."""
+        """16 hex digits; of what asks a server the one in its ``traceparent``, see ``attributes.span_id``."""
         return str(self.attributes.get("span_id") or id_of(self.trace_id, self.number))
 
 

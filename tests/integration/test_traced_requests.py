@@ -137,6 +137,9 @@ def test_whoever_asks_carries_the_context(protocol: str, client: str, tmp_path: 
     for server in servers:
         root = roots[server.trace_id]
         assert root.start_ns < server.start_ns and server.end_ns < root.end_ns
+        parts = [s for s in spans if (s.trace_id, s.parent) == (server.trace_id, root.number)]
+        assert sum(part.duration_ns for part in parts) == root.duration_ns
+        assert parts[1].number == server.parent and parts[1].start_ns <= server.start_ns
         names = [s.name for s in spans if (s.trace_id, s.parent) == (server.trace_id, server.number)]
         # gRPC's library has read a request before the server knows of it.
         assert names[0] == ("decode" if protocol == "grpc" else "read") and "inference" in names
@@ -304,7 +307,7 @@ def test_requests_that_were_executed_together_lead_to_each_other(tmp_path: Path)
     assert "problem" not in output.document, output.document
     assert output.spans_path is not None
     spans = list(spans_of(pq.read_table(output.spans_path)))
-    roots = {span.trace_id: span.span_id for span in spans if span.parent < 0}
+    asking = {span.trace_id: span.span_id for span in spans if span.name == "to first byte"}
     joined = [span for span in spans if span.name == "inference" and "batch" in span.attributes]
     batches: dict[int, set[str]] = {}
     for span in joined:
@@ -314,7 +317,7 @@ def test_requests_that_were_executed_together_lead_to_each_other(tmp_path: Path)
         about = span.attributes
         others = batches[about["batch"]] - {span.trace_id}
         assert {(link["trace_id"], link["span_id"]) for link in about.get("links", ())} == {
-            (other, roots[other]) for other in others
+            (other, asking[other]) for other in others
         }
         assert 1 + len(others) <= about["batch_requests"] == about["batch_rows"] <= 8
         assert {each.duration_ns for each in joined if each.attributes["batch"] == about["batch"]} == {

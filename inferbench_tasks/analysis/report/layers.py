@@ -9,6 +9,7 @@ from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, 
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.tracing.missing import missing_in_words
+from inferbench_tasks.tracing.request_parts import CLIENT_PARTS
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 
 Table = dict[str, Any]
@@ -22,8 +23,8 @@ _OF_A_LOAD = (
     "The median of all requests of the load, traced or not; application: a server without instruments, and no request "
     "carries a trace."
 )
-#: Spans around the parts of a request in the server.
-_AROUND = ("request", "server")
+#: Spans that are no parts of a request in the server, but around these.
+_AROUND = ("request", *CLIENT_PARTS, "server")
 
 
 def traced(views: Sequence[RunView]) -> list[RunView]:

@@ -68,9 +68,11 @@ def _told(span: Span) -> Mapping[str, Any]:
 
 def kind_of(span: Span) -> int:
     """OTLP's number of a span's kind; another tool's keeps what it was."""
-    if span.level == "foreign":
+    if span.level == "foreign" or "kind" in _told(span):
         return _KINDS.get(str(_told(span).get("kind")), _INTERNAL)
-    return _CLIENT if span.parent < 0 else _SERVER if span.name == "server" else _INTERNAL
+    if span.level == "application" and "span_id" in span.attributes:  # which stands in the request's traceparent
+        return _CLIENT
+    return _SERVER if span.name == "server" else _INTERNAL
 
 
 def attributes_of(span: Span) -> dict[str, Any]:

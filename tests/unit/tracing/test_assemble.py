@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, Assembled, assemble, worst_clock
+from inferbench_tasks.tracing.columns import columns_of
+from inferbench_tasks.tracing.flame import flame_graph
 from inferbench_tasks.tracing.layers import layer_times
 from inferbench_tasks.tracing.spans import LINKS, Span, spans_of, table_of
 
@@ -61,19 +63,39 @@ def layer(name: str, start_us: float, end_us: float, type_: str = "Conv") -> dic
 
 
 def test_every_span_lies_within_its_parent() -> None:
-    """Request, server, its eight parts, the run, two layers: thirteen spans of one trace, none a defect."""
+    """Request, its three parts at the client, server, its eight parts, the run, two layers: sixteen spans of one trace,
+    none a defect."""
     made = assemble([asked()], told(layers=[layer("a", 320, 400), layer("b", 410, 680)]), 0)
-    assert len(made.spans) == 13 and made.defects == 0 and made.unanswered == 0
+    assert len(made.spans) == 16 and made.defects == 0 and made.unanswered == 0
     names = {span.number: span.name for span in made.spans}
     within = {span.name: names.get(span.parent) for span in made.spans}
-    assert within["request"] is None and within["server"] == "request" and within["queue"] == "server"
+    assert within["request"] is None and within["server"] == "to first byte" and within["queue"] == "server"
     assert within["session.run"] == "inference" and within["a"] == within["b"] == "session.run"
     request = made.spans[0]
     assert (request.start_ns, request.duration_ns) == (EPOCH_NS, 1000 * US)
-    assert request.span_id == SPAN
     queue = next(span for span in made.spans if span.name == "queue")
     assert (queue.start_ns, queue.duration_ns) == (EPOCH_NS + 151 * US, 49 * US)
     assert made.clock == {"error_ns": 80, "drift_ns": 40}
+
+
+def test_the_parts_at_the_client_are_the_request() -> None:
+    """One behind the other, so that none of its time is its own or counts twice; the server is asked in the second,
+    whose id stands in the traceparent. A client that does not know its first byte has two parts."""
+    made = assemble([asked()], told(), 0).spans
+    request, *parts = (span for span in made if span.level == "application")
+    assert [(span.name, span.parent, span.start_ns - EPOCH_NS, span.duration_ns) for span in parts] == [
+        ("wait to send", 0, 0, 5 * US), ("to first byte", 0, 5 * US, 985 * US), ("to last byte", 0, 990 * US, 10 * US),
+    ]  # fmt: skip
+    assert sum(span.duration_ns for span in parts) == request.duration_ns
+    assert [span.span_id == SPAN for span in (request, *parts)] == [False, False, True, False]
+    frames = flame_graph(columns_of(table_of(made)))["frames"]
+    assert sum(frame["self_ns"] for frame in frames) == frames[0]["total_ns"] == 1000 * US
+    assert frames[0]["self_ns"] == 0
+    blind = assemble([replace(asked(), first_byte_ns=-1)], told(), 0).spans
+    assert [(span.name, span.duration_ns) for span in blind[1:3]] == [
+        ("wait to send", 5 * US), ("to last byte", 995 * US),
+    ]  # fmt: skip
+    assert blind[2].span_id == SPAN and (blind[3].name, blind[3].parent) == ("server", 2)
 
 
 def test_a_run_has_its_runtimes_name() -> None:
@@ -166,16 +188,18 @@ def test_what_reaches_beyond_its_parent_is_counted() -> None:
 
 
 def test_what_the_server_does_not_tell_is_said() -> None:
-    """A request that the server knows nothing of has its own span alone, and is counted."""
+    """A request that the server knows nothing of has its client's spans alone, and is counted."""
     made = assemble([asked(), asked("d" * 32)], told(), 0)
     assert made.unanswered == 1
-    assert [span.name for span in made.spans if span.trace_id == "d" * 32] == ["request"]
+    assert {span.level for span in made.spans if span.trace_id == "d" * 32} == {"application"}
 
 
 def test_without_a_server_s_word_there_are_the_client_s_spans() -> None:
-    """The level without instruments: requests only, on the client's own clock."""
+    """The level without instruments: requests and their parts only, on the client's own clock."""
     made = assemble([asked()], None, 7)
-    assert [(span.name, span.start_ns) for span in made.spans] == [("request", 7)]
+    assert [(span.name, span.start_ns) for span in made.spans] == [
+        ("request", 7), ("wait to send", 7), ("to first byte", 7 + 5 * US), ("to last byte", 7 + 990 * US),
+    ]  # fmt: skip
     assert layer_times(made.spans) is None
 
 
@@ -230,7 +254,7 @@ def test_what_a_request_of_a_load_says_of_itself() -> None:
     server["requests"][0]["tracestate"] = "proxy=1,ot=th:f"
     about = {"request": 41, "one_in": 16, "tracestate": "ot=th:f"}
     made = assemble([replace(asked(), about=about)], server, 0)
-    root, inside = made.spans[:2]
+    root, inside = made.spans[0], made.spans[4]
     assert {name: root.attributes[name] for name in about} == about
     assert (inside.name, inside.attributes) == ("server", {"rows": 1, "tracestate": "proxy=1,ot=th:f"})
     assert made.ignored_states == 3 and assemble([asked()], told(), 0).ignored_states == 0
@@ -280,10 +304,10 @@ def test_what_others_sent_lies_where_they_say() -> None:
     made = assemble([asked()], server, 0)
     names = {span.number: span.name for span in made.spans}
     found = [(span.name, names.get(span.parent), span.level) for span in made.spans]
-    assert found == [
-        ("request", None, "application"), ("server", "request", "model"), ("queue", "server", "model"),
-        ("compute", "server", "model"),
+    assert found[4:] == [
+        ("server", "to first byte", "model"), ("queue", "server", "model"), ("compute", "server", "model"),
     ]  # fmt: skip
+    assert all(level == "application" for _, _, level in found[:4])
     assert made.spans[-1].span_id == "3" * 16 and (made.defects, made.unanswered) == (0, 0)
     late = server | {"spans": [sent("server", "2", SPAN, 100, 1060)]}
     assert assemble([asked()], late, 0).defects == 1

@@ -17,7 +17,7 @@ from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
 from inferbench_tasks.tracing.forms import chrome
-from inferbench_tasks.tracing.forms.otlp_json import state_of
+from inferbench_tasks.tracing.forms.otlp_json import kind_of, state_of
 from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.spans import LEVELS, LINKS, STATE, Span, id_of, spans_of, table_of
 
@@ -55,6 +55,20 @@ def test_perfetto_s_form(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert events[2]["cat"] == "Conv" and events[2]["args"]["shape"] == [1, 2]
     assert document["otherData"] == {"inferbench.run": "r"}
+
+
+def test_who_asks_has_the_span_that_the_server_names() -> None:
+    """The part of a request in which its server is asked is the client's: the request around it and what lies beside
+    are inside of the process. An imported span keeps the kind of its file."""
+    request = Span("a" * 32, 0, -1, "application", "request", 0, 9)
+    asking = Span("a" * 32, 1, 0, "application", "to first byte", 2, 6, attributes={"span_id": "b" * 16})
+    server = Span("a" * 32, 2, 1, "model", "server", 3, 4)
+    assert [kind_of(span) for span in (request, asking, server)] == [1, 3, 2]
+    again = Span(
+        "a" * 32, 0, -1, "application", "request", 0, 9,
+        attributes={"span_id": "d" * 16, "otlp": {"kind": "internal"}},
+    )  # fmt: skip
+    assert kind_of(again) == 1
 
 
 def test_otlp_s_form(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_layers_of_no_time_have_no_shares() -> None:
 
 def sampled(**more: Any) -> dict[str, Any]:
     """51 of 1,000 requests of a load, whose inference takes most of the time in the server."""
-    times = {"request": 9.0, "server": 8.0, "queue": 2.0, "inference": 5.0}
+    times = {"request": 9.0, "to first byte": 8.9, "queue": 2.0, "server": 8.0, "inference": 5.0}
     cost = [
         {"level": level, "latency_ms": ms, "ratio": ms / 8, "ci95": None}
         for level, ms in (("application", 8.0), ("model", 8.4))
