@@ -158,6 +158,11 @@ class RequestSet(Handle):
         """The answers that are expected over the wire."""
         return (self.processing and self.processing.answered_path) or self.reference_path
 
+    @property
+    def in_server(self) -> Processing | None:
+        """The processors that its server runs; None where it runs none."""
+        return self.processing if self.sent_path != self.path else None
+
     def as_served(self, model: ModelArtifact) -> ModelArtifact:
         """The model with the inputs and outputs that a client of its server sees."""
         if self.processing is None or self.processing.sent_path is None:

@@ -99,8 +99,8 @@ class GrpcFront:
                 states = [value.encode() for key, value in told if key == TRACESTATE]
                 moments = (None, started_ns, decoded_ns, resumed_ns, encoded_ns)
                 recorder.request(values, moments, execution, states, begun)
-        preprocess_ns = decoded_ns - started_ns + execution.input_ns
-        postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
+        preprocess_ns = decoded_ns - started_ns + execution.prepared_ns
+        postprocess_ns = encoded_ns - resumed_ns + execution.finished_ns
         context.set_trailing_metadata(
             (
                 (QUEUE, str(execution.queue_ns)),

@@ -100,8 +100,8 @@ class InferenceApp(FastAPI):
                     states = [value for key, value in scope["headers"] if key == TRACESTATE]
                     moments = (started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns)
                     recorder.request(values, moments, execution, states, begun)
-            preprocess_ns = decoded_ns - received_ns + execution.input_ns
-            postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
+            preprocess_ns = decoded_ns - received_ns + execution.prepared_ns
+            postprocess_ns = encoded_ns - resumed_ns + execution.finished_ns
             headers = [
                 (QUEUE, b"%d" % execution.queue_ns),
                 (INFERENCE, b"%d" % execution.infer_ns),

@@ -74,20 +74,17 @@ class ServedModel:
         log.info("model ready name=%s load_ms=%.1f", self.name, self.load_ns / 1e6)
 
     async def execute(self, arrays: dict[str, Array], rows: int) -> Execution:
-        """Queue a request and wait, off the event loop; RequestProblem while the model is not ready.
-
-        The time of processors that run here is part of the execution's ``input_ns`` and ``output_ns``.
-        """
+        """Queue a request and wait, off the event loop, between the processors that run here; RequestProblem while the
+        model is not ready."""
         if self.scheduler is None:
             raise RequestProblem(f"model {self.name} is still loading", status=503)
         if self.processing is None:
             return await self._infer(arrays, rows)
-        arrays, before_ns = await self.processing.before(arrays, rows)
+        arrays, before = await self.processing.before(arrays, rows)
         execution = await self._infer(arrays, rows)
+        execution.before = before
         if execution.outputs is not None:
-            execution.outputs, after_ns = await self.processing.after(execution.outputs)
-            execution.input_ns += before_ns
-            execution.output_ns += after_ns
+            execution.outputs, execution.after = await self.processing.after(execution.outputs)
         return execution
 
     async def _infer(self, arrays: dict[str, Array], rows: int) -> Execution:

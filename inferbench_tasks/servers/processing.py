@@ -13,6 +13,7 @@ from inferbench_tasks.processors.pipeline import RAW, Pipeline
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.scheduler import Processed
 from inferbench_tasks.servers.statistics import Statistics
 
 Result = TypeVar("Result")
@@ -32,32 +33,35 @@ class ServerProcessing:
         self._statistics = statistics
         self._threads = ThreadPoolExecutor(config.instances, thread_name_prefix="processors")
 
-    async def before(self, arrays: dict[str, Array], rows: int) -> tuple[dict[str, Array], int]:
-        """The model's inputs and the time, ns. RequestProblem where a sample can't be processed."""
+    async def before(
+        self, arrays: dict[str, Array], rows: int
+    ) -> tuple[dict[str, Array], Processed | None]:
+        """The model's inputs and when they were made, None where nothing is to be done. RequestProblem where a sample
+        can't be processed."""
         if not self._has_before:
-            return arrays, 0
-        inputs, took_ns = await self._do(lambda: self._pipeline.before(arrays[RAW]))
+            return arrays, None
+        inputs, processed = await self._do(lambda: self._pipeline.before(arrays[RAW]))
         for name, array in inputs.items():
             if len(array) != rows:
                 raise RequestProblem(
                     f"inputs.{name}: the processors gave {len(array)} rows for {rows} samples"
                 )
-        return inputs, took_ns
+        return inputs, processed
 
-    async def after(self, outputs: dict[str, Array]) -> tuple[dict[str, Array], int]:
-        """What the user gets, and the time, ns."""
+    async def after(self, outputs: dict[str, Array]) -> tuple[dict[str, Array], Processed | None]:
+        """What the user gets and when it was made, None where nothing is to be done."""
         if not self._has_after:
-            return outputs, 0
+            return outputs, None
         return await self._do(lambda: self._pipeline.after(outputs))
 
-    async def _do(self, work: Callable[[], tuple[Result, dict[str, int]]]) -> tuple[Result, int]:
+    async def _do(self, work: Callable[[], tuple[Result, dict[str, int]]]) -> tuple[Result, Processed]:
         started_ns = time.monotonic_ns()
         try:
-            result, spent = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            result, worked_ns = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except InputError as error:
             raise RequestProblem(f"inputs.{RAW}: {error}") from error
-        self._statistics.processed(spent)
-        return result, time.monotonic_ns() - started_ns
+        self._statistics.processed(worked_ns)
+        return result, Processed(started_ns, time.monotonic_ns(), worked_ns)
 
     def close(self) -> None:
         """End the threads that decode and encode."""

@@ -33,13 +33,23 @@ class Batch(NamedTuple):
     rows: int
 
 
+class Processed(NamedTuple):
+    """What processors in the server did to a request: when, on CLOCK_MONOTONIC, its wait for their thread included,
+    and by kind how long they worked, ns."""
+
+    started_ns: int
+    ended_ns: int
+    worked_ns: dict[str, int]
+
+
 @dataclass(slots=True, eq=False)
 class Execution:
     """A request on its way: what goes in, and once ``done`` is called what came out.
 
     ``done(execution)`` is called in an instance's thread. Exactly one of ``outputs`` and ``error`` is set.
     The ``_ns`` fields are durations; those of a batch but ``queue_ns`` are the same for all its requests. ``batch``:
-    the one that it was executed in, None before.
+    the one that it was executed in, None before. ``before``, ``after``: the processors around the model, None where
+    none run in the server.
     """
 
     arrays: dict[str, Array]
@@ -53,7 +63,23 @@ class Execution:
     infer_ns: int = -1
     output_ns: int = -1
     batch: Batch | None = None
+    before: Processed | None = None
+    after: Processed | None = None
     key: tuple[tuple[str, tuple[int, ...]], ...] = field(init=False, default=())
+
+    @property
+    def prepared_ns(self) -> int:
+        """What was done to it before the model's run: by processors, and to join its batch."""
+        return self.input_ns + _length_ns(self.before)
+
+    @property
+    def finished_ns(self) -> int:
+        """What was done to it after the model's run: to split its batch, and by processors."""
+        return self.output_ns + _length_ns(self.after)
+
+
+def _length_ns(processed: Processed | None) -> int:
+    return processed.ended_ns - processed.started_ns if processed is not None else 0
 
 
 class Scheduler:

@@ -16,7 +16,7 @@ import orjson
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.traceparent import TraceContext, parse_all
 from inferbench_tasks.servers.engines.base import Engine
-from inferbench_tasks.servers.scheduler import Batch, Execution
+from inferbench_tasks.servers.scheduler import Batch, Execution, Processed
 from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
 from inferbench_tasks.servers.sources.process_use import ProcessUse
 from inferbench_tasks.servers.sources.stands import Stand
@@ -27,8 +27,11 @@ MOST_ROWS = 200_000
 #: When a request was started (None: nobody saw it), received, decoded, resumed, encoded.
 Moments = tuple[int | None, int, int, int, int]
 #: Of a traced request its context, its moments, of its execution ``enqueued_ns`` and how long it was queued, joined,
-#: inferred and split, its rows and its batch, and what the process used. It is put into words when all is over.
-_Kept = tuple[TraceContext, Moments, tuple[int, int, int, int, int], int, Batch | None, Used]
+#: inferred and split, its rows and its batch, the processors before and after, and what the process used. It is put
+#: into words when all is over.
+_Kept = tuple[
+    TraceContext, Moments, tuple[int, int, int, int, int], int, Batch | None, dict[str, Processed | None], Used
+]
 
 
 class Recorder:
@@ -85,7 +88,8 @@ class Recorder:
             execution.infer_ns,
             execution.output_ns,
         )
-        self._requests.append((context, moments, times, execution.rows, execution.batch, used))
+        processors = {"before": execution.before, "after": execution.after}
+        self._requests.append((context, moments, times, execution.rows, execution.batch, processors, used))
 
     def run(self, row: dict[str, Any]) -> None:
         """One run of the framework."""
@@ -121,7 +125,8 @@ class Recorder:
 
 def _named(kept: _Kept) -> dict[str, Any]:
     """A traced request as it is told."""
-    context, moments, (enqueued_ns, queue_ns, input_ns, infer_ns, output_ns), rows, batch, used = kept
+    context, moments, times, rows, batch, processors, used = kept
+    enqueued_ns, queue_ns, input_ns, infer_ns, output_ns = times
     started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
     taken_ns = enqueued_ns + queue_ns
     joined_ns = taken_ns + input_ns
@@ -143,6 +148,7 @@ def _named(kept: _Kept) -> dict[str, Any]:
         "encoded_ns": encoded_ns,
         "rows": rows,
         "batch": batch._asdict() if batch is not None and batch.requests > 1 else None,
+        **{name: each._asdict() for name, each in processors.items() if each is not None},
         "used": used,
     }
 

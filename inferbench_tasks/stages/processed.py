@@ -149,13 +149,14 @@ def _finish(
         sent_path="sent.npz",
         answered_path="answered.npz",
         sent=model.inputs if isinstance(sent, dict) else (RAW_SPEC,),
-        answered=tuple(_spec(name, array) for name, array in answers.items())
+        answered=tuple(spec_of(name, array) for name, array in answers.items())
         if steps["after"]
         else model.outputs,
     ).model_dump(mode="json")
 
 
-def _spec(name: str, array: Array) -> TensorSpec:
+def spec_of(name: str, array: Array) -> TensorSpec:
+    """What answers of that name look like, first axis = samples."""
     dtype = "bytes" if array.dtype.kind in "OSU" else array.dtype.name
     return TensorSpec(name=name, dtype=dtype, shape=array.shape[1:])
 

@@ -222,7 +222,7 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
         client_batch_size=inp.job.traffic.samples_per_request,
         # The moments that a server writes down are of its own clock, which is not that of a load from another host.
         trace=is_light(inp.job) and not inp.job.traffic.away,
-        processing=requests.processing if requests.sent_path != requests.path else None,
+        processing=requests.in_server,
         shared_memory=inp.job.traffic.transport == SHARED_MEMORY,
         listens=listens,
         secret=secret,

@@ -29,6 +29,7 @@ from inferbench_tasks.manifests.runtime import runtime_of
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
+from inferbench_tasks.requests.ragged import packed, sample_shape
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
@@ -96,6 +97,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             folder=folder,
             cache_dir=ctx.cache_dir(ENVIRONMENTS),
             protocol=inp.job.traffic.protocol,
+            processing=inp.generate.requests.in_server,
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
             runtime_version=runtime.version if runtime else None,
@@ -172,7 +174,7 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
     """ServerError where the server answers otherwise than the source model: an instrument may change what runs, and
     the times of something else are no times of this model."""
     samples, reference = first_answer.load_sent(inp.generate.requests)
-    model = inp.convert.model
+    model = inp.generate.requests.as_served(inp.convert.model)
     try:
         first_answer.ask_and_check(
             probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio
@@ -193,7 +195,7 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     size = batch_size(inp)
     count = max(1, min(inp.job.trace.requests, len(next(iter(samples.values()))) // size))
     inputs = emptied(folder) / "inputs.npz"
-    write_archive(inputs, {name: array[: count * size] for name, array in samples.items()})
+    write_archive(inputs, packed({name: array[: count * size] for name, array in samples.items()}))
     load = one_by_one(inp.job.traffic).model_copy(
         update={
             "batch_size": size,
@@ -210,7 +212,7 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
         endpoint=endpoint,
         inputs_path=str(inputs),
         base_dir=ctx.base_dir,
-        expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+        expected={name: OutputShape(shape=sample_shape(array)) for name, array in reference.items()},
     ).model_copy(update={"trace_seed": seed})
     outcome = applied(plan, folder / "samples.parquet", "the traced requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")

@@ -21,6 +21,7 @@ from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.protocols.traceparent import one_in_context
+from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.trace_input import Input
@@ -114,7 +115,7 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
         endpoint=endpoint,
         inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
-        expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+        expected={name: OutputShape(shape=sample_shape(array)) for name, array in reference.items()},
     ).model_copy(update={"trace_seed": seed, "trace_one_in": one_in})
     outcome = applied(plan, folder / "samples.parquet", "the traced load's requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")

@@ -167,9 +167,9 @@ class _Trace:
         told = {"rows": row["rows"]} | ({STATE: row[STATE]} if row.get(STATE) else {}) | _known(row["used"])
         server = self._span(asking, "model", "server", row["started_ns"], row["encoded_ns"], told)
         inference = server
-        for name, start_ns, end_ns in server_parts(row):
-            about = together if name == "inference" else None
-            number = self._span(server, "model", name, start_ns, end_ns, about)
+        for name, start_ns, end_ns, about in server_parts(row):
+            own = together if name == "inference" else about
+            number = self._span(server, "model", name, start_ns, end_ns, own)
             inference = number if name == "inference" else inference
         for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
             used = _known(run["used"])

@@ -7,6 +7,10 @@ from typing import Any
 
 #: (name, start_ns, end_ns)
 Part = tuple[str, int, int]
+#: The same, and its attributes.
+ServerPart = tuple[str, int, int, dict[str, int]]
+#: What processors in the server do, around the model: no runtime's time has it.
+PRE_PROCESS, POST_PROCESS = "pre-process", "post-process"
 #: At the client: the request waits for its turn or for a connection, its server is asked, the rest of the answer comes.
 WAIT, FIRST_BYTE, LAST_BYTE = CLIENT_PARTS = ("wait to send", "to first byte", "to last byte")
 #: In the server: name, and between which of its moments.
@@ -33,8 +37,27 @@ def client_parts(intended_ns: int, sent_ns: int, first_byte_ns: int, done_ns: in
     return [wait, (FIRST_BYTE, sent_ns, first_byte_ns), (LAST_BYTE, first_byte_ns, done_ns)]
 
 
-def server_parts(row: Mapping[str, Any]) -> list[Part]:
-    """``row``: what the server tells of a request (``servers.tracing``). What nobody saw is left out."""
-    return [
-        (name, row[begins], row[ends]) for name, begins, ends in _SERVER_PARTS if name not in row["unseen"]
-    ]
+def server_parts(row: Mapping[str, Any]) -> list[ServerPart]:
+    """``row``: what the server tells of a request (``servers.tracing``). What nobody saw is left out.
+
+    Processors in the server have theirs: before the request is queued, and between the moment at which the server goes
+    on with it and the answer's encoding. Each says by kind how long the processor worked, ns; what is left is the
+    request's wait for a thread.
+    """
+    parts: list[ServerPart] = []
+    before, after = row.get("before"), row.get("after")
+    for name, begins, ends in _SERVER_PARTS:
+        if name in row["unseen"]:
+            continue
+        if name == "queue" and before is not None:
+            parts.append(_processed(PRE_PROCESS, before))
+        end_ns = after["started_ns"] if name == "resume" and after is not None else row[ends]
+        parts.append((name, row[begins], end_ns, {}))
+        if name == "resume" and after is not None:
+            parts.append(_processed(POST_PROCESS, after))
+    return parts
+
+
+def _processed(name: str, processed: Mapping[str, Any]) -> ServerPart:
+    worked_ns = {f"{kind}_ns": ns for kind, ns in processed["worked_ns"].items()}
+    return name, processed["started_ns"], processed["ended_ns"], worked_ns

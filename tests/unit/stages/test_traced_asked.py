@@ -8,8 +8,12 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.backends.first_answer import load_samples
+from inferbench_tasks.contracts.handles import Endpoint, Processing, ProcessorStep
 from inferbench_tasks.errors import LoadError
+from inferbench_tasks.loadgen.plan import OutputShape
+from inferbench_tasks.processors.pipeline import RAW
+from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.stages import traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
@@ -52,3 +56,35 @@ def test_a_request_has_one_sample_or_the_models_own_batch(
     ((load, samples),) = seen
     assert (load.samples_per_request, load.max_requests, samples) == (own_batch or 1, count, rows)
     assert traced.batch_size(inp) == (own_batch or 1)
+
+
+def test_samples_for_processors_in_the_server_are_sent_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three files of different lengths, whose answers are words: two requests carry the first two, byte for byte."""
+    files = [b"a", b"a longer one\0", b"last"]
+    words = np.array([["cat"], ["dog"], ["cat"]], dtype=np.object_)
+    np.savez(tmp_path / "sent.npz", allow_pickle=False, **packed({RAW: objects(files)}))
+    np.savez(tmp_path / "answered.npz", allow_pickle=False, **packed({"labels": words}))
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    job = given.job.model_dump(mode="json") | {"trace": {"requests": 2}}
+    fields = given.model_dump() | {"job": job}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    processing = Processing(
+        side="server", before=(ProcessorStep(kind="image"),), sent_path=str(tmp_path / "sent.npz"),
+        answered_path=str(tmp_path / "answered.npz"),
+    )  # fmt: skip
+    requests = inp.generate.requests.model_copy(update={"processing": processing})
+    inp = inp.model_copy(update={"generate": inp.generate.model_copy(update={"requests": requests})})
+    assert requests.in_server is processing
+    seen: list[tuple[list[bytes], dict[str, OutputShape]]] = []
+
+    def prepare(load: LoadSpec, *, inputs_path: str, expected: dict[str, OutputShape], **_: Any) -> NoReturn:
+        seen.append((load_samples(inputs_path)[RAW].tolist(), expected))
+        raise LoadError("nothing is sent here")
+
+    monkeypatch.setattr(traced, "prepare", prepare)
+    endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="dense")
+    with pytest.raises(LoadError, match="nothing is sent here"):
+        traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", None)
+    assert seen == [(files[:2], {"labels": OutputShape(shape=(1,))})]

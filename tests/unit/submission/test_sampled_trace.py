@@ -43,14 +43,21 @@ def test_what_it_cannot_go_with_is_refused(
     assert all(finding.fields[0] != "trace.one_in" for finding in plain)
 
 
-@pytest.mark.parametrize("side", ["client", "server"])
-def test_processors_are_refused_on_either_side(side: str) -> None:
-    """What they add to each request would be missing in the traced loads."""
-    processors = {"side": side, "before": [{"kind": "image", "settings": {"size": 8}}]}
-    found = [
-        each.fields for each in INSTALLED.findings(spec({}, trace={"one_in": 20}, processors=processors))
-    ]
-    assert ("trace", "processors") in found
+def test_processors_go_with_a_trace_where_the_server_tells_of_them() -> None:
+    """In a server of ours they have spans. At the client they would be missing in each traced request, so that they are
+    refused with what helps: of a backend that runs none itself there is no other side."""
+
+    def said(side: str, backend: str, block: dict[str, Any]) -> list[str]:
+        processors = {"side": side, "after": [{"kind": "nms"}]}
+        job = spec({}, trace=block, processors=processors, serve={"backend": backend})
+        return [each.message for each in INSTALLED.findings(job) if each.fields[0] == "trace"]
+
+    for block in ({}, {"one_in": 20}):
+        assert said("server", "onnxruntime", block) == []
+        (message,) = said("client", "onnxruntime", block)
+        assert "use side: server, or leave processors or trace out" in message
+    (message,) = said("client", "triton", {})
+    assert "the backend triton runs none itself: leave processors or trace out" in message
 
 
 def test_a_load_is_needed_and_the_line_is_named() -> None:
