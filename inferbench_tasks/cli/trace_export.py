@@ -56,7 +56,7 @@ def export(
         form_of(path)
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         trace = find_trace(db, run)
-        table = trace.table()
+        table = trace.whole()
     if target is None:
         say(f"{write(table, path, trace.about):,} spans written to {path}")
         return

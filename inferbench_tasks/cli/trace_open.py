@@ -41,7 +41,7 @@ def open_(
             opened(f"{system.url()}/inferbench/trace/{quote(found.id, safe='')}")
             return
         extras.require("trace-ui")
-        table = found.table()
+        table = found.whole()
         content = FORMS["perfetto"].content(table, found.about)
     from inferbench_tasks.provider.ui.trace_viewer import serve
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from inferbench_tasks.analysis.report.runs import stored_table
+from inferbench_tasks.cluster.hosts import Hosts
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.invocation import around, stage_spans
 from inferbench_tasks.tracing.queries import about_run, spans_file
+from inferbench_tasks.tracing.spans import Span
 from inferbench_tasks.tracing.stored import find_imported, imported_rows, traced_runs
 from inferbench_tasks.training import step_spans
 from inferbench_tasks.training.result import TrainingResult
@@ -26,8 +31,8 @@ _KEPT, _KEPT_BYTES = 4, 8_000_000
 
 @dataclass(frozen=True)
 class StoredTrace:
-    """``about``: what an export says of itself. ``table``: reads the spans. ``result``: of a run or a training;
-    ``document``: of an imported trace.
+    """``about``: what an export says of itself. ``table``: reads the spans. ``stages``: of a run, reads what is known
+    of its invocation and stages. ``result``: of a run or a training; ``document``: of an imported trace.
     """
 
     id: str
@@ -36,6 +41,11 @@ class StoredTrace:
     table: Callable[[], pa.Table] = field(repr=False)
     result: ResultDocument | TrainingResult | None = None
     document: dict[str, Any] | None = None
+    stages: Callable[[], list[Span]] = field(default=list, repr=False)
+
+    def whole(self) -> pa.Table:
+        """The spans as other tools get them: those of a run together with its invocation and stages."""
+        return around(self.table(), self.stages())
 
 
 def listed(db: PerfDB, limit: int, offset: int = 0, origin: Origin | None = None) -> list[dict[str, Any]]:
@@ -61,7 +71,37 @@ def find_trace(db: PerfDB, text: str) -> StoredTrace:
         return StoredTrace(training.run_id, "training", about, lambda: _steps(db, training), training)
     result = db.get_result(db.resolve_run(text))
     file = spans_file(result)
-    return StoredTrace(result.run_id, "run", about_run(result), lambda: _spans(db, file), result)
+    return StoredTrace(
+        result.run_id,
+        "run",
+        about_run(result),
+        lambda: _spans(db, file),
+        result,
+        stages=lambda: _stages(db, result),
+    )
+
+
+def _stages(db: PerfDB, result: ResultDocument) -> list[Span]:
+    """Nothing of a run that PerfDB has the result of alone."""
+    try:
+        run, invocation = db.get_run(result.run_id), db.get_invocation(result.invocation_id)
+    except InputError:
+        return []
+    return stage_spans(run, invocation, _clocks(db))
+
+
+def _clocks(db: PerfDB) -> dict[str, dict[str, float]]:
+    """By a host's name what was measured of its clock last; hosts of one name are not told apart, and say nothing."""
+    hosts = Hosts(db).all()
+    names = Counter(host.facts.host for host in hosts)
+    return {
+        host.facts.host: {
+            "clock_ahead_ms": host.clock.ahead_s * 1e3,
+            "clock_error_ms": host.clock.error_s * 1e3,
+        }
+        for host in hosts
+        if host.clock is not None and names[host.facts.host] == 1
+    }
 
 
 def _spans(db: PerfDB, file: dict[str, Any]) -> pa.Table:

@@ -13,6 +13,8 @@ ServerPart = tuple[str, int, int, dict[str, int]]
 PRE_PROCESS, POST_PROCESS = "pre-process", "post-process"
 #: At the client: the request waits for its turn or for a connection, its server is asked, the rest of the answer comes.
 WAIT, FIRST_BYTE, LAST_BYTE = CLIENT_PARTS = ("wait to send", "to first byte", "to last byte")
+#: Spans at the client that may have the id of a ``traceparent``; before the parts were spans the request itself had it.
+ASKING = ("request", FIRST_BYTE, LAST_BYTE)
 #: In the server: name, and between which of its moments.
 _SERVER_PARTS = (
     ("read", "started_ns", "received_ns"),

@@ -82,9 +82,9 @@ class Span:
         return str(self.attributes.get("span_id") or id_of(self.trace_id, self.number))
 
 
-def id_of(trace_id: str, number: int) -> str:
-    """The id of a trace's span, the same whenever it is asked for."""
-    return hashlib.sha256(f"{trace_id}\n{number}".encode()).hexdigest()[:16]
+def id_of(trace_id: str, named: int | str) -> str:
+    """The id of a trace's span, by its number or another name of it; the same whenever it is asked for."""
+    return hashlib.sha256(f"{trace_id}\n{named}".encode()).hexdigest()[:16]
 
 
 def table_of(spans: Iterable[Span]) -> pa.Table:

@@ -80,7 +80,7 @@ def one_trace(
     trace = _found(db, run)
     form = FORMS[format]
     with blame("format"):
-        content = form.content(trace.table(), trace.about)
+        content = form.content(trace.whole(), trace.about)
     headers = {"Content-Disposition": f'attachment; filename="trace{form.ending}"'}
     return Response(content, media_type=form.media_type, headers=headers)
 

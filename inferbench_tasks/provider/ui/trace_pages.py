@@ -23,7 +23,7 @@ from inferbench_tasks.provider.ui.run_page import airflow_path
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
-from inferbench_tasks.tracing.spans import LEVELS
+from inferbench_tasks.tracing.spans import LEVELS, Span
 from inferbench_tasks.tracing.stored import PREFIX
 
 router = APIRouter(include_in_schema=False)
@@ -105,7 +105,7 @@ def in_perfetto(run: str, db: Store) -> HTMLResponse:
         id=trace.id,
         name=_name(trace),
         missing=perfetto.remedy(),
-        spans=f"{trace.table().num_rows:,}",
+        spans=f"{trace.whole().num_rows:,}",
     )
 
 
@@ -125,6 +125,7 @@ class _Shown:
     overheads: list[dict[str, Any]] = field(default_factory=list)
     counters: list[dict[str, Any]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[dict[str, Any]] = field(default_factory=list)
     drawn: bool = True
 
 
@@ -150,7 +151,22 @@ def _of(trace: StoredTrace) -> _Shown:
             shown.ways["In Airflow"] = in_airflow
         if isinstance(result, ResultDocument):
             _tell_of_run(shown, result.extensions["trace"])
+            shown.stages = _stages(trace.stages())
     return shown
+
+
+def _stages(spans: list[Span]) -> list[dict[str, Any]]:
+    """A row for the invocation and for each stage of the run."""
+    return [
+        {
+            "name": span.name,
+            "host": span.attributes.get("host"),
+            "state": span.attributes["state"],
+            "after_s": (span.start_ns - spans[0].start_ns) / 1e9,
+            "takes_s": span.duration_ns / 1e9,
+        }
+        for span in spans
+    ]
 
 
 def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from inferbench_tasks.tracing.foreign.otlp import ERROR, KINDS
 from inferbench_tasks.tracing.forms.values import typed
+from inferbench_tasks.tracing.request_parts import ASKING
 from inferbench_tasks.tracing.spans import LINKS, STATE, Span, spans_of
 
 _KINDS = {name: number for number, name in KINDS.items()}
@@ -70,7 +71,7 @@ def kind_of(span: Span) -> int:
     """OTLP's number of a span's kind; another tool's keeps what it was."""
     if span.level == "foreign" or "kind" in _told(span):
         return _KINDS.get(str(_told(span).get("kind")), _INTERNAL)
-    if span.level == "application" and "span_id" in span.attributes:  # which stands in the request's traceparent
+    if span.level == "application" and span.name in ASKING and "span_id" in span.attributes:
         return _CLIENT
     return _SERVER if span.name == "server" else _INTERNAL
 

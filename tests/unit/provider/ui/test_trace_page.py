@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.provider.ui.render import page
-from inferbench_tasks.provider.ui.trace_pages import _Shown, _tell_of_run
+from inferbench_tasks.provider.ui.trace_pages import _Shown, _stages, _tell_of_run
+from inferbench_tasks.tracing.spans import Span
 
 pytestmark = pytest.mark.airflow
 
@@ -51,3 +52,21 @@ def test_what_monitors_saw_stands_below_the_pictures() -> None:
     assert table([]) == ""
     cells = table(counters).split("<tr>")[2]
     assert "server&#39;s CPU, cores" in cells and all(f">{n}<" in cells for n in ("12", "0.5", "1.25", "2"))
+
+
+def test_the_stages_of_a_run_stand_below_the_pictures() -> None:
+    """A row for the invocation and one for each stage, at the seconds after it; a run without a record has no table."""
+    about = {"state": "done", "host": "far"}
+    spans = [
+        Span("a" * 32, 0, -1, "application", "invocation", 10**9, 30 * 10**9, attributes={"state": "running"}),
+        Span("a" * 32, 1, 0, "application", "trace", 5 * 10**9, 20 * 10**9, attributes=about),
+    ]
+
+    def text(kept: list[Span]) -> str:
+        shown = _Shown("r.000", "r", stages=_stages(kept), drawn=False)
+        return bytes(page("trace.html", here="traces", **vars(shown)).body).decode()
+
+    assert "Its invocation and stages" not in text([])
+    rows = text(spans).partition("Its invocation and stages")[2].partition("</table>")[0].split("<tr>")[2:]
+    assert len(rows) == 2 and "running" in rows[0]
+    assert all(f">{cell}<" in rows[1] for cell in ("trace", "far", "done", "4", "20"))

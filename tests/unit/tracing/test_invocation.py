@@ -1,0 +1,121 @@
+"""An invocation and the stages of a run as spans around its traced requests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+
+from inferbench_tasks.perfdb.documents import InvocationDocument, RunDocument
+from inferbench_tasks.tracing.counters import Track, packed, tracks_in
+from inferbench_tasks.tracing.forms import chrome
+from inferbench_tasks.tracing.forms.otlp_json import kind_of, otlp
+from inferbench_tasks.tracing.invocation import around, stage_spans, trace_id_of
+from inferbench_tasks.tracing.spans import LINKS, Span, spans_of, table_of, write
+
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGUN_NS = 1_767_225_600_000_000_000
+INFO = {"name": "which"}
+
+
+def at(seconds: float) -> datetime:
+    """So long after the invocation began."""
+    return BEGUN + timedelta(seconds=seconds)
+
+
+def run(run_id: str = "i.000", **of_trace: Any) -> RunDocument:
+    """A run that generates for 2 s on the leader, is traced for 5 s on another host, and is being collected."""
+    stages: list[dict[str, Any]] = [
+        {"stage": "generate", "state": "done", "started_at": at(1), "ended_at": at(3), "host": "lead"},
+        {
+            "stage": "trace", "state": "done", "started_at": at(4.5), "ended_at": at(9.5), "host": "far", "attempt": 2,
+            **of_trace,
+        },
+        {"stage": "collect", "state": "running", "started_at": at(10), "host": "lead"},
+    ]  # fmt: skip
+    return RunDocument.model_validate(
+        {
+            "run_id": run_id, "invocation_id": "i", "job_id": "j", "submission": INFO, "started_at": at(1),
+            "updated_at": at(10), "stages": stages,
+        }
+    )  # fmt: skip
+
+
+def invocation(**more: Any) -> InvocationDocument:
+    """Of two runs, which goes on."""
+    return InvocationDocument.model_validate(
+        {"invocation_id": "i", "submission": INFO, "run_ids": ["i.000", "i.001"], "started_at": BEGUN} | more
+    )
+
+
+def requests() -> list[Span]:
+    """Two of them, asked while the stage ran; one is linked with another already."""
+    link = {"trace_id": "c" * 32, "span_id": "d" * 16}
+    begun_ns = BEGUN_NS + 5_000_000_000
+    return [
+        Span("a" * 32, 0, -1, "application", "request", begun_ns, 900, attributes={"sample": 0}),
+        Span("a" * 32, 1, 0, "model", "server", begun_ns + 100, 700),
+        Span("b" * 32, 0, -1, "application", "request", begun_ns + 2_000, 900, attributes={LINKS: [link]}),
+    ]
+
+
+def test_stages_lie_in_the_invocation() -> None:
+    """Those that have ended, at their times, each with its host and what is known of that one's clock; the invocation
+    that goes on reaches to the end of the last, and one that is over to its own."""
+    spans = stage_spans(run(), invocation(), {"far": {"clock_ahead_ms": 3.0, "clock_error_ms": 0.5}})
+    assert [(s.name, s.parent, (s.start_ns - BEGUN_NS) / 1e9, s.duration_ns / 1e9) for s in spans] == [
+        ("invocation", -1, 0.0, 9.5), ("generate", 0, 1.0, 2.0), ("trace", 0, 4.5, 5.0),
+    ]  # fmt: skip
+    assert {span.level for span in spans} == {"application"} and {kind_of(span) for span in spans} == {1}
+    assert {"submission": "which", "state": "running", "runs": 2}.items() <= spans[0].attributes.items()
+    assert "clock_error_ms" not in spans[1].attributes
+    far = {"run": "i.000", "host": "far", "attempt": 2, "state": "done", "clock_error_ms": 0.5}
+    assert far.items() <= spans[2].attributes.items()
+    (whole, *_) = stage_spans(run(), invocation(ended_at=at(12), status="done"), {})
+    assert (whole.duration_ns, whole.attributes["state"]) == (12_000_000_000, "done")
+
+
+def test_runs_of_one_invocation_share_its_trace() -> None:
+    """Whichever is looked at, and whenever: the invocation is the same span, the stages of both are others."""
+    one, two = (stage_spans(run(name), invocation(), {}) for name in ("i.000", "i.001"))
+    assert {span.trace_id for span in (*one, *two)} == {trace_id_of("i")}
+    assert one[0].span_id == two[0].span_id and len({span.span_id for span in (*one, *two)}) == 5
+    assert [span.span_id for span in one] == [
+        span.span_id for span in stage_spans(run(), invocation(ended_at=at(20)), {})
+    ]
+    assert trace_id_of("other") != trace_id_of("i") and len(trace_id_of("i")) == 32
+
+
+def test_a_run_whose_stages_go_on_has_none() -> None:
+    """Its times are not known yet: nothing is made up. A stage that failed says why, by its first line."""
+    going = run().model_copy(update={"stages": [run().stages[2]]})
+    assert stage_spans(going, invocation(), {}) == []
+    assert around(table_of(requests()), []).num_rows == 3
+    failed = stage_spans(run(state="failed", error="no room\nat all"), invocation(), {})[2]
+    assert (failed.attributes["state"], failed.attributes["error"]) == ("failed", "no room")
+
+
+def test_requests_lead_to_the_stage_that_asked_them(tmp_path: Path) -> None:
+    """Each by a link beside those that it has; its trace, times and other attributes stay what they were, as does what
+    monitors saw. In Chrome's form they lie in the stage, and that in the invocation."""
+    track = Track("server's CPU", "cores", [BEGUN_NS], [1.0])
+    write(requests(), tmp_path / "spans.parquet", packed([track]))
+    stages = stage_spans(run(), invocation(), {})
+    table = around(pq.read_table(tmp_path / "spans.parquet"), stages)
+    found = list(spans_of(table))
+    assert found[:3] == stages and [s.trace_id for s in found[3:]] == [s.trace_id for s in requests()]
+    link = {"trace_id": trace_id_of("i"), "span_id": stages[2].span_id}
+    first, server, second = found[3:]
+    assert first.attributes == {"sample": 0, LINKS: [link]} and server == requests()[1]
+    assert second.attributes[LINKS] == [*requests()[2].attributes[LINKS], link]
+    assert [each.name for each in tracks_in(table)] == ["server's CPU"]
+    events = [each for each in orjson.loads(chrome.content(table, {}))["traceEvents"] if each["ph"] == "X"]
+    rows = {(event["name"], event["tid"]) for event in events if event["name"] != "server"}
+    assert len(events) == 6 and {row for _, row in rows} == {1}
+    (resource,) = otlp(found, {})["resourceSpans"]
+    told = resource["scopeSpans"][0]["spans"]
+    assert told[3]["links"] == [{"traceId": link["trace_id"], "spanId": link["span_id"]}]
+    assert told[2]["parentSpanId"] == told[0]["spanId"] and told[0]["parentSpanId"] == ""
