@@ -173,7 +173,8 @@ class Checklist:
         assert list((self._folder / "across").glob("*layers.csv"))
 
     def inspected(self) -> None:
-        """Each traced request is one trace from the client to the layers, each span in one that is there."""
+        """Each traced request is one trace from the client to the layers, each span in one that is there; exported they
+        lie in the stage that asked them, and that in the invocation."""
         run = self._stacks[0]
         assert {row["layer"] for row in self._page.json("Inspection", 0, RUN=run)}
         spans = list(self._bench.spans(run))
@@ -186,7 +187,16 @@ class Checklist:
             assert all(span["parent"] in own for span in own.values() if span["parent"] >= 0)
         self._page.ran("Inspection", 1, RUN=run)
         events = json.loads((self._folder / "trace.json").read_text())["traceEvents"]
-        assert sum(event["ph"] in ("X", "b", "B") for event in events) == len(spans)
+        told = [event for event in events if event["ph"] in ("X", "b", "B")]
+        around = [event for event in told if event["args"]["trace_id"] not in traces]
+        names = [event["name"] for event in around]
+        assert len(told) == len(spans) + len(around) and names[0] == "invocation" and "collect" in names
+        stage = next(event for event in around if event["name"] == "trace")
+        assert all(
+            stage["ts"] <= event["ts"] and event["ts"] + event["dur"] <= stage["ts"] + stage["dur"]
+            for event in told
+            if event["args"]["trace_id"] in traces
+        )
 
     def interfaces(self) -> None:
         """Command line, REST, page and Python tell the same of one run."""
