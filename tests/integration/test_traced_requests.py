@@ -40,8 +40,8 @@ from tests.integration.test_serving import leftovers
 from tests.serving_cases import (
     CLASSES, FEATURES, Case, dense_as, dense_case, dense_weights, running_server, serve_input, server_config,
 )  # fmt: skip
-from tests.unit.processors.test_processors import sound
 from tests.unit.monitors.test_perf_events import SOFTWARE, counts
+from tests.unit.processors.test_processors import sound
 
 pytestmark = pytest.mark.integration
 REQUESTS = 5
@@ -336,13 +336,10 @@ def test_requests_that_were_executed_together_lead_to_each_other(tmp_path: Path)
 def test_processors_in_the_server_are_seen(tmp_path: Path, one_in: int | None) -> None:
     """Requests carry sounds and answers names, one by one and in a load: decoding is before the queue, naming behind
     the model, and neither is in its inference. A unit test says so of a made-up model."""
-    steps = {
-        "before": (ProcessorStep(kind="audio", settings={"rate_hz": 8000, "samples": FEATURES}),),
-        "after": (ProcessorStep(kind="labels", settings={"names": [f"class {at}" for at in range(CLASSES)]}),),
-    }
-    pipeline, raw = Pipeline(steps["before"], steps["after"], ["x"]), [
-        sound(list(range(at, at + FEATURES))) for at in range(32)
-    ]
+    before = (ProcessorStep(kind="audio", settings={"rate_hz": 8000, "samples": FEATURES}),)
+    after = (ProcessorStep(kind="labels", settings={"names": [f"class {at}" for at in range(CLASSES)]}),)
+    pipeline = Pipeline(before, after, ["x"])
+    raw = [sound(list(range(at, at + FEATURES))) for at in range(32)]
     x = pipeline.each_before(raw)["x"]
     weights, bias = dense_weights()
     case = Case(dense_case(tmp_path).model, {"x": x}, {"scores": x @ weights + bias})
@@ -350,11 +347,12 @@ def test_processors_in_the_server_are_seen(tmp_path: Path, one_in: int | None) -
     np.savez(tmp_path / "sent.npz", allow_pickle=False, **packed({RAW: objects(raw)}))
     np.savez(tmp_path / "answered.npz", allow_pickle=False, **packed(answers))
     load = {"arrivals": {"kind": "constant", "rate_rps": 100.0}, "duration_s": 0.5, "warmup_s": 0.1}
-    block = {"requests": 30, "one_in": one_in} if one_in else {}
+    block: dict[str, Any] = {"requests": 30, "one_in": one_in} if one_in else {}
     inp = order(case, tmp_path, load=load, **block)
     processing = Processing(
-        side="server", sent_path=str(tmp_path / "sent.npz"), answered_path=str(tmp_path / "answered.npz"),
-        sent=(RAW_SPEC,), answered=tuple(spec_of(name, array) for name, array in answers.items()), **steps,
+        side="server", before=before, after=after, sent_path=str(tmp_path / "sent.npz"), sent=(RAW_SPEC,),
+        answered_path=str(tmp_path / "answered.npz"),
+        answered=tuple(spec_of(name, array) for name, array in answers.items()),
     )  # fmt: skip
     requests = inp.generate.requests.model_copy(update={"processing": processing})
     inp = inp.model_copy(update={"generate": inp.generate.model_copy(update={"requests": requests})})
@@ -368,11 +366,11 @@ def test_processors_in_the_server_are_seen(tmp_path: Path, one_in: int | None) -
         by_trace.setdefault(span.trace_id, {})[span.name] = span
     assert len(by_trace) == document["requests"] > 0
     for found in by_trace.values():
-        before, after = found["pre-process"], found["post-process"]
-        assert found["decode"].end_ns <= before.start_ns and before.end_ns <= found["queue"].start_ns
-        assert found["inference"].end_ns <= after.start_ns and after.end_ns <= found["encode"].start_ns
-        assert 0 < before.attributes["audio_ns"] <= before.duration_ns
-        assert 0 < after.attributes["labels_ns"] <= after.duration_ns
+        made, named = found["pre-process"], found["post-process"]
+        assert found["decode"].end_ns <= made.start_ns and made.end_ns <= found["queue"].start_ns
+        assert found["inference"].end_ns <= named.start_ns and named.end_ns <= found["encode"].start_ns
+        assert 0 < made.attributes["audio_ns"] <= made.duration_ns
+        assert 0 < named.attributes["labels_ns"] <= named.duration_ns
     assert leftovers(inp.run_id) == []
 
 

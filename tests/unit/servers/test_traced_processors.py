@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -101,8 +102,7 @@ def test_processors_have_spans_of_their_own(tmp_path: Path, monkeypatch: pytest.
     ]  # fmt: skip
     ordered = list(spans.values())
     assert all(
-        one.duration_ns >= 0 and one.end_ns <= two.start_ns
-        for one, two in zip(ordered, ordered[1:], strict=False)
+        one.duration_ns >= 0 and one.end_ns <= two.start_ns for one, two in pairwise(ordered)
     )
     inference = spans["inference"]
     assert inference.start_ns <= engine.ran[0] and engine.ran[1] <= inference.end_ns

@@ -52,7 +52,8 @@ def test_processors_go_with_a_trace_where_the_server_tells_of_them() -> None:
         job = spec({}, trace=block, processors=processors, serve={"backend": backend})
         return [each.message for each in INSTALLED.findings(job) if each.fields[0] == "trace"]
 
-    for block in ({}, {"one_in": 20}):
+    blocks: list[dict[str, Any]] = [{}, {"one_in": 20}]
+    for block in blocks:
         assert said("server", "onnxruntime", block) == []
         (message,) = said("client", "onnxruntime", block)
         assert "use side: server, or leave processors or trace out" in message
