@@ -3,8 +3,9 @@
     python -m benchmarks.mlmodelscope.fifteen [--data FOLDER] [--show]
 
 Runs `configs/submissions/trace/all-fifteen.yaml` by `inferbench run --inline`, then asks what `inferbench trace show`
-does. Passed where each of the fifteen has its table and its sentence; FAILED names those that miss something, and what.
-Not judged where a run is not valid, for batch sizes are of valid runs alone. Exit code 0, 1, 2. Takes some minutes.
+does. Passed where each of the fifteen has its table, its figure and its sentence; FAILED names those that miss
+something, and what. Not judged where a run is not valid, for batch sizes are of valid runs alone. Exit code 0, 1, 2.
+Takes some minutes.
 """
 
 from __future__ import annotations
@@ -30,13 +31,10 @@ ALL = range(1, 16)
 
 def judged(document: Document, verdicts: Sequence[str]) -> tuple[int, list[str]]:
     """The exit code and the words; ``verdicts``: of the submission's runs."""
-    there = {
-        each["number"]
-        for each in document["analyses"]
-        if each["missing"] is None and each["rows"] and each["sentence"]
-    }
+    lacking = {each["number"]: _lacking(each) for each in document["analyses"]}
+    there = {number for number, lacks in lacking.items() if lacks is None}
     missing = [
-        f"{each['number']} {each['name']}: {each['missing'] or ('no sentence' if each['rows'] else 'an empty table')}"
+        f"{each['number']} {each['name']}: {lacking[each['number']]}"
         for each in document["analyses"]
         if each["number"] in ALL and each["number"] not in there
     ]
@@ -46,6 +44,18 @@ def judged(document: Document, verdicts: Sequence[str]) -> tuple[int, list[str]]
     if spoilt := [verdict for verdict in verdicts if verdict != "valid"]:
         return 2, [*missing, f"{count} of {len(ALL)} analyses: not judged, a run is {spoilt[0]}"]
     return 1, [*missing, f"{count} of {len(ALL)} analyses: FAILED"]
+
+
+def _lacking(analysis: Document) -> str | None:
+    """What an analysis misses; None of one that has all three."""
+    if analysis["missing"] is not None:
+        return str(analysis["missing"])
+    parts = {
+        "an empty table": analysis["rows"],
+        "no figure": (analysis["figure"] or {}).get("data"),
+        "no sentence": analysis["sentence"],
+    }
+    return next((words for words, part in parts.items() if not part), None)
 
 
 def asked(data_dir: Path) -> tuple[Document, list[str]]:

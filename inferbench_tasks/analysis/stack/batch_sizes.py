@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Point, Rows, Subject
+from inferbench_tasks.analysis.stack.figures import over_batch_sizes
 
 #: A larger batch has to bring so many times the throughput (XSP, 3.1: doubling it brings 5% at least).
 _WORTH = 1.05
@@ -58,6 +60,10 @@ class BatchSizes(Analysis):
         return (
             f"A batch of {best.batch_size} is the best: {_reached(best)}; none that is larger brings 5% more."
         )
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """Both over the batch."""
+        return over_batch_sizes(rows, self.title)
 
 
 def _reached(point: Point) -> str:

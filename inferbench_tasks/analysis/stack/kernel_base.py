@@ -1,10 +1,10 @@
-"""What the analyses of kernels (XSP 8 to 15) need, and how their tables and figures begin."""
+"""What the analyses of kernels (XSP 8 to 15) need, and how their tables begin."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject
 from inferbench_tasks.analysis.stack.kernels import Kernels
@@ -15,8 +15,6 @@ from inferbench_tasks.servers.sources.sampled_objects import SAMPLED
 NO_KERNELS = (
     "They are no kernels but shared objects that layers were sampled in, by their share of the samples."
 )
-#: A figure shows so many bars, the longest.
-BARS = 20
 
 
 class KernelAnalysis(Analysis):
@@ -82,8 +80,3 @@ def counted(works: Sequence[Work]) -> tuple[Work, float]:
     whole = sum(each.ms for each in works)
     part = total(known) if known else Work(0.0, None, None)
     return part, part.ms / whole if whole else 0.0
-
-
-def longest(rows: Rows, key: str = "ms") -> list[dict[str, Any]]:
-    """The rows that take most, for a figure."""
-    return sorted(rows, key=lambda row: -float(row[key]))[:BARS]

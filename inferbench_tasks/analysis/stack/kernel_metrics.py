@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject
 from inferbench_tasks.analysis.stack.figures import bars
-from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, counted, longest
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, counted
 from inferbench_tasks.analysis.stack.kernels import Kernels
 
 
@@ -53,9 +53,4 @@ class KernelMetrics(KernelAnalysis):
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The layers whose counted kernels take most."""
-        return bars(
-            longest(rows),
-            ("layer", "bound"),
-            "Kernels with FLOPs and bytes by layer",
-            {"ms": "own time"},
-        )
+        return bars(rows, ("layer", "bound"), "Kernels with FLOPs and bytes by layer", {"ms": "own time"})

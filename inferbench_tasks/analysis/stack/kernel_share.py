@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
 from inferbench_tasks.analysis.stack.figures import bars
-from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis
 from inferbench_tasks.analysis.stack.kernels import Kernels
 
 _ONEDNN = "oneDNN"
@@ -89,7 +89,7 @@ class KernelShare(KernelAnalysis):
             "operators_ms": "other operators",
             "other_ms": "around primitives",
         }
-        return bars(longest(_told(rows)), ("layer",), "Kernels against other time by layer", parts)
+        return bars(_told(rows), ("layer",), "Kernels against other time by layer", parts)
 
 
 def _told(rows: Rows) -> Rows:

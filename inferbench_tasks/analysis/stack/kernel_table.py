@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
 from inferbench_tasks.analysis.stack.figures import bars
-from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis
 from inferbench_tasks.analysis.stack.kernels import Kernels
 
 
@@ -49,5 +49,4 @@ class KernelTable(KernelAnalysis):
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest."""
-        few = longest(rows)
-        return bars(few, ("kernel", "layer"), f"The {len(few)} longest kernels", {"ms": "own time"})
+        return bars(rows, ("kernel", "layer"), "Time of kernels", {"ms": "own time"})

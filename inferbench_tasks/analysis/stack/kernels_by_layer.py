@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
 from inferbench_tasks.analysis.stack.figures import bars
-from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis
 from inferbench_tasks.analysis.stack.kernels import Kernels
 
 
@@ -51,4 +51,4 @@ class KernelsByLayer(KernelAnalysis):
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The layers whose kernels take most."""
-        return bars(longest(rows), ("layer", "longest"), "Kernels' time by layer", {"ms": "kernels"})
+        return bars(rows, ("layer", "longest"), "Kernels' time by layer", {"ms": "kernels"})

@@ -7,7 +7,7 @@ from collections import defaultdict
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
 from inferbench_tasks.analysis.stack.figures import bars
-from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis, longest
+from inferbench_tasks.analysis.stack.kernel_base import KernelAnalysis
 from inferbench_tasks.analysis.stack.kernels import Kernel, Kernels
 from inferbench_tasks.analysis.stack.work import total
 
@@ -46,4 +46,4 @@ class KernelsByName(KernelAnalysis):
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest."""
-        return bars(longest(rows), ("kernel", "library"), "Time of kernels by name", {"ms": "own time"})
+        return bars(rows, ("kernel", "library"), "Time of kernels by name", {"ms": "own time"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject
+from inferbench_tasks.analysis.stack.figures import in_order
 
 
 class LayerLatency(Analysis):
@@ -31,3 +33,7 @@ class LayerLatency(Analysis):
             f"Half of the layers' time is over after {at} of {len(rows)} layers; the longest is {longest['layer']}, "
             f"{longest['ms']:.4g} ms."
         )
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """All of them, and the sum so far."""
+        return in_order(rows, "ms", self.title, so_far="until_ms")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject, share
+from inferbench_tasks.analysis.stack.figures import MIB, in_order
 
 
 class LayerMemory(Analysis):
@@ -45,3 +47,7 @@ class LayerMemory(Analysis):
             f"The outputs of {len(known)} of {len(subject.profile.layers)} layers take {whole / 2**20:.4g} MiB; "
             f"the largest are those of {largest.name}, {(largest.output_bytes or 0) / 2**20:.4g} MiB."
         )
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """All of which they are known."""
+        return in_order(rows, "output_bytes", self.title, MIB)

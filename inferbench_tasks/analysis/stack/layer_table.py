@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject, share
 from inferbench_tasks.analysis.stack.bounds import bounds_in_words, bounds_of
+from inferbench_tasks.analysis.stack.figures import bars
 
 
 class LayerTable(Analysis):
@@ -50,3 +52,7 @@ class LayerTable(Analysis):
             f"{profile.framework_ms:.4g} ms{f', {bound}' if bound else ''}; all layers add up to "
             f"{profile.layers_ms / profile.framework_ms:.1%} of it."
         )
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """What takes most of a run, the runtime's own work between layers too."""
+        return bars(rows, ("layer", "type"), "What takes most of a run", {"ms": "time"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject, share
+from inferbench_tasks.analysis.stack.figures import bars
 from inferbench_tasks.analysis.stack.types import by_type
 
 
@@ -27,3 +29,7 @@ class TypeLatency(Analysis):
         """The longest."""
         first = rows[0]
         return f"{first['type']} takes {first['share_ratio'] or 0:.0%} of the layers' time, in {first['count']} layers."
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """The longest."""
+        return bars(rows, ("type",), self.title, {"ms": "time"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Rows, Subject, share
+from inferbench_tasks.analysis.stack.figures import MIB, bars
 from inferbench_tasks.analysis.stack.layer_memory import LayerMemory
 from inferbench_tasks.analysis.stack.types import by_type
 
@@ -45,3 +47,7 @@ class TypeMemory(LayerMemory):
             else f"the outputs of the {known} of {count} layers that tell them"
         )
         return f"{first['type']} has {first['share_ratio'] or 0:.0%} of the bytes of {of}."
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """The largest."""
+        return bars(rows, ("type",), self.title, {"output_bytes": "outputs"}, MIB)

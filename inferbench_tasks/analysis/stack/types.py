@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject
+from inferbench_tasks.analysis.stack.figures import LAYERS, bars
 from inferbench_tasks.analysis.stack.profile import Layer
 
 
@@ -30,6 +32,10 @@ class TypeDistribution(Analysis):
         """The most frequent."""
         first = rows[0]
         return f"{first['count']} of {len(subject.profile.layers)} layers are {first['type']}."
+
+    def figure(self, subject: Subject, rows: Rows) -> Chart:
+        """The most frequent."""
+        return bars(rows, ("type",), self.title, {"count": "layers"}, LAYERS)
 
 
 def by_type(layers: Iterable[Layer]) -> dict[str, list[Layer]]:

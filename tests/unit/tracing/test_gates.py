@@ -186,6 +186,7 @@ def analysed(missing: dict[int, str], count: int = 15) -> dict[str, Any]:
             "name": f"a{at}",
             "missing": missing.get(at),
             "rows": [] if at in missing else [{}],
+            "figure": None if at in missing else {"data": [{}]},
             "sentence": "It is so.",
         }
         for at in (*range(1, count + 1), 99)
@@ -201,7 +202,11 @@ def test_all_fifteen_analyses_have_to_be_there() -> None:
     code, words = fifteen.judged(analysed({1: "valid runs"}), ["valid", "disturbed: others"])
     assert (code, words[-1]) == (2, "14 of 15 analyses: not judged, a run is disturbed: others")
     assert fifteen.judged(analysed({}, 14), ["valid"])[0] == 1
-    silent = analysed({})
-    silent["analyses"][2]["sentence"] = ""
-    assert fifteen.judged(silent, ["valid"]) == (1, ["3 a3: no sentence", "14 of 15 analyses: FAILED"])
+    for part, empty, words in (
+        ("rows", [], "an empty table"), ("figure", None, "no figure"), ("figure", {"data": []}, "no figure"),
+        ("sentence", "", "no sentence"),
+    ):  # fmt: skip
+        without = analysed({})
+        without["analyses"][2][part] = empty
+        assert fifteen.judged(without, ["valid"]) == (1, [f"3 a3: {words}", "14 of 15 analyses: FAILED"])
     assert fifteen.judged(analysed({99: "a package"}), ["valid"])[0] == 0

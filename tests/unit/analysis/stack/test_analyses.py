@@ -1,7 +1,8 @@
-"""XSP's analyses of layers, each against a table made by hand."""
+"""XSP's analyses of layers (1 to 7), each against a table made by hand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -80,6 +81,41 @@ def test_types_by_number_time_and_bytes() -> None:
     )
 
 
+def figure(name: str, subject: Subject = SUBJECT) -> dict[str, Any]:
+    """The figure of an analysis."""
+    analysis = ANALYSES.load(name)()
+    made = analysis.figure(subject, analysis.rows(subject))
+    assert made is not None
+    return made
+
+
+def test_figures_show_their_tables() -> None:
+    """Layers at their places in ms and MiB, with a gap where nothing is known; types and layers by what they take."""
+    bars, so_far = figure("layer_latency")["data"]
+    assert bars["x"] == so_far["x"] == [0, 1, 2, 3] and bars["hovertext"] == ["c1", "r1", "c2", "x"]
+    assert bars["y"] == pytest.approx([0.010, 0.005, 0.070, 0.015])
+    assert so_far["y"] == pytest.approx([0.010, 0.015, 0.085, 0.100])
+    assert figure("layer_memory")["data"][0]["y"] == [1, 1, 2, None]
+    assert figure("layers")["data"][0]["y"] == [
+        "1. c2 · Conv", "2. between layers", "3. x · Gather", "4. c1 · Conv", "5. r1 · Relu",
+    ]  # fmt: skip
+    for name, lengths in (
+        ("types", [2, 1, 1]), ("type_latency", pytest.approx([0.080, 0.015, 0.005])), ("type_memory", [3, 1]),
+    ):  # fmt: skip
+        drawn = figure(name)
+        assert drawn["data"][0]["x"] == lengths and drawn["data"][0]["y"][0] == "1. Conv"
+        assert drawn["layout"]["xaxis"]["title"]["text"].endswith(("layers", "ms", "MiB"))
+
+
+def test_a_figure_says_that_it_has_the_longest_bars_alone() -> None:
+    """20 of 31: 30 layers, and what is between them."""
+    many = Subject(profile([[layer(f"n{at}", f"T{at}", at + 1) for at in range(30)]]))
+    drawn = figure("layers", many)
+    assert drawn["layout"]["title"]["text"] == "What takes most of a run: the 20 longest of 31"
+    assert drawn["data"][0]["y"][0] == "1. n29 · T29" and len(drawn["data"][0]["x"]) == 20
+    assert len(figure("layer_latency", many)["data"][0]["x"]) == 30, "those that are at their places are all there"
+
+
 def test_a_source_that_tells_no_bytes_is_named() -> None:
     """The analyses of memory say what is missing instead of a table of nothing."""
     for name in ("layer_memory", "type_memory"):
@@ -109,6 +145,10 @@ def test_the_best_batch_size() -> None:
         (1, 10.0, False), (2, 18.0, False), (4, 19.0, True), (8, 18.5, False),
     ]  # fmt: skip
     assert sentence_of(analysis, subject).startswith("A batch of 4 is the best: 19 samples/s, 400 ms")
+    throughput, latencies = figure("batch_sizes", subject)["data"]
+    assert (throughput["x"], throughput["y"]) == (["1", "2", "4", "8"], [10, 18, 19, 18.5])
+    assert throughput["marker"]["symbol"] == ["circle", "circle", "star", "circle"]
+    assert latencies["y"] == [100, 200, 400, 800] and latencies["yaxis"] == "y2"
 
 
 def test_of_the_largest_batch_nobody_knows_that_it_is_the_best() -> None:
@@ -171,3 +211,5 @@ def test_batch_sizes_are_of_one_server() -> None:
     rows = [Point("one", 1, 10.0, 4.5), Point("offline", 4, 50.0, None)]
     sentence = sentence_of(ANALYSES.load("batch_sizes")(), Subject(SUBJECT.profile, rows))
     assert "50 samples/s; a larger one may bring more" in sentence
+    of_none = Subject(SUBJECT.profile, [replace(each, latency_ms=None) for each in rows])
+    assert len(figure("batch_sizes", of_none)["data"]) == 1, "no axis of latencies where none is known"
