@@ -39,12 +39,13 @@ def bounds_of(subject: Subject, layers: Sequence[Layer]) -> list[str | None]:
 
 
 def bounds_in_words(bounds: Sequence[str | None]) -> str:
-    """``memory-bound``, where all are; ``2 memory-bound, 1 bound by arithmetic``; "" where nothing is known of any."""
+    """``they are memory-bound``, where all are; else of how many what is known; "" where nothing is known of any."""
     counts = Counter(bounds)
     told = [(counts[name], words) for name, words in _WORDS.items() if counts[name]]
     if not told:
         return ""
     if len(told) == 1 and told[0][0] == len(bounds):
-        return told[0][1]
-    parts = [f"{count} {words}" for count, words in told]
-    return ", ".join([*parts, f"of {counts[None]} it is not known"] if counts[None] else parts)
+        return f"{'it is' if len(bounds) == 1 else 'they are'} {told[0][1]}"
+    parts = [f"{count} {'is' if count == 1 else 'are'} {words}" for count, words in told]
+    unknown = [f"of {counts[None]} it is not known"] if counts[None] else []
+    return f"of these {', '.join([*parts, *unknown])}"

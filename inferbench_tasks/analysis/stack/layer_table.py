@@ -49,7 +49,7 @@ class LayerTable(Analysis):
         bound = bounds_in_words(bounds_of(subject, few))
         return (
             f"{len(few)} of {len(profile.layers)} layers take {taken / profile.framework_ms:.0%} of a run's "
-            f"{profile.framework_ms:.4g} ms{f', {bound}' if bound else ''}; all layers add up to "
+            f"{profile.framework_ms:.4g} ms{f'; {bound}' if bound else ''}; all layers add up to "
             f"{profile.layers_ms / profile.framework_ms:.1%} of it."
         )
 

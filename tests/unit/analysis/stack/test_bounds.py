@@ -26,13 +26,25 @@ def test_the_bottleneck_says_what_bounds_it() -> None:
     """Of three layers one is bound by each, and of one nobody tells; of a trace without kernels nothing is said."""
     assert bounds_of(SUBJECT, SUBJECT.profile.layers) == ["arithmetic", "memory", None]
     assert sentence(SUBJECT) == (
-        "3 of 3 layers take 90% of a run's 0.1 ms, 1 memory-bound, 1 bound by arithmetic, of 1 it is not known; all "
-        "layers add up to 90.0% of it."
+        "3 of 3 layers take 90% of a run's 0.1 ms; of these 1 is memory-bound, 1 is bound by arithmetic, of 1 it is "
+        "not known; all layers add up to 90.0% of it."
     )
     for without in (None, kernels(ceilings=None), kernels(threads=2)):
         assert sentence(replace(SUBJECT, kernels=without)).startswith(
             "3 of 3 layers take 90% of a run's 0.1 ms; all"
         )
+
+
+def test_layers_that_are_all_bound_by_one_thing_are_told_in_one_sentence() -> None:
+    """How many of how many take how much of the time, and that they are memory-bound."""
+    made = {
+        name: onednn("inner_product", at, at + 30, 1_000, 1_000, data_type="f32")
+        for at, name in ((0, "a"), (30, "b"), (60, "c"))
+    }
+    light = [(name, "linear", aten("linear", each[2], each[3], each)) for name, each in made.items()]
+    layers = [*(layer(name, "linear", 27) for name in "abc"), layer("d", "relu", 9)]
+    said = sentence(Subject(profile([layers]), kernels=kernels(light)))
+    assert said.startswith("3 of 4 layers take 81% of a run's 0.1 ms; they are memory-bound; all layers")
 
 
 def test_layers_of_one_name_are_told_apart_by_their_order() -> None:
@@ -61,14 +73,15 @@ def test_a_layer_is_not_judged_by_the_least_of_its_kernels() -> None:
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        (["memory"] * 3, "memory-bound"),
-        (["arithmetic"] * 2, "bound by arithmetic"),
-        (["memory", "arithmetic", "memory"], "2 memory-bound, 1 bound by arithmetic"),
-        (["memory", None, None], "1 memory-bound, of 2 it is not known"),
+        (["memory"] * 3, "they are memory-bound"),
+        (["arithmetic"] * 2, "they are bound by arithmetic"),
+        (["memory"], "it is memory-bound"),
+        (["memory", "arithmetic", "memory"], "of these 2 are memory-bound, 1 is bound by arithmetic"),
+        (["memory", None, None], "of these 1 is memory-bound, of 2 it is not known"),
         ([None, None], ""),
         ([], ""),
     ],
 )
 def test_words(bounds: list[str | None], words: str) -> None:
-    """All alike in a word, else how many of each; nothing of nothing."""
+    """All alike in a word, else how many of each and of how many nothing is known; nothing of nothing."""
     assert bounds_in_words(bounds) == words
