@@ -38,6 +38,8 @@ RANK = "rank"
 AnyLevel = Level | Literal["foreign"]
 
 _AT_ONCE = 50_000
+#: Numbers in attributes differ from request to request; what is around them is found again only if it is looked for.
+_ZSTD_LEVEL = 12
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
@@ -113,14 +115,19 @@ def _rows(spans: Sequence[Span]) -> pa.Table:
 
 
 def write(spans: Iterable[Span], path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
-    """The spans as one Parquet file. ``metadata``: of its schema, what is kept beside them."""
-    pq.write_table(
-        table_of(spans).replace_schema_metadata(metadata or None),
+    """The spans as one small Parquet file. ``metadata``: of its schema, what is kept beside them."""
+    with pq.ParquetWriter(
         path,
+        SCHEMA,
         compression="zstd",
+        compression_level=_ZSTD_LEVEL,
         use_dictionary=[f.name for f in SCHEMA if pa.types.is_dictionary(f.type)],
         column_encoding={f.name: "DELTA_BINARY_PACKED" for f in SCHEMA if not pa.types.is_dictionary(f.type)},
-    )
+        write_statistics=False,  # nobody asks for a part of a file, and of attributes these are whole texts
+    ) as file:
+        file.write_table(table_of(spans))
+        if metadata:  # of the file: what the schema that is written has of it would be there twice
+            file.add_key_value_metadata(dict(metadata))
 
 
 def spans_of(table: pa.Table) -> Iterator[Span]:
