@@ -290,7 +290,7 @@ def test_one_in_so_many_requests_of_a_load_is_traced(tmp_path: Path, protocol: s
     assert {span.level for span in spans} == {"application", "model"}
     assert document["ignored"] == document["ignored_states"] == 0
     assert {part["requests"] for part in document["parts"]} == {len(chosen)}
-    seen = {track.name: track for track in tracks_in(pq.read_table(output.spans_path))}
+    seen = {track.name: track for track in tracks_in(pq.ParquetFile(output.spans_path).read())}
     used = seen["server's CPU"]
     first_ns, last_ns = min(root.start_ns for root in roots), max(root.end_ns for root in roots)
     assert len(used.values) >= 5 and 0 < max(used.values) < 100

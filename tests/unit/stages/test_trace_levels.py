@@ -48,7 +48,7 @@ def test_layers_are_timed_without_the_instruments_below_them(
         document, path = output.document, output.spans_path
         assert path is not None
         spans = list(spans_of(pq.read_table(path)))
-        (track,) = tracks_in(pq.read_table(path))
+        (track,) = tracks_in(pq.ParquetFile(path).read())
         assert set(track.values) == {0.0, 1.0} and len(track.values) == 2 * len(levels)
         (counter,) = document["counters"]
         assert counter == {

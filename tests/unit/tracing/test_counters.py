@@ -111,7 +111,7 @@ def test_a_peak_between_two_stored_samples_is_the_most(
     monkeypatch.setattr(counters, "MOST_SAMPLES", 3)
     servers = [Seen([ServerTrack("a", "", [1, 2, 3, 4], [5.0, 90.0, 5.0, 1.0], 5)])]
     write([], tmp_path / "thin", packed(joined(servers)))
-    assert tracks_in(pq.read_table(tmp_path / "thin")) == [Track("a", "", [1, 3], [5.0, 5.0])]
+    assert tracks_in(pq.ParquetFile(tmp_path / "thin").read()) == [Track("a", "", [1, 3], [5.0, 5.0])]
     row = {"counter": "a", "samples": 4, "least": 1.0, "mean": 25.25, "most": 90.0}
     assert summary(servers) == {"counters": [row]}
 
@@ -133,7 +133,7 @@ def test_they_are_kept_with_the_spans(tmp_path: Path) -> None:
     spans = [Span("a" * 32, 0, -1, "application", "request", OFFSET_NS, 9)]
     for name, kept in (("with", [track]), ("without", [])):
         write(spans, tmp_path / name, packed(kept))
-        table = pq.read_table(tmp_path / name)
+        table = pq.ParquetFile(tmp_path / name).read()
         assert tracks_in(table) == kept and table.num_rows == 1
         assert tracks_in(table.slice(0, 1)) == kept
     assert summary([Seen([]), Seen([], "it was killed")]) == {"counters": [], "unseen": "it was killed"}

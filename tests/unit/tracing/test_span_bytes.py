@@ -62,7 +62,7 @@ def test_a_span_of_small_requests_takes_at_most_20_bytes(tmp_path: Path) -> None
     write(spans, tmp_path / "spans", packed(TRACKS))
     found = stored("made", (tmp_path / "spans").read_bytes())
     assert found.spans == len(spans) and found.of_span <= MOST_BYTES, found.shown()
-    assert list(spans_of(pq.read_table(tmp_path / "spans"))) == spans
+    assert list(spans_of(pq.ParquetFile(tmp_path / "spans").read())) == spans
     assert sum(found.parts.values()) == found.size_bytes == (tmp_path / "spans").stat().st_size
     assert all(size > 0 for size in found.parts.values())
 
@@ -85,7 +85,7 @@ def test_files_of_before_are_read(tmp_path: Path) -> None:
         table_of(spans).replace_schema_metadata(packed(TRACKS)), tmp_path / "before", compression="zstd",
         use_dictionary=names, column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
     )  # fmt: skip
-    table = pq.read_table(tmp_path / "before")
+    table = pq.ParquetFile(tmp_path / "before").read()
     assert list(spans_of(table)) == spans and tracks_in(table) == TRACKS
 
 
