@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ from inferbench_tasks.contracts.located import CARRIER
 from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError, StorageError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.plan.graph import Node
+from inferbench_tasks.running.failure import record_failure
 from inferbench_tasks.running.fence import Fence, Holding, require_chosen
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
@@ -158,8 +160,13 @@ def execute_node(
         telling(event="end", stage=stage, job=job_index, state=state, error=str(error), refused=refused)
         telling.close()
         if run_id is not None:
-            ends = holding is not None or fence is None or not fence.superseded(db)
-            db.stage_failed(run_id, stage, attempt, state=state, error=str(error), lease=under, ends_run=ends)
+            failed = partial(
+                db.stage_failed, run_id, stage, attempt, state=state, error=str(error), lease=under
+            )
+            record_failure(
+                lambda: holding is None and fence is not None and fence.superseded(db),
+                lambda ends: failed(ends_run=ends),
+            )
         if isinstance(raised, Exception):
             raise error from raised
         raise
