@@ -9,10 +9,12 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
 from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError
@@ -20,7 +22,7 @@ from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.difference import differences
 from inferbench_tasks.manifests.pins import hashes_digest, installed_version
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import PATIENCE, job_digest
@@ -55,7 +57,8 @@ def planned(job: JobSpec) -> dict[str, Any]:
     }
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
     data = {"dataset": None, "requests_digest": None, "evaluation": _asked(job)}
-    return _lock(job, backend, model, _framework_of(job), _version(job, backend), image, data)
+    version, own = _runtime(job, backend)
+    return _lock(job, backend, model, _framework_of(job), version, own, image, data)
 
 
 def measured(
@@ -93,7 +96,8 @@ def measured(
             "manifest": evaluation.manifest and evaluation.manifest.model_dump(),
         },
     }
-    return _lock(job, backend, model, source.framework, ran.version, image, data)
+    _, own = _runtime(job, backend)
+    return _lock(job, backend, model, source.framework, ran.version, own, image, data)
 
 
 def _asked(job: JobSpec) -> dict[str, Any] | None:
@@ -134,11 +138,12 @@ def _lock(
     model: dict[str, Any],
     framework: str | None,
     version: str | None,
+    own: dict[str, Any] | None,
     image: dict[str, Any] | None,
     data: dict[str, Any],
 ) -> dict[str, Any]:
     git_sha, dirty = environment.git_state()
-    own = _own_environment(job, backend) if image is None else None
+    own = own if image is None else None
     package = PACKAGES.get(framework or "", framework)
     lock: dict[str, Any] = {
         "form": FORM,
@@ -186,28 +191,31 @@ def _framework_of(job: JobSpec) -> str | None:
     return getattr(job.model, "framework", None)
 
 
-def _version(job: JobSpec, backend: Backend) -> str | None:
-    """Of the runtime that would serve: the one that is named, else what is here."""
-    try:
-        runtime = runtime_of(job.serve)
-        return backend.version() if runtime is None else runtime.version
-    except (InferBenchError, PackageNotFoundError, OSError):
-        return None  # what it runs on is not here yet
+def _runtime(job: JobSpec, backend: Backend) -> tuple[str | None, dict[str, Any] | None]:
+    """Of the runtime that would serve, the one that is named or else what is here: its version, and which environment
+    it runs in that is not ours.
 
-
-def _own_environment(job: JobSpec, backend: Backend) -> dict[str, Any] | None:
-    """Which environment the server runs in that is not ours: the one of the runtime that is named, or that a backend
-    makes for itself; ``lock_sha256`` None where hashes are not compared, or where nothing here tells of the runtime.
+    The version is None where what it runs on is not here yet; ``lock_sha256`` where hashes are not compared, or where
+    nothing here tells of the runtime.
     """
     try:
-        runtime = runtime_of(job.serve)
-        own = backend.environment() if runtime is None else runtime.environment
-    except PackageNotFoundError:
-        return None
+        runtime = named_runtime(job.serve)
     except (
         InferBenchError
     ):  # its manifest is gone since: no reason to lose what was measured, nor was it ours
-        return {"name": job.serve.framework, "lock_sha256": None, "folder": None}
+        return None, {"name": job.serve.framework, "lock_sha256": None, "folder": None}
+    if runtime is not None:
+        return runtime.version, _facts(runtime.environment)
+    version: str | None = None
+    own: Environment | None = None
+    with suppress(InferBenchError, PackageNotFoundError, OSError):
+        version = backend.version()
+    with suppress(PackageNotFoundError):
+        own = backend.environment()
+    return version, _facts(own)
+
+
+def _facts(own: Environment | None) -> dict[str, Any] | None:
     return {"name": own.name, "lock_sha256": own.lock_sha256, "folder": own.folder_name} if own else None
 
 

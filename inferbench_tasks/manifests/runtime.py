@@ -32,7 +32,7 @@ class Runtime:
         return f"{self.package} {self.version}"
 
 
-def runtime_of(serve: ServeSpec) -> Runtime | None:
+def named_runtime(serve: ServeSpec) -> Runtime | None:
     """What a job names; None where it names nothing. InputError where that is not to be had here."""
     if serve.framework is None:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.stages import convert
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 
@@ -35,7 +35,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Make what is missing. ServerError where it can't be installed, InputError where it can't read the model."""
-    runtime = runtime_of(inp.job.serve)
+    runtime = named_runtime(inp.job.serve)
     assert runtime is not None, "a job without a named runtime has no such stage"
     if runtime.environment is None:
         return Output(package=runtime.package, version=runtime.version)

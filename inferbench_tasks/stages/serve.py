@@ -27,7 +27,7 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.loadgen.shared_inputs import check_shareable
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
@@ -211,7 +211,7 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     requests = inp.generate.requests
-    runtime = runtime_of(inp.job.serve)
+    runtime = named_runtime(inp.job.serve)
     return Deployment(
         run_id=inp.run_id,
         model=inp.convert.model,

@@ -25,7 +25,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
@@ -89,7 +89,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             sent = Sent(stack.enter_context(RECEIVERS[backend.sends_spans]()))
         elif level != "application":
             tracing = _tracing(path, level)
-        runtime = runtime_of(inp.job.serve)
+        runtime = named_runtime(inp.job.serve)
         deployment = Deployment(
             run_id=inp.run_id,
             model=inp.convert.model,

@@ -43,6 +43,8 @@ class NamedRuntimes:
     known: KnownManifests
     problem: Callable[[FieldPath, str], None]
     named: list[tuple[NamedField, NamedManifest]] = field(default_factory=list)
+    #: Of stacks that were asked for, by name and version.
+    _of_stacks: dict[tuple[str, str], NamedManifest | None] = field(default_factory=dict)
 
     def resolve(self, fields: Iterable[NamedField]) -> None:
         """Find the version of each."""
@@ -60,8 +62,16 @@ class NamedRuntimes:
 
         None where nothing is to be said: what is installed fits, or nothing does, or the backend runs no other version.
         """
+        if stack.kind != "stack":
+            return None
+        key = stack.name, stack.version
+        if key not in self._of_stacks:
+            self._of_stacks[key] = self._own_of(stack)
+        return self._of_stacks[key]
+
+    def _own_of(self, stack: NamedManifest) -> NamedManifest | None:
         text, kind = stack.content.get("framework"), stack.content.get("backend")
-        if stack.kind != "stack" or text is None or kind not in self.abilities.backends:
+        if text is None or kind not in self.abilities.backends:
             return None
         backend = self.abilities.backend(str(kind))
         with suppress(InputError, ValueError):  # told by what needs it

@@ -20,7 +20,7 @@ from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.backends.onnx_readable import require_reads
 from inferbench_tasks.contracts.verdict import MODE
 from inferbench_tasks.errors import InputError, ServerError
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.schema import ServeSpec
@@ -40,7 +40,7 @@ sweep: {serve.framework: [null, onnxruntime@~1.27]}
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A data directory's environment of the older version; skips where nobody has its files."""
-    runtime = runtime_of(ServeSpec(framework="onnxruntime@~1.27"))
+    runtime = named_runtime(ServeSpec(framework="onnxruntime@~1.27"))
     assert runtime is not None and runtime.environment is not None
     cache = tmp_path / "two" / "cache" / ENVIRONMENTS
     cache.mkdir(parents=True)

@@ -13,7 +13,7 @@ from inferbench_tasks.manifests.catalogue import PERFDB, Catalogue, Entry, built
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.lock import planned
 from inferbench_tasks.manifests.reading import of_plain
-from inferbench_tasks.manifests.runtime import runtime_of
+from inferbench_tasks.manifests.runtime import named_runtime
 from inferbench_tasks.submission.schema import JobSpec, ServeSpec
 
 HASH = "--hash=sha256:" + "a" * 64
@@ -29,14 +29,14 @@ def framework(*packages: str, number: str = "1.26.0", **place: Any) -> Framework
 
 def test_a_job_that_names_no_version_has_what_is_installed() -> None:
     """Nothing is looked up for it; the installed version by its name needs no environment."""
-    assert runtime_of(ServeSpec()) is None
-    here = runtime_of(ServeSpec(framework=f"onnxruntime@{INSTALLED}"))
+    assert named_runtime(ServeSpec()) is None
+    here = named_runtime(ServeSpec(framework=f"onnxruntime@{INSTALLED}"))
     assert here is not None and (here.version, here.environment) == (INSTALLED, None)
 
 
 def test_an_older_one_has_an_environment_of_its_pins() -> None:
     """Called by them: another hash, or another Python, is another environment."""
-    old = runtime_of(ServeSpec(framework="onnxruntime@~1.27"))
+    old = named_runtime(ServeSpec(framework="onnxruntime@~1.27"))
     assert old is not None and old.environment is not None
     assert old.words == "onnxruntime 1.27.0" and old.environment.name == "onnxruntime-1.27"
     assert all(line.startswith("onnxruntime==1.27.0 --hash=sha256:") for line in old.environment.pinned)
@@ -63,7 +63,7 @@ def test_a_file_brings_a_version_and_perfdb_does_not(tmp_path: Path, monkeypatch
         "kind: framework\nname: onnxruntime\nversion: 1.26.0\nruns:\n  - kind: environment\n"
         f"    name: mine\n    packages: ['onnxruntime==1.26.0 {HASH}']\n"
     )
-    own = runtime_of(ServeSpec(framework="onnxruntime@<1.27"))
+    own = named_runtime(ServeSpec(framework="onnxruntime@<1.27"))
     assert own is not None and own.environment is not None
     assert (own.version, own.environment.name) == ("1.26.0", "mine")
 
