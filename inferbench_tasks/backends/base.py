@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from inferbench_tasks.backends.environments import Environment
+from inferbench_tasks.backends.other_runtimes import Runtime
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.drawn import apart
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
@@ -59,10 +60,8 @@ class Deployment:
     secret: str = field(default="", repr=False)
     #: The cores that a process of it may run on; empty: those of who starts it.
     cores: tuple[int, ...] = ()
-    #: The version of the backend's ``package`` that has to run, and the environment that has it, where that is not
-    #: InferBench's own; only for backends with ``other_versions``.
-    runtime_version: str | None = None
-    runtime: Environment | None = None
+    #: The version of the backend's ``package`` that has to run; only for backends with ``other_versions``.
+    runtime: Runtime | None = None
 
     @property
     def model_name(self) -> str:

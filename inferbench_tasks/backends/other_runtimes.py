@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,20 @@ _ASK = (
     "import importlib, importlib.metadata, sys; name = sys.argv[1]; "
     "print(importlib.metadata.version(name), importlib.import_module(name).__version__)"
 )
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The version of a package that has to serve. ``environment``: None where it runs in InferBench's own."""
+
+    package: str
+    version: str
+    environment: Environment | None
+
+    @property
+    def words(self) -> str:
+        """``onnxruntime 1.27.0``."""
+        return f"{self.package} {self.version}"
 
 
 def lock_of(package: str, version: str) -> Path:

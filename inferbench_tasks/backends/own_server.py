@@ -103,8 +103,10 @@ class OwnServer(Backend):
             require("grpc")
         address = deployment.folder / "address.json"
         self._address, self._model_name = address, deployment.model_name
-        self._wanted = deployment.runtime_version
-        home = deployment.runtime.ensure(deployment.cache_dir) if deployment.runtime else None
+        runtime = deployment.runtime
+        self._wanted = runtime.version if runtime else None
+        made_in = runtime.environment if runtime else None
+        home = made_in.ensure(deployment.cache_dir) if made_in else None
         http_port, grpc_port = _ports(deployment)
         key = new_key() if deployment.shared_memory else None
         region = (str(path_of(key)),) if key else ()

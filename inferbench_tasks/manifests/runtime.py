@@ -6,30 +6,16 @@ and who names packages there would decide what runs here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.backends import other_runtimes
 from inferbench_tasks.backends.environments import Environment
+from inferbench_tasks.backends.other_runtimes import Runtime
 from inferbench_tasks.contracts.versions import Requirement
 from inferbench_tasks.submission.schema import ServeSpec
 
 if TYPE_CHECKING:
     from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """``environment``: None where it runs in InferBench's own."""
-
-    package: str
-    version: str
-    environment: Environment | None
-
-    @property
-    def words(self) -> str:
-        """``onnxruntime 1.27.0``."""
-        return f"{self.package} {self.version}"
 
 
 def named_runtime(serve: ServeSpec) -> Runtime | None:

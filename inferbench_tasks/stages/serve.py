@@ -211,7 +211,6 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     requests = inp.generate.requests
-    runtime = named_runtime(inp.job.serve)
     return Deployment(
         run_id=inp.run_id,
         model=inp.convert.model,
@@ -226,8 +225,7 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
         shared_memory=inp.job.traffic.transport == SHARED_MEMORY,
         listens=listens,
         secret=secret,
-        runtime_version=runtime.version if runtime else None,
-        runtime=runtime.environment if runtime else None,
+        runtime=named_runtime(inp.job.serve),
     )
 
 

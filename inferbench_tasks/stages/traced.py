@@ -89,7 +89,6 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             sent = Sent(stack.enter_context(RECEIVERS[backend.sends_spans]()))
         elif level != "application":
             tracing = _tracing(path, level)
-        runtime = named_runtime(inp.job.serve)
         deployment = Deployment(
             run_id=inp.run_id,
             model=inp.convert.model,
@@ -100,8 +99,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             processing=inp.generate.requests.in_server,
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
-            runtime_version=runtime.version if runtime else None,
-            runtime=runtime.environment if runtime else None,
+            runtime=named_runtime(inp.job.serve),
         )
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
 

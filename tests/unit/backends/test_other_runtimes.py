@@ -14,7 +14,14 @@ import pytest
 
 from inferbench_tasks.backends.environments import COMPLETE, Environment, site_packages
 from inferbench_tasks.backends.onnxruntime import OnnxRuntime
-from inferbench_tasks.backends.other_runtimes import BROUGHT, environment, lines_of, lock_of, search_path
+from inferbench_tasks.backends.other_runtimes import (
+    BROUGHT,
+    Runtime,
+    environment,
+    lines_of,
+    lock_of,
+    search_path,
+)
 from inferbench_tasks.errors import ServerError
 from tests.serving_cases import dense_case
 from tests.unit.backends.test_configurations import spec
@@ -96,7 +103,7 @@ def test_the_server_starts_with_it_and_may_read_it(tmp_path: Path) -> None:
     model = dense_case(tmp_path).model
     plain = OnnxRuntime().prepare(Deployment("r", model, spec(), tmp_path, tmp_path))
     other = OnnxRuntime().prepare(
-        Deployment("r", model, spec(), tmp_path, tmp_path, runtime_version="1.2.0", runtime=made)
+        Deployment("r", model, spec(), tmp_path, tmp_path, runtime=Runtime(MODULE, "1.2.0", made))
     )
     home = tmp_path / made.folder_name
     assert "PYTHONPATH" not in plain.launch.env
@@ -111,7 +118,8 @@ def test_a_server_that_runs_another_version_measures_nothing(tmp_path: Path) -> 
 
     backend = OnnxRuntime()
     model = dense_case(tmp_path).model
-    backend.prepare(Deployment("r", model, spec(), tmp_path, tmp_path, runtime_version="1.2.0"))
+    asked = Runtime("onnxruntime", "1.2.0", environment=None)
+    backend.prepare(Deployment("r", model, spec(), tmp_path, tmp_path, runtime=asked))
     (tmp_path / "address.json").write_text('{"pid": 1, "ports": {}, "runtime_version": "1.31.1"}')
     with pytest.raises(
         ServerError, match=r"ONNX Runtime 1\.2\.0 was asked for, and the server runs 1\.31\.1"
