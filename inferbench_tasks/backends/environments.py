@@ -141,7 +141,7 @@ class Environment:
             return " ".join(self.pinned).split()
         return (self.lock.read_text() + (CPU_TORCH.read_text() if self.cpu_torch else "")).split()
 
-    def _installs(self, folder: Path = Path()) -> list[list[str]]:
+    def _installs(self, folder: Path) -> list[list[str]]:
         """The arguments of each call of the installer, for that environment."""
         if not (words := self._locked()):
             if self.lock is not None or self.pinned:

@@ -7,17 +7,14 @@ its manifest. Environments have a place of their own; measured ceilings are no s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from inferbench_tasks import settings
 from inferbench_tasks.artifacts.cache import MANIFEST
-from inferbench_tasks.artifacts.removal import DOOMED, remove_doomed, remove_folder
+from inferbench_tasks.artifacts.removal import DOOMED, remove_doomed
 from inferbench_tasks.upkeep.entry import Entry
 from inferbench_tasks.upkeep.places.base import Place
-from inferbench_tasks.upkeep.sizes import allocated_bytes
+from inferbench_tasks.upkeep.places.made import made_entry
 
 #: Of what users bring: a folder for each model, with caches of its own.
 _FOREIGN = "foreign"
@@ -30,20 +27,11 @@ class Cache(Place):
     setting = settings.KEEP_CACHE
 
     def entries(self) -> list[Entry]:
-        entries = []
-        for manifest in self._manifests():
-            folder = manifest.parent
-            used_s = _used_at(folder)
-            entries.append(
-                Entry(
-                    folder,
-                    allocated_bytes(folder),
-                    used_s,
-                    partial(_remove, folder, used_s),
-                    self._reason(folder),
-                )
-            )
-        return entries
+        return [
+            made_entry(manifest, folder.parent / f".{folder.name}.lock", self._reason(folder))
+            for manifest in self._manifests()
+            for folder in [manifest.parent]
+        ]
 
     def _manifests(self) -> Iterator[Path]:
         root = self.data_dir / "cache"
@@ -61,23 +49,3 @@ class Cache(Place):
         if self.use.strangers:
             return f"{min(self.use.strangers)} is under way, and PerfDB does not know what it uses"
         return ""
-
-
-def _used_at(folder: Path) -> float:
-    """Its files are never changed; whoever finds it touches its manifest."""
-    try:
-        return (folder / MANIFEST).stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _remove(folder: Path, used_s: float) -> str:
-    lock = FileLock(folder.parent / f".{folder.name}.lock")
-    try:
-        with lock.acquire(timeout=0):
-            if _used_at(folder) != used_s:
-                return "it was used meanwhile"
-            remove_folder(folder)
-    except Timeout:
-        return "somebody makes it just now"
-    return ""

