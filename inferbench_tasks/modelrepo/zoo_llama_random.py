@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, Signature, Watch
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.llama_layout import ARCHITECTURE, shapes_of
@@ -62,17 +61,13 @@ class LlamaRandom(OneFramework):
         return sized
 
     def settings(self) -> dict[str, Any]:
-        try:
-            writer = version("gguf")
-        except PackageNotFoundError:
-            writer = "missing"
         return {
             "zoo": "llama-random",
             "layers": self.layers,
             "width": self.width,
             "seed": SEED,
             "vocabulary": PACKAGE.sha256,
-            "gguf": writer,
+            "gguf": version_for_key("gguf"),
             "recipe": self.recipe,
         }
 

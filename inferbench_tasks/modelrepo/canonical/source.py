@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
-from inferbench_tasks.extras import require
+from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.canonical import training
 from inferbench_tasks.modelrepo.canonical.base import (
     CLASSES,
@@ -44,7 +43,7 @@ class CanonicalSource(ModelSource):
             "canonical": self.spec.model_dump(mode="json"),
             "seed": training.SEED,
             "flop": training.MAX_FLOP,
-            "version": _version("torch" if self.framework == "torch" else "tensorflow"),
+            "version": version_for_key("torch" if self.framework == "torch" else "tensorflow"),
             "recipe": self.recipe,
         }
 
@@ -91,11 +90,3 @@ class CanonicalSource(ModelSource):
 
 def _short(field: str) -> str:
     return "".join(part[0] for part in field.split("_"))
-
-
-def _version(package: str) -> str:
-    """Of a framework that may not be installed yet; it is part of the cache key."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "missing"

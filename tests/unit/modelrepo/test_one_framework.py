@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.zoo import zoo_source
+from inferbench_tasks.modelrepo.zoo import ZOO, zoo_source
 from inferbench_tasks.submission.model import ZooModel
 
 
@@ -33,3 +33,10 @@ def test_the_one_framework_may_be_named() -> None:
     """It is what is there anyway."""
     source = zoo_source(ZooModel(kind="zoo", name="all-minilm-l6-v2", framework="torch"))
     assert (source.name, source.framework) == ("all-minilm-l6-v2", "torch")
+
+
+@pytest.mark.parametrize(("name", "words"), [("fashion-mnist", "torch or tensorflow"), ("vgg16", "torch")])
+def test_one_that_no_model_is_had_in_is_refused_with_all_that_there_are(name: str, words: str) -> None:
+    """Not with the first of several alone."""
+    with pytest.raises(InputError, match=f"'{name}' is only to be had in {words}$"):
+        ZOO.load(name)(name, "sklearn")
