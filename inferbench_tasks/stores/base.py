@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: The URL of the store that artifacts are put into.
 ARTIFACTS = "INFERBENCH_ARTIFACTS"
 DEFAULT_URL = "gridfs:"
-MANIFESTS, BLOBS, OWNERS = "manifests", "blobs", "owners"
-KEY = re.compile(rf"({MANIFESTS}|{BLOBS}|{OWNERS})/[0-9a-f]{{64}}")
+KINDS = MANIFESTS, BLOBS, OWNERS = "manifests", "blobs", "owners"
+KEY = re.compile(rf"({'|'.join(KINDS)})/[0-9a-f]{{64}}")
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):")
 
 
@@ -36,6 +36,16 @@ class Stored:
     key: str
     bytes: int
     stored_s: float
+
+
+def kind_of(key: str) -> str:
+    """Which of ``KINDS`` an object is of."""
+    return key.partition("/")[0]
+
+
+def name_in(key: str) -> str:
+    """An object's key without its kind: a digest, or the id of a PerfDB."""
+    return key.partition("/")[2]
 
 
 class Missing(Exception):
@@ -79,7 +89,7 @@ class Store(ABC):
 
     def owners(self) -> Iterator[Stored]:
         """Those of them that are marks of PerfDBs."""
-        return (item for item in self.objects() if item.key.startswith(f"{OWNERS}/"))
+        return (item for item in self.objects() if kind_of(item.key) == OWNERS)
 
     def now_s(self) -> float:
         """The time (Unix) by which ``stored_s`` is told; that of a store which has a clock of its own."""

@@ -19,7 +19,7 @@ from time import monotonic
 
 from inferbench_tasks.errors import InputError, MissingExtraError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, open_store, store_url
+from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, kind_of, name_in, open_store, store_url
 from inferbench_tasks.stores.contents import Contents
 from inferbench_tasks.stores.ledger import LOCK_FOR, Known, Ledger, Suspicion
 from inferbench_tasks.stores.owners import claim, claimed_s, require_alone
@@ -64,7 +64,7 @@ class _Collection:
         """Read all manifests there are."""
         stores, _ = self._opened(self.ledger.all())
         for store in stores.values():
-            manifests = [item for item in store.objects() if item.key.startswith(f"{MANIFESTS}/")]
+            manifests = [item for item in store.objects() if kind_of(item.key) == MANIFESTS]
             self._contents(store).read(manifests)
 
     def round(self) -> bool:
@@ -120,8 +120,8 @@ class _Collection:
         objects = {item.key: item for item in store.objects()}
         now_s = store.now_s()
         old = {key for key, item in objects.items() if now_s - item.stored_s >= grace_s}
-        manifests = {key: item for key, item in objects.items() if key.startswith(f"{MANIFESTS}/")}
-        unknown = [key for key in manifests if _digest(key) not in kept and key in old]
+        manifests = {key: item for key, item in objects.items() if kind_of(key) == MANIFESTS}
+        unknown = [key for key in manifests if name_in(key) not in kept and key in old]
         self._delete(store, unknown)
         for key in unknown:
             del manifests[key]
@@ -133,15 +133,13 @@ class _Collection:
         if damaged:  # nothing is known of its contents, and nothing goes
             return
         named = contents.named(manifests)
-        unnamed = (
-            key for key in old if key.startswith(f"{BLOBS}/") and bytes.fromhex(_digest(key)) not in named
-        )
+        unnamed = (key for key in old if kind_of(key) == BLOBS and bytes.fromhex(name_in(key)) not in named)
         self._delete(store, sorted(unnamed))
         store.tidy(grace_s)
 
     def _report(self, store: Store, key: str, why: str) -> None:
         """A damaged manifest: a home that has its artifact is to look at it, and to store it again."""
-        digest, host = _digest(key), socket.gethostname()
+        digest, host = name_in(key), socket.gethostname()
         log.warning("no contents are removed from %s: %s", store.url, why)
         self.ledger.suspect(digest, Suspicion(url=store.url, key=key, host=host))
         if outcome := self.outcomes.get(digest):
@@ -222,7 +220,3 @@ def _is_old(store: Store, ledger: Ledger, grace: timedelta) -> bool:
     """Whether this PerfDB left its mark before the grace time."""
     since_s = claimed_s(store, ledger)
     return since_s is not None and store.now_s() - since_s >= grace.total_seconds()
-
-
-def _digest(key: str) -> str:
-    return key.partition("/")[2]

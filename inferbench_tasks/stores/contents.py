@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.stores.base import Missing, Store, Stored
+from inferbench_tasks.stores.base import Missing, Store, Stored, name_in
 from inferbench_tasks.stores.manifest import MAX_MANIFEST_BYTES, Manifest
 from inferbench_tasks.stores.several import several
 
@@ -43,7 +43,7 @@ class Contents:
             except Missing:
                 return
             try:
-                files = Manifest.read(content, item.key.rpartition("/")[2]).files
+                files = Manifest.read(content, name_in(item.key)).files
             except StorageError as error:
                 self.damaged[item.key] = str(error)
             else:

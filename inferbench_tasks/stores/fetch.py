@@ -25,7 +25,7 @@ from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
 from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
 from inferbench_tasks.stores.manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
-from inferbench_tasks.stores.parts import ROOM, promise, promised_bytes, written_bytes
+from inferbench_tasks.stores.parts import ROOM, lock_of, parts_of, promise, promised_bytes, written_bytes
 from inferbench_tasks.stores.several import SMALL_BYTES, several
 
 #: So many parts come at once, each so large.
@@ -62,7 +62,7 @@ class Fetch:
         root = self.holdings.data_dir / FETCHED
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with self._alone(root / f".{digest}.lock"):
+            with self._alone(lock_of(parts_of(root, digest))):
                 if holding := self.holdings.find(digest):  # somebody else brought it meanwhile
                     return holding
                 return self._fetch(digest, root)
@@ -70,9 +70,8 @@ class Fetch:
             raise StorageError(f"The cache {root} can't be written: {error.strerror or error}") from error
 
     @contextlib.contextmanager
-    def _alone(self, path: Path) -> Iterator[None]:
+    def _alone(self, lock: FileLock) -> Iterator[None]:
         """Hold a lock as soon as no other process of this host does; one that ended, however it did, holds none."""
-        lock = FileLock(path)
         try:
             lock.acquire(poll_interval=LOOK_S, cancel_check=self.cancelled)
         except Timeout as timeout:
@@ -93,9 +92,9 @@ class Fetch:
             manifest = Manifest.read(content, digest)
         except StorageError as error:
             raise Damaged(key, str(error)) from error
+        parts = parts_of(root, digest)
         if (root / digest).exists():  # what find() would not have: damaged, or without a record
-            self._reuse(root / digest, manifest, root / f".{digest}.part")
-        parts = root / f".{digest}.part"
+            self._reuse(root / digest, manifest, parts)
         parts.mkdir(exist_ok=True)
         self._make_room(manifest, parts)
         self._blobs(manifest, parts)
@@ -115,7 +114,7 @@ class Fetch:
 
     def _make_room(self, manifest: Manifest, parts: Path) -> None:
         """Promise the artifact its room, less what others here were promised and have not written yet."""
-        with self._alone(parts.parent / ROOM):
+        with self._alone(FileLock(parts.parent / ROOM)):
             others = promised_bytes(parts.parent, besides=parts)
             needed = max(0, manifest.total_bytes - written_bytes(parts))
             self.room(needed + others)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores.base import BLOBS, KEY, MANIFESTS, OWNERS, Missing, Store, Stored
+from inferbench_tasks.stores.base import KEY, KINDS, MANIFESTS, OWNERS, Missing, Store, Stored
 
 _PART = ".part-"
 
@@ -71,7 +71,7 @@ class FolderStore(Store):
             self._path(key).unlink(missing_ok=True)
 
     def objects(self) -> Iterator[Stored]:
-        for kind in (MANIFESTS, BLOBS, OWNERS):
+        for kind in KINDS:
             yield from self._of_kind(kind)
 
     def owners(self) -> Iterator[Stored]:
@@ -89,7 +89,7 @@ class FolderStore(Store):
 
     def tidy(self, grace_s: float) -> None:
         now_s = self.now_s()
-        for kind in (MANIFESTS, BLOBS, OWNERS):
+        for kind in KINDS:
             for path in self._listed(kind):
                 with contextlib.suppress(FileNotFoundError):
                     if path.name.startswith(_PART) and now_s - path.stat().st_ctime > grace_s:

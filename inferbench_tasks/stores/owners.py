@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.stores.base import ARTIFACTS, OWNERS, Missing, Store
+from inferbench_tasks.stores.base import ARTIFACTS, OWNERS, Missing, Store, name_in
 from inferbench_tasks.stores.ledger import Ledger
 
 _SHOWN = 3
@@ -34,10 +34,10 @@ def require_alone(store: Store, ledger: Ledger) -> None:
     own = mark_of(ledger)
     others = [item.key for item in store.owners() if item.key != own]
     if others:
-        shown = ", ".join(f"{_id(key)[:12]} (from {_host(store, key)})" for key in others[:_SHOWN])
+        shown = ", ".join(f"{name_in(key)[:12]} (from {_host(store, key)})" for key in others[:_SHOWN])
         more = ", ..." if len(others) > _SHOWN else ""
         raise StorageError(
-            f"{store.url} is not this PerfDB's ({_id(own)[:12]}) alone: {shown}{more} stored there too, and what "
+            f"{store.url} is not this PerfDB's ({name_in(own)[:12]}) alone: {shown}{more} stored there too, and what "
             "its results refer to is not known here, so that nothing is collected. Give each PerfDB a folder of its "
             f"own, such as {ARTIFACTS}={store.url.rstrip('/')}/NAME. Of a PerfDB that is gone for good remove the "
             f"object {store.url.rstrip('/')}/{others[0]}."
@@ -48,10 +48,6 @@ def claimed_s(store: Store, ledger: Ledger) -> float | None:
     """When this PerfDB left its mark, by the store's clock; None where it has not."""
     own = mark_of(ledger)
     return next((item.stored_s for item in store.owners() if item.key == own), None)
-
-
-def _id(key: str) -> str:
-    return key.removeprefix(f"{OWNERS}/")
 
 
 def _host(store: Store, key: str) -> str:

@@ -17,6 +17,11 @@ ROOM = ".room.lock"
 _PROMISED = "promised"
 
 
+def parts_of(root: Path, digest: str) -> Path:
+    """The folder of an artifact's fetch."""
+    return root / f".{digest}.part"
+
+
 def all_parts(root: Path) -> Iterator[Path]:
     """The folders of all fetches of a cache that are not whole."""
     return root.glob(".*.part")

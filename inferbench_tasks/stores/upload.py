@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
+from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store, name_in
 from inferbench_tasks.stores.holdings import Holding
 from inferbench_tasks.stores.manifest import FileEntry
 from inferbench_tasks.stores.several import SMALL_BYTES, several
@@ -67,7 +67,7 @@ class Upload:
     def _require_true(self, path: Path, key: str) -> None:
         """Who made it may have said anything of it."""
         with open(path, "rb") as content:
-            if hashlib.file_digest(content, "sha256").hexdigest() != _sha256(key):
+            if hashlib.file_digest(content, "sha256").hexdigest() != name_in(key):
                 raise Untrue(f"{path} is not what its cache's manifest says; remove {self.holding.root}.")
 
     def _state(self, key: str, size: int) -> Literal["whole", "wrong", "missing"]:
@@ -86,8 +86,4 @@ class Upload:
                 start += len(block)
         except Missing:
             return "missing"
-        return "whole" if digest.hexdigest() == _sha256(key) else "wrong"
-
-
-def _sha256(key: str) -> str:
-    return key.rpartition("/")[2]
+        return "whole" if digest.hexdigest() == name_in(key) else "wrong"
