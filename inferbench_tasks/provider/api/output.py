@@ -20,7 +20,8 @@ Format = Annotated[
     Literal["json", "csv"] | None, Query(description="json or csv; by default what Accept asks for.")
 ]
 
-
+#: Rows of an answer at most: of the CSV that a page leads to, too.
+CSV_ROWS = 500
 #: Types of columns that are told apart; what is missing is written as nothing.
 _NUMBERS, _TEXTS = {float, int, bool, type(None)}, {str, type(None)}
 

@@ -13,7 +13,7 @@ from inferbench_tasks.perfdb.queries import parse, parse_sort
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import results_of
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
+from inferbench_tasks.provider.api.output import CSV_ROWS, Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame, not_found
 from inferbench_tasks.provider.api.records import records
 
@@ -28,7 +28,7 @@ Q = Annotated[
         "user=x verdict=valid. GET /api/fields lists the fields.",
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=500)]
+Limit = Annotated[int, Query(ge=1, le=CSV_ROWS)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET)]
 Sort = Annotated[
     str, Query(max_length=200, description="A field; -field for descending. Newest first by default.")

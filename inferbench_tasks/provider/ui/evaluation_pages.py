@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.evaluations.stored import compare_stored
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.pager import leading_on
@@ -51,7 +52,7 @@ def list_evaluations(
         known=suggestions(db),
         problem=problem,
         csv="/inferbench/api/evaluations"
-        + query(q=filters.joined(), dataset=dataset, limit=500, format="csv"),
+        + query(q=filters.joined(), dataset=dataset, limit=CSV_ROWS, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         **leading_on(parameters, offset, PAGE_SIZE, more),
     )

@@ -17,6 +17,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.queries import VERDICTS
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.questions import board
@@ -33,7 +34,7 @@ from inferbench_tasks.provider.ui.render import page, query
 router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
 MOST_CHARTS = 12
-MOST_ROWS = 500
+MOST_ROWS = CSV_ROWS
 #: Rows of all groups together, unless more are asked for: there may be hundreds of groups.
 ROWS_IN_ALL = 450
 
@@ -126,7 +127,7 @@ def leaderboard(
         all_runs=all_runs,
         more=query(**{**parameters, "by": figure.name, "rows": MOST_ROWS}) if of_each < MOST_ROWS else None,
         csv="/inferbench/api/leaderboard"
-        + query(by=figure.name, q=filters.joined(), limit=MOST_ROWS, format="csv"),
+        + query(by=figure.name, q=filters.joined(), limit=CSV_ROWS, format="csv"),
     )
 
 

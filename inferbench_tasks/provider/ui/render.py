@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse
 from inferbench_tasks.analysis.report.page import number, script_json
 from inferbench_tasks.analysis.steadiness import of_the_rate
 from inferbench_tasks.contracts.verdict import DISTURBED, split
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.navigation import PAGES
 
 if TYPE_CHECKING:
@@ -143,5 +144,6 @@ def _environment() -> jinja2.Environment:
     environment.filters |= filters
     environment.globals["query"] = query
     environment.globals["anchor"] = anchor
+    environment.globals["csv_rows"] = CSV_ROWS
     environment.tests["of_the_rate"] = of_the_rate
     return environment

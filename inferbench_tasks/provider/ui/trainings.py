@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.contracts.verdict import DISTURBED, split
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.api.questions import MOST_COMPARED
 from inferbench_tasks.provider.api.trainings import Filters, compare_runs, page_of
@@ -70,7 +71,7 @@ def trainings(
         sort=sort,
         sorts=tuple(SORTS),
         problem=problem,
-        csv="/inferbench/api/trainings" + query(**parameters, limit=500, format="csv"),
+        csv="/inferbench/api/trainings" + query(**parameters, limit=CSV_ROWS, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         **leading_on(parameters, offset, PAGE_SIZE, more),
     )
