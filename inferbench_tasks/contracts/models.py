@@ -122,6 +122,11 @@ class ModelSource(ABC):
         inputs but their shapes."""
         return None
 
+    @property
+    def names_classes(self) -> bool:
+        """Whether ``named_classes`` may have any, as far as that is known without the file."""
+        return type(self).named_classes is not ModelSource.named_classes
+
     def named_classes(self, path: Path) -> NamedClasses | None:
         """Of a model (its file is ``path``) whose classes have names that data sets know: those. InputError where the
         file lacks them."""

@@ -61,6 +61,10 @@ class PackagedModel(OneFramework):
     def file_inputs(self, contents: list[bytes]) -> Arrays | None:
         return self.entry.files(contents) if self.entry.files else None
 
+    @property
+    def names_classes(self) -> bool:
+        return self.entry.classes is not None
+
     def named_classes(self, path: Path) -> NamedClasses | None:
         if self.entry.classes is None:
             return None

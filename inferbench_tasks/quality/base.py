@@ -16,6 +16,8 @@ from inferbench_tasks.contracts.arrays import Arrays
 
 #: The level of all intervals.
 CONFIDENCE = 0.95
+#: Why a measure that is ``ruled`` has no figure.
+NO_RULE = "the model has no rule of its own for what it says"
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ class Measure(ABC):
     """One measure of how right answers are; one file each.
 
     ``title``, ``formula``: for people. ``meanings``: what answers it is of. ``labelled``: it needs labels. ``scored``:
-    it needs a score for each class. ``better``: which way is good.
+    it needs a score for each class. ``ruled``: it is of the model's own rule for what it says (``NamedClasses``).
+    ``better``: which way is good.
     """
 
     title: ClassVar[str]
@@ -158,6 +161,7 @@ class Measure(ABC):
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     labelled: ClassVar[bool] = True
     scored: ClassVar[bool] = False
+    ruled: ClassVar[bool] = False
 
     @abstractmethod
     def of(self, answered: Answered) -> Quality:

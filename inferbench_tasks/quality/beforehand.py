@@ -14,7 +14,7 @@ from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.datasets.described import Described, description_of
 from inferbench_tasks.datasets.same_classes import ModelClasses, why_others
 from inferbench_tasks.errors import InferBenchError
-from inferbench_tasks.quality.base import Measure
+from inferbench_tasks.quality.base import NO_RULE, Measure
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
 
@@ -24,14 +24,16 @@ class Foreseen:
     """Of a model's answers to a data set's samples; None: not known before they are there.
 
     ``meaning``: what the answers are. ``labelled``: whether there are labels that they may be set against. ``scored``:
-    whether they have several numbers. ``targets``: the kinds of what is right where that is no class. ``reason``: why
-    the model's answers are set against nothing; "" where nothing forbids it.
+    whether they have several numbers. ``targets``: the kinds of what is right where that is no class. ``ruled``:
+    whether the model's own rule for what it says is known. ``reason``: why the model's answers are set against nothing;
+    "" where nothing forbids it.
     """
 
     meaning: Meaning | None = None
     labelled: bool | None = None
     scored: bool | None = None
     targets: frozenset[str] | None = None
+    ruled: bool | None = None
     reason: str = ""
 
     @classmethod
@@ -44,6 +46,7 @@ class Foreseen:
             False if source.accuracy_reason else labelled,
             _scored(signature),
             targets,
+            None if source.names_classes else False,
             source.accuracy_reason or "",
         )
 
@@ -95,7 +98,7 @@ def _lacks(foreseen: Foreseen, measure: type[Measure]) -> str | None:
         return foreseen.reason or "the data set has no labels"
     if measure.scored and foreseen.scored is False:
         return "the answers are classes without scores"
-    return None
+    return NO_RULE if measure.ruled and foreseen.ruled is False else None
 
 
 def _own(dataset: Dataset | None) -> tuple[bool | None, frozenset[str] | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.base import NO_RULE, Answered, Measure, Quality
 from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.named_classes import OWN_DECISION
 
@@ -15,13 +15,12 @@ class OwnDecision(Measure):
     formula = (
         "samples for which the maker's rule (least scores, classes said as others) says their label / samples"
     )
+    ruled = True
 
     def missing(self, answered: Answered) -> str | None:
         if reason := super().missing(answered):
             return reason
-        return (
-            None if OWN_DECISION in answered.outputs else "the model has no rule of its own for what it says"
-        )
+        return None if OWN_DECISION in answered.outputs else NO_RULE
 
     def of(self, answered: Answered) -> Quality:
         assert answered.labels is not None

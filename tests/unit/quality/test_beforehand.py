@@ -32,6 +32,8 @@ def source(name: str) -> ModelSource:
         ("digits", "folder", "mean_iou", None),  # the user's files alone tell what they have
         ("digits", "arrays", "target_spearman", None),
         ("digits", None, "cosine_to_source", "it is of vectors; the model answers classes"),
+        ("digits", "folder", "own_decision_ratio", "the model has no rule of its own"),
+        ("magika", "file-types", "own_decision_ratio", None),
         ("all-minilm-l6-v2", None, "cosine_to_source", None),
         ("all-minilm-l6-v2", None, "top1_ratio", "it is of classes; the model answers vectors"),
         ("ppocr-recognition", "words", "character_error_ratio", None),
@@ -49,6 +51,13 @@ def test_a_measure_that_is_certain_not_to_fit_is_refused(
     if words:
         assert found[measure].startswith(f"{measure} can't be had on ") and words in found[measure]
         assert "Measures that may fit: agreement_ratio" in found[measure] or "minilm" in model
+
+
+def test_a_model_s_own_rule_is_offered_only_where_it_has_one() -> None:
+    """Among the measures that may fit."""
+    for model, offered in (("digits", False), ("magika", True)):
+        (reason,) = unfit_measures(source(model), "file-types", ["psnr_db"]).values()
+        assert ("own_decision_ratio" in reason) == offered
 
 
 @pytest.mark.parametrize(
