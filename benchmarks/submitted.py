@@ -68,15 +68,22 @@ def submitted(submission: dict[str, Any], data_dir: Path, minutes: float = math.
 
 
 def _ended(child: subprocess.Popen[str], limit_s: float | None) -> str:
-    """What it says in the end."""
+    """What it says in the end.
+
+    KeyboardInterrupt once it has cleaned up: whoever asks for an end means all that is left to run as well.
+    """
+    interrupted: KeyboardInterrupt | None = None
     try:
         return child.communicate(timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
         child.send_signal(signal.SIGINT)
-    except KeyboardInterrupt:  # a terminal tells the child, too, which still says what it has
-        pass
+    except KeyboardInterrupt as error:  # a terminal tells the child, too
+        interrupted = error
     try:
-        return child.communicate(timeout=_GRACE_S)[0]
+        out = child.communicate(timeout=_GRACE_S)[0]
     except subprocess.TimeoutExpired:
         child.kill()
-        return child.communicate()[0]
+        out = child.communicate()[0]
+    if interrupted is not None:
+        raise interrupted
+    return out
