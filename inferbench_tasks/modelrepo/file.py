@@ -109,8 +109,9 @@ class FileSource(ModelSource):
             "format": self.format,
             "name": self.name,
             **({"served": self.signature_name} if self.signature_name else {}),
-            # Earlier ones of weights with a module had lost their batch; of ONNX, what functions draw was overlooked.
-            "recipe": 8,
+            # Earlier ones of weights with a module had lost their batch; of ONNX, what functions draw was overlooked;
+            # all but language models were called fp32.
+            "recipe": 9,
         }
 
     def _external(self) -> list[Path]:
@@ -150,6 +151,7 @@ class FileSource(ModelSource):
             model.inputs,
             model.outputs,
             parameters=model.parameters,
+            precision=model.precision,
             batch_size=model.batch_size,
             adapted=model.notes,
         )

@@ -26,6 +26,7 @@ from inferbench_tasks.formats.index_bounds import index_bounds
 from inferbench_tasks.formats.macs import all_nodes, operator
 from inferbench_tasks.formats.onnx import open_session, signature
 from inferbench_tasks.formats.onnx_batch import BatchStuckError, Freed
+from inferbench_tasks.formats.stored_precision import FULL, onnx_precision
 from inferbench_tasks.modelrepo.onnx_drawing import drawing
 from inferbench_tasks.modelrepo.onnx_proof import (
     RefusedError,
@@ -45,7 +46,7 @@ ORIGINAL = "original.onnx"
 class Adapted:
     """``batch_size``: how many samples each call has; None: any number. ``notes``: what was done, in words.
 
-    ``parameters``: where they are known already.
+    ``parameters``: where they are known already. ``precision``: of the file's weights, see ``stored_precision``.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -53,6 +54,7 @@ class Adapted:
     batch_size: int | None
     notes: tuple[str, ...]
     parameters: int | None = None
+    precision: str = FULL
 
 
 def adapt(path: Path, shown: str) -> Adapted:
@@ -115,7 +117,7 @@ def adapt(path: Path, shown: str) -> Adapted:
         batch = 1
     inputs, outputs = signature(_open(path, shown))
     bounded = (spec.model_copy(update={"below": bounds.get(spec.name)}) for spec in inputs)
-    return Adapted(tuple(bounded), outputs, batch, tuple(notes))
+    return Adapted(tuple(bounded), outputs, batch, tuple(notes), precision=onnx_precision(model))
 
 
 def _open(path: Path, shown: str) -> Any:

@@ -12,6 +12,7 @@ from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.openvino import OpenVinoFormat
+from inferbench_tasks.formats.stored_precision import most
 from inferbench_tasks.modelrepo.onnx_file import Adapted
 from inferbench_tasks.modelrepo.own_batch import (
     Tensors,
@@ -23,6 +24,11 @@ from inferbench_tasks.modelrepo.own_batch import (
 )
 
 ORIGINAL = "original.xml"
+#: Types of constants -> what a model of such weights is called; sizes and indices are in others.
+CALLED = {
+    "f32": "fp32", "f64": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4",
+    "f8e4m3": "fp8", "f8e5m2": "fp8",
+}  # fmt: skip
 REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
 
 
@@ -37,10 +43,10 @@ def adapt(path: Path, shown: str) -> Adapted:
     original = path.with_name(ORIGINAL)
     _move(path, original)  # its weights are read while they are needed: they can't be written over
     model = _read(original, shown)
-    tensors, parameters = _tensors(model, shown), _parameters(model)
+    tensors, parameters, precision = _tensors(model, shown), _parameters(model), _precision(model)
     if tensors.batch is None:
         _move(original, path)
-        return Adapted(tensors.inputs, tensors.outputs, None, (), parameters)
+        return Adapted(tensors.inputs, tensors.outputs, None, (), parameters, precision)
     try:
         free = {port: [-1, *list(port.get_partial_shape())[1:]] for port in model.inputs}
         _free_reshapes(model, tensors.batch)
@@ -62,7 +68,7 @@ def adapt(path: Path, shown: str) -> Adapted:
         keep_original(path, original, tensors.batch)
     else:
         _move(original, path)
-    return replace(outcome(tensors, reason), parameters=parameters)
+    return replace(outcome(tensors, reason), parameters=parameters, precision=precision)
 
 
 def _free_reshapes(model: Any, batch: int) -> None:
@@ -95,6 +101,15 @@ def _parameters(model: Any) -> int:
     """Numbers in its constants of floating point."""
     constants = [op for op in model.get_ops() if op.get_type_name() == "Constant"]
     return sum(math.prod(map(int, op.shape)) for op in constants if op.get_element_type().is_real())
+
+
+def _precision(model: Any) -> str:
+    """In which most of its constants are."""
+    counts: Counter[str] = Counter()
+    for op in model.get_ops():
+        if op.get_type_name() == "Constant" and (kind := CALLED.get(op.get_element_type().get_type_name())):
+            counts[kind] += math.prod(map(int, op.shape))
+    return most(counts)
 
 
 def _read(path: Path, shown: str) -> Any:

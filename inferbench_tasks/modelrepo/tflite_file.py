@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.savedmodel import SIGNATURE
+from inferbench_tasks.formats.stored_precision import most
 from inferbench_tasks.formats.tflite import TfliteFormat
 from inferbench_tasks.formats.tflite_runner import Tensor, tensors
 from inferbench_tasks.modelrepo.onnx_file import Adapted
@@ -24,6 +29,8 @@ from inferbench_tasks.modelrepo.own_batch import (
 )
 
 ORIGINAL = "original.tflite"
+#: Types of constants -> what a model of such weights is called; sizes and indices are in others.
+CALLED = {"float32": "fp32", "float64": "fp32", "float16": "fp16", "int8": "int8", "uint8": "int8"}
 #: The operator by which a file names what it keeps from one run to the next.
 VARIABLE = "VAR_HANDLE"
 REMEDY = "convert it anew with a first axis of samples"
@@ -54,8 +61,9 @@ def adapt(path: Path, shown: str) -> Adapted:
         for t in (*inputs, *outputs)
         if t.quantised
     )
+    precision = _precision(opened)
     if told.batch is None:
-        return Adapted(told.inputs, told.outputs, None, notes)
+        return Adapted(told.inputs, told.outputs, None, notes, precision=precision)
     original = path.with_name(ORIGINAL)
     shutil.copyfile(path, original)
     free = Tensors(told.inputs, told.outputs, None)
@@ -71,13 +79,25 @@ def adapt(path: Path, shown: str) -> Adapted:
         keep_original(path, original, told.batch)
     else:
         original.unlink()
-    return outcome(told, reason, notes)
+    return replace(outcome(told, reason, notes), precision=precision)
 
 
 def operators(path: Path) -> dict[str, int]:
     """How often each operator stands in it, by TFLite's names."""
     details = _opened(path, path.name)._get_ops_details()
     return dict(Counter(str(detail["op_name"]) for detail in details).most_common())
+
+
+def _precision(opened: Any) -> str:
+    """In which most of its constants are: what no operator writes, and nobody gives."""
+    others = {int(index) for detail in opened._get_ops_details() for index in detail["outputs"]}
+    others |= {int(detail["index"]) for detail in opened.get_input_details()}
+    counts: Counter[str] = Counter()
+    for detail in opened.get_tensor_details():
+        kind = CALLED.get(np.dtype(detail["dtype"]).name)
+        if kind is not None and detail["name"] and int(detail["index"]) not in others:
+            counts[kind] += math.prod(map(int, detail["shape"]))
+    return most(counts)
 
 
 def _opened(path: Path, shown: str) -> Any:

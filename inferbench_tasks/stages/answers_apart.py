@@ -14,7 +14,7 @@ from inferbench_tasks.analysis.evaluations.differing import APART, OTHERWISE
 from inferbench_tasks.contracts.arrays import Arrays, blocks
 from inferbench_tasks.contracts.columns import numbers
 from inferbench_tasks.quality.base import decisions
-from inferbench_tasks.quality.noise import noise_ratio
+from inferbench_tasks.quality.noise import NOISE_RATIO, noise_ratio
 
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.answers import Meaning
@@ -73,13 +73,19 @@ def passes_apart(
     return Apart(ratio, other_class, both, bound_ratio)
 
 
-def bound_of(job: JobSpec) -> float:
-    """What a server's answers under load may differ from its own to single samples, see ``quality.noise``."""
+def bound_of(job: JobSpec, served: str = "fp32") -> float:
+    """What a server's answers under load may differ from its own to single samples, see ``quality.noise``.
+
+    ``served``: the precision of what it serves, of weights that came in another than full.
+    """
     if job.evaluate is not None and job.evaluate.tolerance_ratio is not None:
         return job.evaluate.tolerance_ratio
-    noise = noise_ratio(job.convert.precision, job.serve.device.kind)
+    precision = job.convert.precision
+    if precision == "fp32" and served in NOISE_RATIO:
+        precision = served
+    noise = noise_ratio(precision, job.serve.device.kind)
     # In full precision nothing is lost: who allows a conversion more there says what another order of sums does.
-    return max(noise, job.convert.tolerance_ratio or 0.0) if job.convert.precision == "fp32" else noise
+    return max(noise, job.convert.tolerance_ratio or 0.0) if precision == "fp32" else noise
 
 
 def with_apart(table: pa.Table, apart: Apart) -> pa.Table:

@@ -9,10 +9,12 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.formats.check import Difference, compare, require_within
 from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
+from inferbench_tasks.formats.stored_precision import QUANTISED
 from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.requests.ragged import is_ragged, rows_of
@@ -54,6 +56,7 @@ class Output(Handle):
 def without_child(inp: Input, ctx: Context) -> Output | None:
     """The cached conversion; one that needs a GPU is made here, since children see none. Raises as ``run``."""
     spec, source = inp.job.convert, inp.generate.model
+    _require_whole(source, spec.precision)
     route(source.format, spec.format, spec.precision, source.framework)
     origin = resolve(inp.job.model, ctx.base_dir)
     if not FORMATS.load(spec.format).tensors:
@@ -82,6 +85,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
     data_dir, watch = ctx.data_dir, Watch(ctx.progress, ctx.cancelled)
     spec, source = inp.job.convert, inp.generate.model
+    _require_whole(source, spec.precision)
     route(source.format, spec.format, spec.precision, source.framework)
     origin = resolve(inp.job.model, ctx.base_dir)
     if not FORMATS.load(spec.format).tensors:
@@ -104,7 +108,7 @@ def run(inp: Input, ctx: Context) -> Output:
         watch.step(0, None, f"comparing {model.format} with its source")
         predict = FORMATS.load(model.format)().open(model)
         rows = min(CHECKED_SAMPLES, inp.generate.requests.samples)
-        exact = model.precision == "fp32"
+        exact = spec.precision == "fp32"  # nothing is lost on the way, whatever the weights came in
         worst = Difference()
         fixed = model.batch_size  # else a batch axis that is not really free shows at one of these
         batches = [
@@ -127,6 +131,16 @@ def run(inp: Input, ctx: Context) -> Output:
 
     entry = caches(data_dir, origin, "checks").get(_check_settings(model, inp), check)
     return _output(inp, model, entry.facts, cached=converted.cached and entry.cached)
+
+
+def _require_whole(source: ModelArtifact, precision: str) -> None:
+    """InputError where weights that are quantised already are to be reduced: they would only be called otherwise."""
+    if source.precision in QUANTISED and precision != "fp32":
+        raise InputError(
+            f"{source.name} comes in {source.precision}, and nothing is made in {precision} of that; leave "
+            f"convert.precision out: it is served, and called, as it is",
+            field="convert.precision",
+        )
 
 
 def _sample(arrays: Arrays, row: int) -> Arrays:

@@ -104,7 +104,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
     how = "under load" if loaded else "one by one"
     under_load, alone = asked_by(how), asked_by("one by one")
-    apart = passes_apart(under_load, alone, source, meaning, bound_of(inp.job))
+    apart = passes_apart(under_load, alone, source, meaning, bound_of(inp.job, model.precision))
     document, reasons = judge(
         under_load,
         alone,

@@ -24,6 +24,7 @@ from inferbench_tasks.formats.onnx_batch import Freed
 from inferbench_tasks.modelrepo.build import build_model, cost_for_requests, find_cost_for_requests
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.modelrepo.onnx_file import ORIGINAL, original
+from inferbench_tasks.stages.convert import _require_whole
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.submission.model import FileModel
 from inferbench_tasks.submission.schema import JobSpec
@@ -62,6 +63,23 @@ def test_an_onnx_file_tells_its_signature(tmp_path: Path) -> None:
         ("x", "float32", (4,)),
         ("y", "float32", (2,)),
     ]
+
+
+def test_an_onnx_file_that_came_quantised_is_not_called_fp32(tmp_path: Path) -> None:
+    """By its weights, also in the model that is made of it; another precision is not made of those."""
+    given = dense()
+    (weights,) = given.graph.initializer
+    quantised = numpy_helper.from_array(np.ones((4, 2), np.int8), "q")
+    given.graph.initializer.extend([quantised, numpy_helper.from_array(np.float32(0.5), "s")])
+    given.graph.initializer.remove(weights)
+    given.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "s"], ["w"]))
+    onnx.save(given, tmp_path / "m.onnx")
+    made = build_model(source(tmp_path, "m.onnx"), tmp_path, Watch())
+    assert made.precision == "int8"
+    _require_whole(made, "fp32")
+    with pytest.raises(InputError, match=r"m comes in int8.*leave convert\.precision out") as refused:
+        _require_whole(made, "fp16")
+    assert refused.value.field == "convert.precision"
 
 
 def test_external_weights_travel_along(tmp_path: Path) -> None:

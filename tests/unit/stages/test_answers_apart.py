@@ -138,6 +138,12 @@ def test_the_bound_is_the_noise_of_what_is_served(given: dict[str, Any], bound: 
     assert bound_of(job(**given)) == bound
 
 
+def test_of_a_file_that_came_quantised_the_bound_is_that_of_its_precision() -> None:
+    """Nothing was converted, and it is served in int8 all the same; of a precision that nobody measured it is full."""
+    assert bound_of(job(), "int8") == 2e-2 and bound_of(job(), "fp32") == bound_of(job(), "int4") == 1e-4
+    assert bound_of(job("fp16"), "fp16") == 2e-2
+
+
 def test_no_bound_is_wider_than_what_a_conversion_may_lose() -> None:
     """Noise is less than a loss."""
     assert NOISE_RATIO.keys() == TOLERANCE_RATIO.keys()
