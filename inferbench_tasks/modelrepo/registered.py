@@ -44,7 +44,8 @@ def settings_of(card: ModelCard) -> dict[str, Any]:
         "registered": card.digest,
         "format": card.format,
         "signature": [s.model_dump(mode="json") for s in (*card.inputs, *card.outputs)],
-        "recipe": 2,
+        "precision": card.precision,
+        "recipe": 3,  # whatever their precision, earlier ones were called fp32
     }
 
 
@@ -100,6 +101,7 @@ class RegisteredSource(ModelSource):
             inputs=tuple(self.card.inputs),
             outputs=tuple(self.card.outputs),
             parameters=self.card.parameters,
+            precision=self.card.precision or "fp32",
             batch_size=self.card.batch_size,
             adapted=self.card.adapted,
         )
