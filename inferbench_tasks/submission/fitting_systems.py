@@ -30,8 +30,9 @@ class Miss:
 class Needs:
     """What a device must be for the submission beside ``systems``.
 
-    ``backends``: the kinds of devices that each backend runs on; ``places``: where the framework must be;
-    ``on_devices``: the ids that the submission names, any without.
+    ``backends``: the kinds of devices that each backend runs on; ``places``: where the framework must be, nowhere if
+    every job names a version of it, which is made there; ``on_devices``: the ids that the submission names, any
+    without.
     """
 
     backends: Mapping[str, tuple[str, ...]]
@@ -95,10 +96,10 @@ def _compared(system: System, wanted: SystemsSpec, name: str) -> Miss | None:
 def _framework(system: System, text: str, places: frozenset[str]) -> Miss | None:
     """``places``: everywhere that it must be."""
     wanted = Requirement.parse(text)
-    if system.frameworks is None:
+    if system.frameworks is None and places:
         return Miss("systems.framework", text, NOT_TOLD)
     for place in sorted(places):
-        there = [f.version for f in system.frameworks if f.name == wanted.name and f.place == place]
+        there = [f.version for f in system.frameworks or () if f.name == wanted.name and f.place == place]
         if not any(wanted.constraint.allows(Version(version)) for version in there):
             where = "" if place == "here" else f" in the environment {place}"
             versions = f"{', '.join(newest_first(there))}" if there else "none"

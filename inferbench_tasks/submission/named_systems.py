@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from packaging.version import Version
 from pydantic import ValidationError
 
 from inferbench_tasks.contracts.versions import Requirement
@@ -102,11 +103,13 @@ def needs_of(data: Mapping[str, Any], wanted: SystemsSpec, abilities: Abilities)
     places: set[str] = set()
     if wanted.framework is not None:
         name = Requirement.parse(wanted.framework).name
-        places = {abilities.framework_place(name, backend) for backend in backends}
+        # A version that a job names is made where it runs: what is installed there is nothing to it.
+        if None in _versions(data, name):
+            places = {abilities.framework_place(name, backend) for backend in backends} or {"here"}
     on_devices = data.get("on_devices")
     return Needs(
         {name: abilities.backend(name).devices for name in backends},
-        frozenset(places or {"here"}),
+        frozenset(places),
         tuple(on_devices) if isinstance(on_devices, (list, tuple)) else (),
     )
 
@@ -131,6 +134,15 @@ def _contradictions(data: Mapping[str, Any], wanted: SystemsSpec) -> Iterator[tu
             yield place, "can't be swept; systems: {..., all: true} makes a job for each device that fits"
     if data.get("share") is not None or any(contains("share", path) for _, path, _ in swept):
         yield ("systems",), "the servers of share have devices of their own; name serve.device"
+    if wanted.framework is not None:
+        asked = Requirement.parse(wanted.framework)
+        for version in dict.fromkeys(_versions(data, asked.name)):
+            if version is not None and not asked.constraint.allows(version):
+                yield (
+                    ("systems", "framework"),
+                    f"serve.framework names {asked.name} {version}, which is not {wanted.framework}; leave one of both "
+                    "out",
+                )
     if wanted.framework is not None and "container" in _values_of(data, "serve.launcher"):
         yield (
             ("systems", "framework"),
@@ -150,6 +162,24 @@ def _devices(data: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
             yield from (
                 (place, value["device"]) for value in values if isinstance(value, dict) and "device" in value
             )
+
+
+def _versions(data: Mapping[str, Any], name: str) -> list[Version | None]:
+    """The versions of a framework that jobs run in: that of ``serve.framework``, None for what is installed."""
+    columns = list(columns_of(data.get("sweep")))
+    texts = [value for _, path, values in columns if path == "serve.framework" for value in values]
+    sections = [value for _, path, values in columns if path == "serve" for value in values]
+    texts += [section.get("framework") for section in sections if isinstance(section, dict)]
+    return [_version_of(text, name) for text in texts or [(data.get("serve") or {}).get("framework")]]
+
+
+def _version_of(text: Any, name: str) -> Version | None:
+    """The one version that a text names of that framework; None of any other text, which is told where it stands."""
+    try:
+        wanted = Requirement.parse(text) if isinstance(text, str) else None
+        return Version(wanted.constraint.text) if wanted is not None and wanted.name == name else None
+    except ValueError:
+        return None
 
 
 def _backends(data: Mapping[str, Any]) -> list[str]:

@@ -153,6 +153,27 @@ def test_what_was_not_told_is_missed() -> None:
         assert problem == f"x.yaml:4: systems.{field_} is missed by z.cpu (its worker did not tell)"
 
 
+def test_a_version_that_a_job_names_is_judged_and_not_what_is_installed() -> None:
+    """It is made on the device: that needs nothing there, and has to be what ``systems`` asks for."""
+    named = "serve: {framework: onnxruntime@~1.27}\n"
+    assert devices("{framework: onnxruntime@~1.27, cores: '<2'}", named) == [
+        ("e.cpu-0",)
+    ]  # tells of no framework
+    asked = "{framework: onnxruntime>=1.30}"
+    assert refused(asked, rest=named) == [
+        "x.yaml:4: systems.framework: serve.framework names onnxruntime 1.27.0, which is not onnxruntime>=1.30; leave "
+        "one of both out"
+    ]
+    both = "sweep: {serve.framework: [null, onnxruntime@~1.27]}\n"
+    assert "names onnxruntime 1.27.0" in refused("{framework: onnxruntime>=1.30}", rest=both)[0]
+    _, problem = refused(
+        "{framework: 'onnxruntime>=1.27'}", rest=both
+    )  # 1.23.2 is installed, where it is told
+    assert "a.cpu-0-1 (1.23.2)" in problem and "e.cpu-0 (its worker did not tell)" in problem
+    other = "{framework: 'torch@^2.8', arch: aarch64}"
+    assert devices(other, named) == [("c.cpu-0-15",)]
+
+
 def test_a_framework_must_be_where_the_backend_runs() -> None:
     """A version in another environment does not count; none at all is said."""
     elsewhere = replace(SMALL, frameworks=(Framework("onnxruntime", "1.23.2", "vllm"),))
