@@ -154,7 +154,7 @@ PACKAGED: dict[str, Packaged] = {
     ),
     "ddddocr-detection": Packaged(
         DDDDOCR, "ddddocr/common_det.onnx", "object-detection", "MIT",
-        dataset=_pictures("images", 416, 416, mean=0.0, std=1.0),
+        dataset=_pictures("images", 416, 416, mean=0.0, std=1.0), pictures=Pictures((416, 416), (0.0, 1.0), "bgr"),
     ),
     "silero-vad": Packaged(
         SILERO, "silero_vad/data/silero_vad_openvino_16k.onnx", "voice-activity-detection", "MIT",

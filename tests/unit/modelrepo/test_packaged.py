@@ -62,6 +62,12 @@ def test_only_the_file_is_taken_and_adapted(tmp_path: Path, monkeypatch: pytest.
     assert {path.suffix for path in tmp_path.rglob("*")} == {".onnx"}
 
 
+def test_a_picture_becomes_what_the_package_gives_its_model() -> None:
+    """ddddocr's detection: the numbers as they are, blue first, as its ``get_bbox`` and ``preproc`` have it."""
+    source = PackagedModel("ddddocr-detection")
+    assert (source.picture_size, source.pixels, source.colour_order) == ((416, 416), (0.0, 1.0), "bgr")
+
+
 def test_another_framework_is_refused() -> None:
     """They come as ONNX only."""
     with pytest.raises(InputError, match="comes as ONNX"):
