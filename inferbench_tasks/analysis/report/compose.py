@@ -21,6 +21,8 @@ from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.perfdb.store import PerfDB
 
 REPORT_FILE = "report.html"
+#: So many remarks stand in the text beneath the table of runs; more are folded, each on a line.
+_INLINE = 2
 
 
 def make_report(
@@ -82,6 +84,7 @@ def html(
         columns=columns,
         rows=[row_of(view, columns, advice) for view in views],
         beneath=[*withheld_notes(measured), *unsteady_notes(measured)],
+        inline=_INLINE,
         sections=blocks,
         certificates=[_certificate(view) for view in views if view.result and view.result.certificate],
         provenance=beside(views),

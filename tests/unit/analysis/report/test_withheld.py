@@ -48,6 +48,23 @@ def test_the_note_under_the_table_of_runs_has_the_true_reason() -> None:
     assert f"support is left out. Withheld of run.000: p99: {REASON}." in " ".join(text.split())
 
 
+def test_many_runs_with_withheld_figures_have_a_folded_list_beneath_their_table() -> None:
+    """A line for each reason with its runs, in place of a paragraph of all of them."""
+    views = []
+    for number in range(4):
+        run = _view(f"run.00{number}")
+        assert run.result is not None
+        summary = run.result.summary.model_dump()
+        withhold(summary, {"e2e_latency_ms": {"p99": f"{number} ms are the client's own"}})
+        views.append(view(records(5.0), f"run.00{number}", summary=summary))
+    text = " ".join(unescape(html(views, {"name": "x"})).split())
+    assert "support is left out. CPU and memory" in text
+    folded = text.partition("<summary>4 remarks on what is withheld of these runs")[2].partition(
+        "</details>"
+    )[0]
+    assert folded.count("<div>Withheld of run.00") == 4 and "3 ms are the client's own." in folded
+
+
 def test_one_function_says_why_a_figure_is_not_there() -> None:
     """Withheld, too few, not known; nothing of one that is there, or of which nobody says anything."""
     p99 = FIGURES["p99_ms"]
