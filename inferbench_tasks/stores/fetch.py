@@ -21,6 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from inferbench_tasks.artifacts.cache import MANIFEST
+from inferbench_tasks.artifacts.no_room import write_down
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
 from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
@@ -118,11 +119,12 @@ class Fetch:
             others = promised_bytes(parts.parent, besides=parts)
             needed = max(0, manifest.total_bytes - written_bytes(parts))
             self.room(needed + others)
-            free = shutil.disk_usage(parts).free - others
-            if free < needed + SPARE_BYTES:
+            free = shutil.disk_usage(parts).free
+            if free - others < needed + SPARE_BYTES:
+                write_down(self.holdings.data_dir, needed + SPARE_BYTES)
                 raise StorageError(
                     f"{needed / 1e6:,.0f} MB of an artifact have no room on the file system of {parts.parent}: "
-                    f"{max(0, free) / 1e6:,.0f} MB are free, less {others / 1e6:,.0f} MB of others that are being "
+                    f"{free / 1e6:,.0f} MB are free, less {others / 1e6:,.0f} MB of others that are being "
                     "fetched. Free some (`inferbench clean`), or choose another data directory."
                 )
             promise(parts, manifest.total_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import cast
 import pytest
 from filelock import FileLock
 
+from inferbench_tasks.artifacts.no_room import LASTS_S, why_no_room, write_down
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, open_store
@@ -118,12 +120,32 @@ def test_two_do_not_take_the_same_room(
             assert promised_bytes(root, besides=root / f".{second}.part") == SIZE
             with pytest.raises(StorageError, match="less 0 MB of others that are being fetched"):
                 Fetch(store, holdings, room=rooms.append)(second)
+            assert why_no_room(holdings.data_dir) == "", "it has room beside the other, once that is whole"
         finally:
             released.set()
         fetching.result()
     assert promised_bytes(root, besides=root / f".{second}.part") == 0
     assert Fetch(store, holdings, room=rooms.append)(second).manifest.digest == second
     assert rooms == [2 * SIZE, SIZE]
+
+
+def test_a_host_without_room_says_so_until_it_has_some(
+    store: Store, holdings: Holdings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk is not full, and every job with that artifact would fail there: its workers take none for a while."""
+    wanted, usage = offered(store, tmp_path / "a"), Usage(10 * SPARE_BYTES, 9 * SPARE_BYTES, SIZE // 2)
+    later, data_dir = time.time() + 2 * LASTS_S, holdings.data_dir
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage)
+        with pytest.raises(StorageError, match="MB are free, less 0 MB of others"):
+            Fetch(store, holdings)(wanted)
+        assert "that a job needs have no room on the file system of" in why_no_room(data_dir)
+        patch.setattr(time, "time", lambda: later)
+        assert why_no_room(data_dir) == "", "jobs that need less are not kept off for good"
+    write_down(data_dir, 1)
+    assert why_no_room(data_dir) == "" and not list(data_dir.glob("cache/*no-room*"))
+    write_down(data_dir, 10**18)
+    assert not list(data_dir.glob("cache/*no-room*")), "that much no disk ever has"
 
 
 def test_what_a_killed_fetch_was_promised_is_free(
