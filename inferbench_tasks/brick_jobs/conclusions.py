@@ -87,7 +87,7 @@ class _Writer:
             ),
             **fields,
         )
-        changing = {"attempt", "created_at", "provenance", "environment"}
+        changing = {"attempt", "created_at", "clock", "provenance", "environment"}
         if latest is not None and latest.model_dump(exclude=changing) == result.model_dump(exclude=changing):
             return
         self._db.save_result(result)

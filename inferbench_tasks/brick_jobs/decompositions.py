@@ -11,7 +11,6 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 
@@ -62,11 +61,12 @@ class Decompositions:
         ``work``: of each brick, also where it was not counted before; ``of``: what it was made from."""
         parts = list(parts)
         where = {"whole": whole, "granularity": granularity, "parts": parts, **self._of_runtime}
-        values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
+        now = self._db.now()
+        values = {**facts, "needs": [list(one) for one in needs], "created_at": now}
         values["runtime"] = self.setting.runtime_name
         update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
         if facts:
-            update["$set"] = {"cut_at": utc_now()} | ({"work": to_stored(list(work))} if work else {})
+            update["$set"] = {"cut_at": now} | ({"work": to_stored(list(work))} if work else {})
         if of is not None and of.made_from is not None:
             # Models with other weights are cut alike: one document, made from each of them.
             update["$addToSet"] = {"made_from": of.made_from}

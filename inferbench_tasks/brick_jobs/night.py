@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def run_night(
     method, night, models = method or Method(), Night(), _Models(db, ctx, results.setting.runtime_name)
     models.cut_new(results)
     cuts = models.cuts(results.setting)
-    usable = results.usable(method, datetime.now(UTC) - timedelta(days=max_age_days))
+    usable = results.usable(method, db.now() - timedelta(days=max_age_days))
     known = results.get_many({part for cut in cuts for part in cut["parts"]})
     ranked = lacking(cuts, usable, known, method)
     night.lacked = len(ranked)

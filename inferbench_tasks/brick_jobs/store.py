@@ -19,7 +19,6 @@ from inferbench_tasks.brick_jobs.decompositions import Decompositions
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -45,6 +44,10 @@ class PerfDBResults(Decompositions):
         super().__init__(db, setting)
         self._id, self._lease = setting_id(setting), lease
 
+    def now(self) -> datetime:
+        """By PerfDB's clock, of which the moments of what is stored are."""
+        return self._db.now()
+
     def base_ns(self) -> dict[str, float] | None:
         """The level's base; None before the first session."""
         found = self._db.retrying(
@@ -54,7 +57,7 @@ class PerfDBResults(Decompositions):
 
     def set_base_ns(self, base_ns: dict[str, float]) -> dict[str, float]:
         """Set it unless it is set; the one that counts."""
-        values = {"setting": self.setting, "references_ns": base_ns, "created_at": utc_now()}
+        values = {"setting": self.setting, "references_ns": base_ns, "created_at": self._db.now()}
 
         def insert() -> None:
             self._db.collection(LEVELS).update_one(
@@ -77,7 +80,7 @@ class PerfDBResults(Decompositions):
     ) -> None:
         """Keep what the references took in a session, once."""
         where = {"setting_id": self._id, "session": session}
-        values = {"references_ns": dict(references_ns), "measured_at": measured_at or utc_now()}
+        values = {"references_ns": dict(references_ns), "measured_at": measured_at or self._db.now()}
 
         def insert(within: ClientSession | None) -> None:
             self._db.collection(REFERENCES).update_one(
@@ -133,6 +136,8 @@ class PerfDBResults(Decompositions):
         values = to_stored(result.model_dump(exclude={"parts", "needs"}))
         values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
         values["usable"] = result.disturbed is None
+        if "measured_at" not in result.model_fields_set:  # a moment ago, by a clock that may be wrong
+            values["measured_at"] = self._db.now()
 
         def insert(within: ClientSession | None) -> None:
             self._db.collection(RESULTS).insert_one(dict(values), session=within)

@@ -12,7 +12,6 @@ from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.modelrepo.card import ModelCard
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 
 #: Of a registered model whose newest version nobody took apart.
@@ -43,7 +42,7 @@ def uncut(db: PerfDB, cards: Iterable[ModelCard], setting: Setting) -> list[str]
 def failed(db: PerfDB, card: ModelCard, setting: Setting, why: str) -> None:
     """Keep why this version can't be cut there."""
     where = {"made_from": made_from_card(card), **_there(setting)}
-    update = {"$set": {"why": " ".join(why.split())[:_MOST_LETTERS], "failed_at": utc_now()}}
+    update = {"$set": {"why": " ".join(why.split())[:_MOST_LETTERS], "failed_at": db.now()}}
     db.retrying(
         lambda: db.collection(FAILED).update_one(where, update, upsert=True),
         "writing why a model can't be cut",

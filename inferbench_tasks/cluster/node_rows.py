@@ -25,7 +25,7 @@ def row(state: NodeState) -> dict[str, str | None]:
         "links": _links(state.interfaces),
         "clock": clock(state),
         "cache": _cache(state),
-        "reason": state.reason or None,
+        "reason": "; ".join(filter(None, (state.reason, state.clock_warning))) or None,
     }
 
 
@@ -62,10 +62,15 @@ def _speed(mbit_s: int | None) -> str:
 
 
 def clock(state: NodeState) -> str | None:
-    """``+0.02 ± 0.11 ms, 12 s ago``: how far it is ahead of the leader's, and at most how wrong that is."""
+    """``+0.02 ± 0.11 ms, 12 s ago``: how far it is ahead of the leader's, and at most how wrong that is.
+
+    ``WARNING`` before it where that is more than a clock is off which somebody keeps; ``reason`` says what to do.
+    """
     if state.clock_ahead_s is None or state.clock_error_s is None:
         return None
     age = "" if state.clock_age_s is None else f", {state.clock_age_s:.0f} s ago"
+    if state.clock_warning:
+        return f"WARNING {state.clock_ahead_s:+,.1f} s{age}"
     return f"{state.clock_ahead_s * 1e3:+,.2f} ± {state.clock_error_s * 1e3:,.2f} ms{age}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from inferbench_tasks.cluster.clock import fault, warning
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import FrameworkVersion, Gpu, Host, Interface
 from inferbench_tasks.cluster.hosts import Hosts
@@ -48,6 +49,8 @@ class NodeState(BaseModel):
     clock_round_trip_s: float | None
     clock_age_s: float | None
     """Seconds since it was measured."""
+    clock_warning: str | None = None
+    """What is wrong with it and what to do; None where nothing is, and where it is not known."""
     cache_fetched_bytes: int | None
     """What was fetched from other hosts and is kept."""
     cache_limit_bytes: int | None
@@ -81,6 +84,7 @@ def _state(host: Host, devices: list[Device], leader: tuple[Versions, str] | Non
         clock_error_s=clock.error_s if clock else None,
         clock_round_trip_s=clock.round_trip_s if clock else None,
         clock_age_s=host.clock_age_s if clock else None,
+        clock_warning=(fault(clock.ahead_s) or warning(clock.ahead_s) or None) if clock else None,
         cache_fetched_bytes=cache.fetched_bytes if cache else None,
         cache_limit_bytes=cache.limit_bytes if cache else None,
         disk_free_bytes=cache.free_bytes if cache else None,

@@ -1,4 +1,4 @@
-"""Who had which device when: of each run the times at which its stages held devices."""
+"""Who had which device when: of each run the times at which its stages held devices, all by PerfDB's clock."""
 
 from __future__ import annotations
 
@@ -78,7 +78,12 @@ def _of_run(run: Mapping[str, Any], held_by: Mapping[str, str]) -> Iterator[Stay
         first, last = group[0], group[-1]
         for device in first["devices"]:
             there = group is groups[-1] and held_by.get(device) == run_id  # between two stages as well
-            ended_at = None if there else _utc(last.get("ended_at") or run["updated_at"])
+            # A clock that was set back meanwhile makes no stay end before it began.
+            ended_at = (
+                None
+                if there
+                else max(_utc(first["started_at"]), _utc(last.get("ended_at") or run["updated_at"]))
+            )
             yield Stay(
                 device=device,
                 run=run_id,

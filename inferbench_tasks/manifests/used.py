@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 
 COLLECTION = "manifests_used"
@@ -31,7 +30,7 @@ class UsedManifests:
         """``records``: a job's ``manifests``, see ``submission.manifest_record``. What is known of a version stays."""
         for record in records:
             name = f"{record['kind']}:{record['name']}@{record['version']}"
-            first = {"digest": record["digest"], "run_id": run_id, "created_at": utc_now()}
+            first = {"digest": record["digest"], "run_id": run_id, "created_at": self._db.now()}
             self._db.retrying(partial(self._keep, name, first), f"noting that {name} is used")
 
     def _keep(self, name: str, first: dict[str, Any]) -> None:

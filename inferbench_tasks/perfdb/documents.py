@@ -120,6 +120,13 @@ class DeviceInfo(OpenDocument):
     cores: float | None = None
 
 
+class HostClock(Document):
+    """How far a host's clock was ahead of PerfDB's, and at most how wrong that is; seconds."""
+
+    ahead_s: float
+    error_s: float
+
+
 class LoadInfo(OpenDocument):
     """The traffic that was asked for: the submission's ``load``, as plain values.
 
@@ -212,7 +219,10 @@ class ResultBase(Judged):
     attempt: Annotated[int, Field(ge=1)] = 1
     job_id: str
     invocation_id: str | None = None
+    #: By PerfDB's clock, unless whoever made it named a time (``PerfDB.save_result``).
     created_at: datetime = Field(default_factory=utc_now)
+    #: Of the host that stored it; None in older results, and where the time was named.
+    clock: HostClock | None = None
     submission: SubmissionInfo
     verdict: VerdictAsText
     environment: Extension = {}
@@ -251,6 +261,8 @@ class ResultDocument(ResultBase):
 class StageRecord(Document):
     """One execution of one stage; ``pid`` and ``host`` are those of the process that ran it.
 
+    Start and end are by PerfDB's clock, ``duration_s`` by CLOCK_MONOTONIC. ``clock``: its host's as it started; None of
+    stages from before it was kept, whose times are by their host's clock.
     ``devices``: the ids of those that its job held then; empty where no scheduler leases any, and of stages before.
     """
 
@@ -264,6 +276,7 @@ class StageRecord(Document):
     output: Extension | None = None
     pid: int | None = None
     host: str | None = None
+    clock: HostClock | None = None
     devices: tuple[str, ...] = ()
 
 

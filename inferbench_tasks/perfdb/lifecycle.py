@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from inferbench_tasks.perfdb.documents import (
     StageRecord,
     StageState,
     SubmissionInfo,
-    utc_now,
 )
 from inferbench_tasks.perfdb.files import Files
 from inferbench_tasks.perfdb.session import Session
@@ -29,10 +29,14 @@ from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
 
 
 class Lifecycle:
-    """The part of PerfDB that records invocations, runs and stages."""
+    """The part of PerfDB that records invocations, runs and stages; their moments are by PerfDB's clock."""
 
     _session: Session
     files: Files
+
+    def now(self) -> datetime:
+        """By PerfDB's clock, to the millisecond: hosts' clocks need not agree."""
+        return self._session.moment().at
 
     def keep_submission(self, invocation_id: str, submission: dict[str, Any]) -> None:
         """Keep an invocation's submission (plain JSON values): its report can be made again from PerfDB alone."""
@@ -40,7 +44,7 @@ class Lifecycle:
 
     def end_invocation(self, invocation_id: str, status: RunStatus) -> None:
         """Record how an invocation ended."""
-        self._update("invocations", invocation_id, {"$set": {"status": status, "ended_at": utc_now()}})
+        self._update("invocations", invocation_id, {"$set": {"status": status, "ended_at": self.now()}})
 
     def get_invocation(self, invocation_id: str) -> InvocationDocument:
         """Raises InputError if there is none of that id."""
@@ -73,7 +77,7 @@ class Lifecycle:
 
         ``login``: who started it, where that is known.
         """
-        now, info = utc_now(), _info(job, submission_digest, login)
+        now, info = self.now(), _info(job, submission_digest, login)
         self._write(
             "runs",
             run_id,
@@ -106,13 +110,15 @@ class Lifecycle:
 
         It sets a run that had failed back to running, unless it only cleans up after the failure.
         """
+        now = self._session.moment()
         record = StageRecord(
             stage=stage,
             attempt=attempt,
             state="running",
-            started_at=utc_now(),
+            started_at=now.at,
             pid=os.getpid(),
             host=socket.gethostname(),
+            clock=now.clock,
         )
         self._record(run_id, record)
         if not cleans_up:
@@ -159,7 +165,7 @@ class Lifecycle:
             self._update(
                 "runs",
                 run_id,
-                {"$set": {"status": "done", "ended_at": utc_now()}},
+                {"$set": {"status": "done", "ended_at": self.now()}},
                 only_if={"status": "running", "lease": lease},
             )
 
@@ -191,7 +197,7 @@ class Lifecycle:
                 "$set": {
                     "status": _status_after(verdict),
                     **to_stored(verdict.as_stored()),
-                    "ended_at": utc_now(),
+                    "ended_at": self.now(),
                 }
             },
             only_if={"status": "running", "lease": lease},
@@ -200,7 +206,7 @@ class Lifecycle:
     def end_run(self, run_id: str, verdict: Verdict) -> None:
         """End a run whose stages could not do it (their process was killed, a stage was never reached)."""
         status = _status_after(verdict)
-        end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": utc_now()}
+        end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": self.now()}
         self._update("runs", run_id, {"$set": end})
         if status != "done":
             self._update_running_stages(run_id, status, str(verdict))
@@ -253,7 +259,7 @@ class Lifecycle:
         """Put a stage's record in the place of the same stage and attempt, else at the end."""
         same = {"stage": record.stage, "attempt": record.attempt}
         entry = to_stored(record)
-        now = utc_now()
+        now = self.now()
 
         def write() -> bool:
             runs = self._session.database()["runs"]
@@ -273,7 +279,7 @@ class Lifecycle:
             raise PerfDBError(f"PerfDB has no run {run_id!r}; start_run comes before its stages.")
 
     def _end_stage(self, run_id: str, stage: str, attempt: int, **fields: Any) -> None:
-        now = utc_now()
+        now = self.now()
         entry = {f"stages.$.{name}": to_stored(value) for name, value in fields.items()}
         where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
         change = {"$set": {**entry, "stages.$.ended_at": now, "updated_at": now}}
@@ -287,7 +293,7 @@ class Lifecycle:
             )
 
     def _update_running_stages(self, run_id: str, state: RunStatus, error: str) -> None:
-        fields = {"state": state, "error": error, "ended_at": utc_now()}
+        fields = {"state": state, "error": error, "ended_at": self.now()}
         change = {"$set": {f"stages.$[open].{name}": value for name, value in fields.items()}}
         self._session.retrying(
             lambda: self._session.database()["runs"].update_one(

@@ -27,7 +27,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from inferbench_tasks.errors import PerfDBError, StorageError
-from inferbench_tasks.perfdb import clients, embedded, indexes
+from inferbench_tasks.perfdb import clients, embedded, indexes, moments
 from inferbench_tasks.perfdb.address import database_of, masked, with_database
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,12 @@ class Session:
                 return operation(session)
 
         return self.retrying(committed, doing, patience_s)
+
+    def moment(self) -> moments.Moment:
+        """Now, by the clock of PerfDB's server, and how this host's clock lies beside it."""
+        return self.retrying(
+            lambda: moments.moment(lambda: moments.server_ms(self.database())), "asking for the time"
+        )
 
     def require_room(self, size_bytes: int) -> None:
         """Refuse what the embedded server's disk can't take: without space a mongod dies.

@@ -217,6 +217,8 @@ class PerfDB(Lifecycle):
         is harmless. Raises PerfDBError if that result was made from other samples: a new measurement
         needs a new attempt.
 
+        It is dated by PerfDB's clock, unless its ``created_at`` was named.
+
         ``lease``: what the stage works under (``Context.lease``), None where nobody leases devices. Once it is lost
         nothing is written, the files that the result names are removed, and LeaseLostError is raised.
         """
@@ -226,6 +228,9 @@ class PerfDB(Lifecycle):
         if samples_path is not None:
             stored = self.files.put(samples_path, PARQUET, run_id=document.run_id, attempt=document.attempt)
             document = document.model_copy(update={"samples": stored})
+        if "created_at" not in document.model_fields_set:
+            now = self._session.moment()
+            document = document.model_copy(update={"created_at": now.at, "clock": now.clock})
         values = {"_id": ObjectId(), **to_stored(document)}
         if document.collection != ResultDocument.collection:  # whose indexes are made with the database
             self.retrying(

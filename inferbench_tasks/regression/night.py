@@ -18,7 +18,6 @@ from typing import Literal
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import StageError
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.base import SeriesKey, Session
@@ -71,7 +70,7 @@ def run_session(
 
     Raises StageError if so many runs are not valid that the planned pairs can't be had.
     """
-    started = utc_now()
+    started = db.now()
     session = SessionDocument(
         session_id=f"{submission.name}-{started:%Y%m%dT%H%M%S}-{os.urandom(2).hex()}",
         name=submission.name, kind=kind, started_at=started, pairs=pairs, baseline=baseline, candidate=candidate,
@@ -103,7 +102,7 @@ def run_session(
                 f"(the last: {rows[-1]['verdict'] if rows else 'no result'})"
             )
         position += 1
-    session.ended_at = utc_now()
+    session.ended_at = db.now()
     store.save_session(db, session)
     return session
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from inferbench_tasks.cluster.clock import server_ms
 from inferbench_tasks.cluster.store import DEVICES
 from inferbench_tasks.contracts.located import references
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -84,7 +82,7 @@ class Ledger:
 
     def now(self) -> datetime:
         """The time by the database's clock, which ``used_at`` is of."""
-        return datetime.fromtimestamp(server_ms(self._db) / 1000, UTC)
+        return self._db.now()
 
     def enter(self, manifests: Iterable[Manifest], home: str, host: str) -> None:
         """That home has these, and a run uses them now."""
@@ -145,7 +143,7 @@ class Ledger:
 
     def report(self, digest: str, host: str, what: str) -> None:
         """A damaged copy; the last ones are kept."""
-        fault = {"at": utc_now(), "host": host, "what": what}
+        fault = {"at": self._db.now(), "host": host, "what": what}
         self._change(digest, {"$push": {"faults": {"$each": [fault], "$slice": -MOST_FAULTS}}})
 
     def get(self, digest: str) -> Known | None:
@@ -198,7 +196,7 @@ class Ledger:
 
     def in_use(self) -> set[str]:
         """What runs that are under way were told of."""
-        recent = {"status": "running", "updated_at": {"$gte": utc_now() - STALE}}
+        recent = {"status": "running", "updated_at": {"$gte": self._db.now() - STALE}}
         rows = self._do(lambda: list(self._db.collection("runs").find(recent, {"stages.output": 1})))
         return set().union(*(references(row) for row in rows))
 

@@ -12,7 +12,6 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.located import references
 from inferbench_tasks.launchers import records
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.stores.holdings import Holdings
@@ -34,7 +33,7 @@ class InUse:
     @classmethod
     def of(cls, db: PerfDB, data_dir: Path) -> InUse:
         """What is in use now. Raises PerfDBError."""
-        recent = {"status": "running", "updated_at": {"$gte": utc_now() - STALE}}
+        recent = {"status": "running", "updated_at": {"$gte": db.now() - STALE}}
         fields = {"invocation_id": 1, "stages.output": 1}
         documents = db.retrying(lambda: list(db.collection("runs").find(recent, fields)), "finding what runs")
         holders = {device.lease.run_id for device in Cluster(db).devices() if device.lease}

@@ -5,6 +5,7 @@ Workers of one host share its document: who finds that another has measured with
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.host import CacheUse, Facts
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.versions import own
+
+log = logging.getLogger(__name__)
 
 #: A quartz drifts by some 20 us/s: within this time by little more than the error of a measurement.
 EVERY_S = 60.0
@@ -28,6 +31,7 @@ class HostReport:
         self.clock_fault = ""
         """Why no job can be given by this host's clock, or ""."""
         self._clock_at = self._cache_at = 0.0
+        self._clock_off = False
 
     def enter(self) -> None:
         """At the start of the worker, before it is given a job."""
@@ -57,3 +61,7 @@ class HostReport:
                 self.hosts.tell_clock(self.home, measured)
                 offset = measured
         self.clock_fault = clock.fault(offset.ahead_s) if offset else ""
+        off = bool(offset and clock.warning(offset.ahead_s))
+        if offset and off and not self._clock_off:
+            log.warning("%s", clock.warning(offset.ahead_s))
+        self._clock_off = off

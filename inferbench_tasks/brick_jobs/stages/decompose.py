@@ -82,11 +82,9 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def usable(results: PerfDBResults, measure: MeasureSpec) -> set[str]:
     """Of what times are stored that a submission takes: measured as much as it asks, and not too old."""
-    from inferbench_tasks.perfdb.documents import utc_now
-
     if measure.reuse == "never":
         return set()
-    oldest = None if measure.reuse == "always" else utc_now() - timedelta(days=measure.max_age_days)
+    oldest = None if measure.reuse == "always" else results.now() - timedelta(days=measure.max_age_days)
     return results.usable(measure.method, oldest)
 
 

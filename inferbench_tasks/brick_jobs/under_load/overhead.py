@@ -164,6 +164,8 @@ def put(db: PerfDB, overhead: Overhead) -> None:
     if overhead.disturbed:
         raise ValueError(f"disturbed times are not kept: {overhead.disturbed}")
     values = to_stored(overhead.model_dump())
+    if "measured_at" not in overhead.model_fields_set:  # a moment ago, by a clock that may be wrong
+        values["measured_at"] = db.now()
     db.retrying(lambda: db.collection(COLLECTION).insert_one(dict(values)), "writing what servers add")
 
 

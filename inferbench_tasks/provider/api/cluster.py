@@ -12,7 +12,6 @@ from inferbench_tasks.cluster.node_state import NodeState, node_states
 from inferbench_tasks.cluster.state import DeviceState, cluster_state
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.timeline import Stay, stays
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
@@ -45,7 +44,7 @@ def timeline(
 
     ``unseen_before``: runs that began earlier are not told, for there are thousands of later ones; null: all are.
     """
-    found = stays(db, utc_now() - timedelta(hours=hours))
+    found = stays(db, db.now() - timedelta(hours=hours))
     rows = [stay.model_dump() for stay in found.stays]
     body = {"items": rows, "unseen_before": found.unseen_before}
     return table(request, format, rows, body, name="timeline", columns=list(Stay.model_fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from inferbench_tasks import settings
@@ -13,7 +14,7 @@ from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import UnknownKindError
-from inferbench_tasks.perfdb.documents import RunDocument
+from inferbench_tasks.perfdb.documents import RunDocument, StageRecord
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import job_of, pipeline_of
 from inferbench_tasks.plan.overrides import overridden
@@ -30,6 +31,8 @@ from inferbench_tasks.submission.schema import READY_TIMEOUT_S
 LEAST_LIMIT_S = 180.0
 #: So many finished runs teach a new scheduler its estimates.
 LEARN_FROM = 2000
+#: Between what a stage took by CLOCK_MONOTONIC and by its times lies what it takes to record both: milliseconds.
+MOST_SET_S = 2.0
 
 
 def job_of_task(ti: Any, task: LeasedTask) -> JobKey:
@@ -149,13 +152,34 @@ def learnt(db: PerfDB) -> Estimator:
 
 
 def leased_s(run: RunDocument) -> float | None:
-    """How long a run held its device: from the start of its last opening stage to the end of its closing one."""
+    """How long a run held its device: from the start of its last opening stage to the end of its closing one.
+
+    Both are by PerfDB's clock. None, too, where that was set meanwhile, which shows in a stage that took less or more
+    by CLOCK_MONOTONIC: nothing is learnt from such a run.
+    """
     try:
         leased = pipeline_of(run.job).leased
     except UnknownKindError:  # of a package that is not installed any more
         return None
     names = [name for name in leased if run.stage(name)]
-    starts = [s.started_at for s in run.stages if s.stage in names[:1]]
-    ends = [s.ended_at for s in run.stages if s.stage in names[-1:] and s.ended_at]
-    seconds = (max(ends) - max(starts)).total_seconds() if starts and ends else 0.0
+    opening = max((s for s in run.stages if s.stage in names[:1]), key=_tried, default=None)
+    closing = max((s for s in run.stages if s.stage in names[-1:] and s.ended_at), key=_tried, default=None)
+    if opening is None or closing is None or closing.ended_at is None:
+        return None
+    of_it = [s for s in run.stages if s.stage in names and s.started_at >= opening.started_at]
+    if any(abs(_clock_set_s(stage)) > MOST_SET_S for stage in of_it):
+        return None
+    seconds = (closing.ended_at - opening.started_at).total_seconds()
     return seconds if seconds > 0 else None
+
+
+def _tried(stage: StageRecord) -> tuple[int, datetime]:
+    """Tries in their order: times alone may be of hosts whose clocks lie apart, in runs of earlier versions."""
+    return stage.attempt, stage.started_at
+
+
+def _clock_set_s(stage: StageRecord) -> float:
+    """By how much more the clock of its times went on than CLOCK_MONOTONIC; 0 where that was not stored."""
+    if stage.ended_at is None or stage.duration_s is None:
+        return 0.0
+    return (stage.ended_at - stage.started_at).total_seconds() - stage.duration_s

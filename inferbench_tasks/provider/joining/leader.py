@@ -179,7 +179,7 @@ def _compare_clocks(answer: httpx.Response) -> None:
         told = clock.fault(time.time() - parsedate_to_datetime(date).timestamp())
         if told:
             raise InputError(
-                f"Nothing of {answer.url.host}'s would begin here: {told}. The token was not sent."
+                f"{answer.url.host} would give no job to this host: {told}. The token was not sent."
             )
 
 

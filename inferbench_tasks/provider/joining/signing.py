@@ -28,7 +28,7 @@ PRIVATE = "INFERBENCH_SIGNING_KEY"
 FILE, LOCK = "workloads.key", "workloads.lock"
 #: What the key signs is this and nothing else.
 PURPOSE = b"InferBench workload 1\n"
-#: A message may wait for its worker so long; of it half is for clocks that are off (``cluster.clock.MOST_APART_S``).
+#: A message may wait for its worker so long, less what the worker's clock is off (``cluster.clock.MOST_APART_S``).
 LASTS_S = 86_400
 
 

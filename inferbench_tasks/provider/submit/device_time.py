@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,7 +50,7 @@ def used_up(db: PerfDB, login: str, limit_s: float, now_s: float | None = None) 
 
     ``now_s``: Unix time. Raises PerfDBError.
     """
-    now = time.time() if now_s is None else now_s
+    now = db.now().timestamp() if now_s is None else now_s
     spans = spans_of(db, login, now)
     used_s = sum(end - start for start, end in spans)
     if used_s < limit_s:

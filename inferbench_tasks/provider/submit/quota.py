@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def _check_device_time(login: str, db: PerfDB) -> None:
     minutes = device_minutes()
     if minutes is not None and (excess := used_up(db, login, 60.0 * minutes)):
         raise QuotaError(
-            excess.said(login, minutes, MAX_DEVICE_MINUTES), max(1.0, excess.until_s - time.time())
+            excess.said(login, minutes, MAX_DEVICE_MINUTES), max(1.0, excess.until_s - db.now().timestamp())
         )
 
 

@@ -13,7 +13,6 @@ from inferbench_tasks.analysis.charts.style import PALETTE, SLO_COLOUR, Chart, a
 from inferbench_tasks.cluster.node_rows import row
 from inferbench_tasks.cluster.node_state import node_states
 from inferbench_tasks.cluster.timeline import Stay, stays
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import MOST_HOURS, cluster_now
@@ -35,7 +34,7 @@ COLOURS = {
 @router.get("/cluster", response_class=HTMLResponse)
 def cluster(db: Store, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 6) -> HTMLResponse:
     """Devices, leases, queues and what runs; follows them while it is open. ``hours``: of the timeline."""
-    now = utc_now()
+    now = db.now()
     since = now - timedelta(hours=hours)
     found = stays(db, since)
     return page(

@@ -33,6 +33,14 @@ def test_all_that_is_known_has_its_unit() -> None:
     }  # fmt: skip
 
 
+def test_a_clock_that_is_off_is_a_warning_with_the_remedy() -> None:
+    """In seconds, where nobody overlooks it; what else is wrong with the host stands beside."""
+    off = {"clock_ahead_s": 30.04, "clock_warning": "this host's clock is 30 s ahead", "reason": "old"}
+    shown = row(KNOWN.model_copy(update=off))
+    assert shown["clock"] == "WARNING +30.0 s, 12 s ago"
+    assert shown["reason"] == "old; this host's clock is 30 s ahead"
+
+
 def test_the_clusters_of_its_workers_stand_beside_its_devices() -> None:
     """By these names a load is asked to come from there."""
     assert row(KNOWN.model_copy(update={"clusters": ["lab", "rack-2"]}))["devices"] == (

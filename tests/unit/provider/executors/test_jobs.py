@@ -147,7 +147,7 @@ def test_a_usual_start_is_within_the_limit_that_every_job_has() -> None:
 
 
 def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:
-    """A run of stages that began and ended so many seconds after it began."""
+    """A run of stages that began and ended so many seconds after it began; the last of a name is the last try."""
     begin = datetime(2026, 1, 1, tzinfo=UTC)
 
     def at(seconds: float) -> datetime:
@@ -157,8 +157,8 @@ def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:
         run_id="r", invocation_id="i", job_id="j", submission=SubmissionInfo(name="s"),
         job={} if kind is None else {"kind": kind}, started_at=begin, updated_at=begin,
         stages=[
-            StageRecord(stage=name, state="done", started_at=at(from_s), ended_at=at(to_s))
-            for name, from_s, to_s in stages
+            StageRecord(stage=name, attempt=try_, state="done", started_at=at(from_s), ended_at=at(to_s))
+            for try_, (name, from_s, to_s) in enumerate(stages, 1)
         ],
     )  # fmt: skip
 
@@ -169,6 +169,23 @@ def test_how_long_a_run_held_its_device() -> None:
     assert leased_s(run_of(None, *stages)) == leased_s(run_of("serving", *stages)) == 11
     assert leased_s(run_of("serving", *stages[:1])) is None
     assert leased_s(run_of("not-installed", *stages)) is None, "of a package that is gone"
+
+
+def test_clocks_that_lie_apart_shorten_no_learnt_length() -> None:
+    """A first try by a clock half a minute ahead, as runs of earlier versions have it: the last one's times count."""
+    stages = [("serve", 30, 32), ("serve", 20, 22), ("load", 22, 30), ("release", 30, 31)]
+    assert leased_s(run_of("serving", *stages)) == 11
+
+
+@pytest.mark.parametrize(("load_to_s", "learnt"), [(20.0, 11.0), (21.5, 12.5), (50.0, None), (-10.0, None)])
+def test_nothing_is_learnt_of_a_run_whose_clock_was_set_meanwhile(
+    load_to_s: float, learnt: float | None
+) -> None:
+    """A load of 8 s that took 38 s, or -22 s, by the clock; what recording takes is not taken for that."""
+    run = run_of("serving", ("serve", 10, 12), ("load", 12, load_to_s), ("release", load_to_s, load_to_s + 1))
+    durations = {"serve": 2.0, "load": 8.0, "release": 1.0}
+    stages = [stage.model_copy(update={"duration_s": durations[stage.stage]}) for stage in run.stages]
+    assert leased_s(run.model_copy(update={"stages": stages})) == learnt
 
 
 def test_fair_share_goes_by_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
