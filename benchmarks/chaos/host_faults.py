@@ -1,64 +1,71 @@
-"""What can happen to hosts that joined a leader, done for real: each a context that ends with the fault's end."""
+"""What can happen to hosts that joined a leader, done for real."""
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import psutil
 
+from benchmarks.chaos.artifact_faults import corrupted_in_cache, corrupted_in_store
+from benchmarks.chaos.fault import Amid, Done, Kind
 from inferbench_tasks import settings
-from inferbench_tasks.stores.gridfs_store import BUCKET
-from inferbench_tasks.stores.holdings import FETCHED
+from inferbench_tasks.cluster.store import Cluster
 from tests.joined_hosts import Joined, JoinedHost
 from tests.local_system import Driver
 
-#: Gives what was done, in words.
-Fault = Callable[[Joined, JoinedHost, random.Random], AbstractContextManager[str]]
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 #: Longer than a silent worker's lease lasts.
 SILENT_S = (20, 45)
 LOSS_RATIO = 0.05
 STEP_S = 30
+#: Causes of a job that failed since its host, or the way to it, was gone; what a program got wrong has other words.
+GONE = r"connect|reach|network|\blink\b|lease|does not hold|silent|no answer|\baway\b|killed|without a word|timed out"
+NO_ROOM = r"no space|no room|\bdisk\b|\bfull\b"
+
+
+def holds_lease(joined: Joined, host: JoinedHost) -> bool:
+    """Whether a job holds a device of that host now."""
+    home = settings.home_id(host.home)
+    return any(device.lease for device in Cluster(joined.driver.db).devices() if device.home == home)
 
 
 @contextmanager
-def link_down(seconds: int, joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def link_down(seconds: int, amid: Amid) -> Iterator[Done]:
     """Its cable is out of the switch."""
-    host.plugged(False)
+    amid.host.plugged(False)
     time.sleep(seconds)
-    host.plugged(True)
-    yield f"cable of {host.name} out for {seconds} s"
+    amid.host.plugged(True)
+    yield Done(f"cable of {amid.host.name} out for {seconds} s")
 
 
 @contextmanager
-def host_killed(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def host_killed(amid: Amid) -> Iterator[Done]:
     """All that runs there gets kill -9; after a while its worker is started again."""
-    host.kill()
-    away_s = rng.randrange(2, 25)
+    amid.host.kill()
+    away_s = amid.rng.randrange(2, 25)
     time.sleep(away_s)
-    host.start()
-    yield f"{host.name} killed whole, back after {away_s} s"
-    joined.ready(host)
+    amid.host.start()
+    yield Done(f"{amid.host.name} killed whole, back after {away_s} s")
+    amid.joined.ready(amid.host)
 
 
 @contextmanager
-def leader_killed(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def leader_killed(amid: Amid) -> Iterator[Done]:
     """Airflow, broker, gateway and PerfDB get kill -9 at once, and are started again from what is on the disk."""
+    joined = amid.joined
     data = str(joined.base / "leader")
     joined.driver.close()
     parts: set[int] = set()
-    for _ in range(
-        3
-    ):  # what was being started meanwhile; a broker's title and environment do not say whose it is
+    # Three times: what was being started meanwhile. A broker's title and environment do not say whose it is.
+    for _ in range(3):
         parts |= {process.pid for process in joined.driver.system.running()}
         for process in psutil.process_iter(["cmdline", "environ"]):
             mine = process.pid in parts or (process.info["environ"] or {}).get(settings.DATA_DIR) == data
@@ -66,119 +73,95 @@ def leader_killed(joined: Joined, host: JoinedHost, rng: random.Random) -> Itera
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
                     process.wait(10)
-    time.sleep(rng.randrange(1, 8))
+    time.sleep(amid.rng.randrange(1, 8))
     joined.start_leader()
     joined.driver = Driver(joined.driver.system)
-    yield "leader killed whole and started again"
+    yield Done("leader killed whole and started again")
     joined.ready()
 
 
 @contextmanager
-def fenced(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def fenced(amid: Amid) -> Iterator[Done]:
     """It stands still for longer than its lease lasts, and then goes on where it was."""
-    seconds = rng.randrange(*SILENT_S)
-    stopped = host.pids()
-    host.signal(signal.SIGSTOP)
+    seconds = amid.rng.randrange(*SILENT_S)
+    stopped = amid.host.pids()
+    held = holds_lease(amid.joined, amid.host)
+    amid.host.signal(signal.SIGSTOP)
     time.sleep(seconds)
     for pid in stopped:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    yield f"{host.name} stood still for {seconds} s"
-    joined.ready(host)
+    yield Done(f"{amid.host.name} stood still for {seconds} s", lambda: held)
+    amid.joined.ready(amid.host)
 
 
 @contextmanager
-def loss(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def loss(amid: Amid) -> Iterator[Done]:
     """One packet in twenty that it is sent is lost."""
-    rule = [
-        "INPUT",
-        "-i",
-        "eth0",
-        "-m",
-        "statistic",
-        "--mode",
-        "random",
-        "--probability",
-        str(LOSS_RATIO),
-        "-j",
-        "DROP",
-    ]
-    there = ["ip", "netns", "exec", host.namespace, "iptables"]
+    drop = ["-m", "statistic", "--mode", "random", "--probability", str(LOSS_RATIO), "-j", "DROP"]
+    rule = ["INPUT", "-i", "eth0", *drop]
+    there = ["ip", "netns", "exec", amid.host.namespace, "iptables"]
     subprocess.run([*there, "-A", *rule], check=True)
     try:
-        yield f"{LOSS_RATIO:.0%} of the packets to {host.name} lost until the job ended"
+        yield Done(f"{LOSS_RATIO:.0%} of the packets to {amid.host.name} lost until the job ended")
     finally:
         subprocess.run([*there, "-D", *rule], check=True)
 
 
+def _wall_clock(host: JoinedHost) -> Path:
+    return host.home / "wall-clock"
+
+
 @contextmanager
-def clock_steps(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
-    """Its wall clock jumps by half a minute, to and fro: of all its processes, by libfaketime."""
-    told = host.home / "wall-clock"
+def settable_clock(joined: Joined, host: JoinedHost) -> Iterator[None]:
+    """Its worker, and all that this starts, has a wall clock that follows a file (libfaketime)."""
+    told = _wall_clock(host)
     told.write_text("+0")
+    _start_again(
+        joined,
+        host,
+        {
+            "LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(told), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        },
+    )  # fmt: skip
+    yield
+    _start_again(joined, host, {})
+
+
+def _start_again(joined: Joined, host: JoinedHost, preload: dict[str, str]) -> None:
     host.kill()
-    host.preload = {
-        "LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(told), "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }  # fmt: skip
-    host.start()
-    joined.ready(host)
-    for ahead_s in (STEP_S, -STEP_S, STEP_S):
-        told.write_text(f"{ahead_s:+d}")
-        time.sleep(rng.randrange(3, 8))
-    yield f"clock of {host.name} stepped by {STEP_S} s to and fro, and stays ahead"
-    host.kill()
-    host.preload = {}
+    host.preload = preload
     host.start()
     joined.ready(host)
 
 
 @contextmanager
-def disk_full(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
+def clock_steps(amid: Amid) -> Iterator[Done]:
+    """The wall clock of a host that a job works on jumps by half a minute, to and fro, and stays ahead."""
+    held = []
+    for ahead_s in (STEP_S, -STEP_S, STEP_S):
+        held.append(holds_lease(amid.joined, amid.host))
+        _wall_clock(amid.host).write_text(f"{ahead_s:+d}")
+        time.sleep(amid.rng.randrange(3, 8))
+    times = f"{sum(held)} of {len(held)} times amid a job"
+    yield Done(
+        f"clock of {amid.host.name} stepped by {STEP_S} s to and fro, {times}, and stays ahead", lambda: any(held)
+    )
+
+
+@contextmanager
+def disk_full(amid: Amid) -> Iterator[Done]:
     """No byte is left on the file system of its data directory, for a while."""
-    seconds = rng.randrange(10, 25)
-    filler = host.home / "filler"
+    seconds = amid.rng.randrange(10, 25)
+    filler = amid.host.home / "filler"
     with suppress(OSError), open(filler, "wb") as file:
         while True:
             file.write(bytes(1 << 20))
             file.flush()
     time.sleep(seconds)
     filler.unlink()
-    yield f"disk of {host.name} full for {seconds} s"
-
-
-@contextmanager
-def corrupted_in_store(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
-    """A byte of each of some contents in PerfDB is another, and the hosts have no copies; put right afterwards."""
-    for each in joined.hosts:
-        shutil.rmtree(each.home / FETCHED, ignore_errors=True)
-    chunks = joined.driver.db.collection(f"{BUCKET}.chunks")
-    chosen = list(chunks.aggregate([{"$sample": {"size": 3}}]))
-    for chunk in chosen:
-        chunks.update_one({"_id": chunk["_id"]}, {"$set": {"data": _flipped(chunk["data"], rng)}})
-    try:
-        yield f"{len(chosen)} contents in the store changed by a byte"
-    finally:
-        for chunk in chosen:
-            chunks.update_one({"_id": chunk["_id"]}, {"$set": {"data": chunk["data"]}})
-
-
-@contextmanager
-def corrupted_in_cache(joined: Joined, host: JoinedHost, rng: random.Random) -> Iterator[str]:
-    """A byte of each file that it fetched is another."""
-    files = [path for path in (host.home / FETCHED).rglob("*") if path.is_file() and path.stat().st_size]
-    changed = 0
-    for path in files:
-        with suppress(OSError):
-            path.chmod(0o600)
-            path.write_bytes(_flipped(path.read_bytes(), rng))
-            changed += 1
-    yield f"{changed} fetched files of {host.name} changed by a byte"
-
-
-def _flipped(content: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(content))
-    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+    yield Done(f"disk of {amid.host.name} full for {seconds} s")
 
 
 def missing(name: str) -> str | None:
@@ -190,16 +173,16 @@ def missing(name: str) -> str | None:
     return None
 
 
-FAULTS: dict[str, Fault] = {
-    "link down 5 s": partial(link_down, 5),
-    "link down 30 s": partial(link_down, 30),
-    "link down 120 s": partial(link_down, 120),
-    "host killed": host_killed,
-    "leader killed": leader_killed,
-    "lease expired": fenced,
-    "packets lost": loss,
-    "clock steps": clock_steps,
-    "disk full": disk_full,
-    "store corrupted": corrupted_in_store,
-    "cache corrupted": corrupted_in_cache,
+KINDS: dict[str, Kind] = {
+    "link down 5 s": Kind(partial(link_down, 5), GONE),
+    "link down 30 s": Kind(partial(link_down, 30), GONE),
+    "link down 120 s": Kind(partial(link_down, 120), GONE),
+    "host killed": Kind(host_killed, GONE),
+    "leader killed": Kind(leader_killed, GONE),
+    "lease expired": Kind(fenced, GONE),
+    "packets lost": Kind(loss, GONE),
+    "clock steps": Kind(clock_steps, ready=settable_clock),
+    "disk full": Kind(disk_full, NO_ROOM),
+    "store corrupted": Kind(corrupted_in_store, first=True),
+    "cache corrupted": Kind(corrupted_in_cache, first=True),
 }

@@ -1,15 +1,20 @@
 """Faults of hosts and of the network between them, one after the other, amid jobs; then what must hold is checked.
 
-    python -m benchmarks.chaos.hosts [--faults 50] [--minutes M] [--seed 1] [--only FAULT] [--rows FILE]
+    python -m benchmarks.chaos.hosts [--faults 50] [--hosts 2] [--minutes M] [--seed 1] [--only FAULT] [--rows FILE]
+    python -m benchmarks.chaos.hosts --table FILE
 
-A leader and two hosts that joined it by tokens, each a network namespace with an address, a clock, a core and a data
-directory of its own (a file system of 1 GB). In each round something is submitted (a sweep of two jobs, a load from the
-other host, a training on both), something happens to a host at a random moment of it, and once that is over the job has
-to come to its end: exactly once, with one result for each job that succeeded and none for one that did not, all answers
-right, every request that was to be sent in it; no lease, no server and no rank left on any host.
+A leader and hosts that joined it by tokens, each a network namespace with an address, a clock, a core and a data
+directory of its own (a file system of 1 GB). First everything is done once without a fault, to know what comes of it.
+Then, in each round, something is submitted (a sweep of two jobs, a load from the other host, a training on two hosts,
+with nginx replicas on two hosts, with three hosts a load from two of them), something happens to a host at a random
+moment of it, or to what it uses just before, and once that is over the job has to come to its end: exactly once, with
+one result for each job that succeeded and none for one that did not, every request that was to be sent in it, every
+sample answered as it was without a fault (a training: the same loss); no lease, no server and no rank left on any host.
+A job may fail where its fault explains the cause, and few may (``judging``): most are to be run again.
 
-Kinds of faults come in turns, each time in another order. A row for each is appended to a file of JSON lines as it
-ends; the table tells all of this seed. Ends with 1 where something did not hold, with 2 where nothing could be done.
+Kinds of faults come in turns, each time in another order. A round whose jobs did not meet its fault (they had ended, the
+host had none) counts as none. A row for each is appended to a file of JSON lines as it ends; ``--table`` makes the table
+of the records out of such a file. Ends with 1 where something did not hold, with 2 where nothing could be done.
 Needs root. Everything stays on this machine.
 """
 
@@ -27,37 +32,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from benchmarks.chaos.host_faults import FAULTS, missing
-from inferbench_tasks.training.result import TrainingResult
-from tests.joined_hosts import Joined, joined_hosts
+from benchmarks.chaos.fault import Amid
+from benchmarks.chaos.host_faults import KINDS, holds_lease, missing
+from benchmarks.chaos.judging import Undisturbed, afterwards, table, wrong
+from benchmarks.chaos.seen import seen, used
+from benchmarks.chaos.work import RATE_RPS, SECONDS, WORK, dag, possible, quiet
+from tests.joined_hosts import Joined, JoinedHost, joined_hosts
 
-NAMES = ("host-a", "host-b")
+NAMES = ("host-a", "host-b", "host-c", "host-d")
 HOST_BYTES = "1g"
-RATE_RPS, SECONDS = 30, 6
 #: A job that is run again may look failed for a moment.
 SETTLED_S = 8.0
-_LOAD = f"arrivals: {{kind: constant, rate_rps: {RATE_RPS}}}, duration_s: {SECONDS}, warmup_s: 0.5, wait_for_quiet_s: 0"
-WORK = {
-    "sweep": f"""
-model: {{kind: zoo, name: digits}}
-load: {{{_LOAD}}}
-sweep: {{serve.threads: [1, 2]}}
-""",
-    "away": f"""
-model: {{kind: zoo, name: digits}}
-load: {{{_LOAD}, from: other_host}}
-""",
-    "training": """
-kind: training
-data: {kind: digits, samples: 480}
-train: {batch_size: 16, warmup_steps: 4, rounds: 8}
-devices: {count: 2, hosts: 2, strategy: ddp}
-""",
-}
-JOBS = {"sweep": 2, "away": 1, "training": 1}
+#: Of labelled digits the model names nine of ten; what answers less without a fault can't tell right from wrong.
+LEAST_ACCURACY_RATIO = 0.8
 
 
 def main() -> int:
@@ -65,14 +54,21 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--faults", type=int, default=50)
+    parser.add_argument("--hosts", type=int, default=2, choices=range(2, len(NAMES) + 1))
     parser.add_argument("--minutes", type=float, help="begin no round after so long")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=FAULTS, action="append", help="these kinds alone (repeat it)")
+    parser.add_argument("--only", choices=KINDS, action="append", help="these kinds alone (repeat it)")
     parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "chaos-hosts.jsonl")
+    parser.add_argument("--table", type=Path, help="print the table of such a file, and do nothing else")
     parser.add_argument("--keep", type=Path, help="a new folder for data and logs, kept afterwards")
     given = parser.parse_args()
-    rng = random.Random(given.seed)
-    plan = planned(given.only or list(FAULTS), given.faults, rng)
+    if given.table:
+        rows = [json.loads(line) for line in given.table.read_text().splitlines()]
+        print(table(rows))
+        return _said(afterwards(rows))
+    rng, names = random.Random(given.seed), NAMES[: given.hosts]
+    works = possible(given.hosts)
+    plan = planned(given.only or list(KINDS), works, given.faults, rng)
     for name in sorted({name for name, _ in plan}):
         if reason := missing(name):
             print(f"{name}: not done here, it {reason}")
@@ -82,73 +78,112 @@ def main() -> int:
         folder = given.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="inferbench-hosts-"))
         base = Path(folder)
         base.mkdir(exist_ok=True)
-        stack.enter_context(own_disks(base))
+        stack.enter_context(own_disks(base, names))
 
         def write(submissions: Path) -> None:
-            for at, (_, work) in enumerate(plan):
-                (submissions / f"{dag(at)}.yaml").write_text(f"name: {dag(at)}\n{WORK[work].lstrip()}")
+            for name, work in [(quiet(work), work) for work in works] + [
+                (dag(at), work) for at, (_, work) in enumerate(plan)
+            ]:
+                (submissions / f"{name}.yaml").write_text(f"name: {name}\n{WORK[work].text}")
 
         try:
-            joined = stack.enter_context(joined_hosts(base, NAMES, write))
+            joined = stack.enter_context(joined_hosts(base, names, write))
         except pytest.skip.Exception as reason:
             print(f"not done here: {reason}")
             return 2
+        known = {work: undisturbed(joined, work) for work in sorted({work for _, work in plan})}
         for at, (name, work) in enumerate(plan):
             if given.minutes and time.monotonic() - started_s > 60 * given.minutes:
                 break
-            row = {
-                "seed": given.seed,
-                "at": at,
-                "fault": name,
-                "work": work,
-                **fault(joined, at, name, work, rng),
-            }
+            row = {"seed": given.seed, "at": at, "fault": name, "work": work}
+            row |= fault(joined, at, name, work, rng, *known[work])
             rows.append(row)
             with given.rows.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(said(row), flush=True)
-    wrong = [row for row in rows if row["wrong"]]
-    print(
-        f"seed {given.seed}: {len(rows)} of {len(plan)} faults, {len(wrong)} after which something did not hold"
-    )
-    return 1 if wrong or not rows else 0
+    print(table(rows))
+    print(f"seed {given.seed}: {len(rows)} of {len(plan)} rounds")
+    return _said(afterwards(rows))
 
 
-def planned(kinds: Sequence[str], count: int, rng: random.Random) -> list[tuple[str, str]]:
+def _said(reasons: Sequence[str]) -> int:
+    for reason in reasons:
+        print(f"WRONG: {reason}")
+    return 1 if reasons else 0
+
+
+def planned(
+    kinds: Sequence[str], works: Sequence[str], count: int, rng: random.Random
+) -> list[tuple[str, str]]:
     """Kind and what runs meanwhile, of each round."""
     plan: list[tuple[str, str]] = []
     while len(plan) < count:
-        plan += [(name, rng.choice(list(WORK))) for name in rng.sample(list(kinds), len(kinds))]
+        plan += [(name, rng.choice(works)) for name in rng.sample(list(kinds), len(kinds))]
     return plan[:count]
 
 
-def dag(at: int) -> str:
-    """The name of a round's submission."""
-    return f"round-{at:03d}"
-
-
 def said(row: dict[str, Any]) -> str:
-    """A line of the table."""
+    """A line for who looks on."""
     word = "; ".join(row["wrong"]) if row["wrong"] else "ok"
+    met = "" if row["met"] else "(met by no job) "
     return (
-        f"{row['at']:3} {row['fault']:16} {row['work']:9} {row['done']:60} {row['state']:8} {row['results']} result(s) "
-        f"after {row['ended_s']:5.0f} s: {word}"
+        f"{row['at']:3} {row['fault']:16} {row['work']:9} {row['done']:60} {row['state']:8} {row['results']} of "
+        f"{row['jobs']} result(s) after {row['ended_s']:5.0f} s: {met}{word}"
     )
 
 
-def fault(joined: Joined, at: int, name: str, work: str, rng: random.Random) -> dict[str, Any]:
-    """One round: what was done, how the job ended, and what did not hold."""
-    host, began_s = rng.choice(joined.hosts), time.monotonic()
-    run = joined.driver.trigger(dag(at))
-    joined.driver.until(lambda: begun(joined, run), "nothing began", 120)
-    wait_s = rng.uniform(0, 12)
-    time.sleep(wait_s)
-    with FAULTS[name](joined, host, rng) as done:
+def undisturbed(joined: Joined, work: str) -> tuple[Undisturbed, frozenset[str]]:
+    """What comes of it without a fault, and which artifacts its jobs use; AssertionError where that proves nothing."""
+    run = joined.driver.trigger(quiet(work))
+    state = ended(joined, run)
+    found = seen(joined, quiet(work), work, state)
+    jobs = WORK[work].jobs
+    assert state == "success" and len(found.measured) == jobs, f"{work}, without a fault: {found}"
+    if work == "training":
+        loss = found.measured[0].loss
+        assert loss is not None, "a training without a fault has no loss"
+        return Undisturbed(jobs, None, loss=loss), used(joined, quiet(work))
+    for result in joined.driver.results(quiet(work)):
+        ratio = result.summary.accuracy_ratio
+        assert ratio is not None and ratio >= LEAST_ACCURACY_RATIO, f"{work}, without a fault: accuracy {ratio}"
+    answers = frozenset(one.answers for one in found.measured)
+    return Undisturbed(jobs, RATE_RPS * SECONDS, answers), used(joined, quiet(work))
+
+
+def fault(
+    joined: Joined, at: int, name: str, work: str, rng: random.Random, known: Undisturbed, digests: frozenset[str]
+) -> dict[str, Any]:
+    """One round: what was done, how the jobs ended, and what did not hold."""
+    kind, host, began_s = KINDS[name], rng.choice(joined.hosts), time.monotonic()
+    since, wait_s, amid_job = joined.driver.db.now(), 0.0, True
+    with ExitStack() as stack:
+        if kind.ready:
+            stack.enter_context(kind.ready(joined, host))
+        if kind.first:
+            done = stack.enter_context(kind.does(Amid(joined, host, rng, digests, since)))
+        run = joined.driver.trigger(dag(at))
+        if not kind.first:
+            joined.driver.until(lambda: begun(joined, run), "nothing began", 120)
+            wait_s = rng.uniform(0, 12)
+            time.sleep(wait_s)
+            host = host if kind.ready else working(joined, rng) or host
+            amid_job = joined.driver.state(run) not in ("success", "failed")
+            done = stack.enter_context(kind.does(Amid(joined, host, rng, digests, since)))
         state = ended(joined, run)
+        met = amid_job and done.met()
     ended_s = time.monotonic() - began_s
-    wrong, results = judged(joined, at, work, state)
-    return {"host": host.name, "wait_s": wait_s, "done": done, "state": state, "results": results, "ended_s": ended_s,
-            "wrong": wrong}  # fmt: skip
+    found = seen(joined, dag(at), work, state)
+    return {
+        "host": host.name, "wait_s": wait_s, "done": done.words, "met": met, "state": state, "jobs": known.jobs,
+        "results": len(found.measured), "failed": [one.cause for one in found.failed], "ended_s": ended_s,
+        "wrong": wrong(found, known, kind.explains),
+    }  # fmt: skip
+
+
+def working(joined: Joined, rng: random.Random) -> JoinedHost | None:
+    """One of the hosts that a job holds a device of."""
+    hosts = [host for host in joined.hosts if holds_lease(joined, host)]
+    return rng.choice(hosts) if hosts else None
 
 
 def begun(joined: Joined, run: str) -> bool:
@@ -166,54 +201,12 @@ def ended(joined: Joined, run: str) -> str:
             return state
 
 
-def judged(joined: Joined, at: int, work: str, state: str) -> tuple[list[str], int]:
-    """What did not hold, and how many results there are."""
-    wrong: list[str] = []
-    if work == "training":
-        found = joined.driver.db.results_of(TrainingResult, {"submission.name": dag(at)})
-        results: list[Any] = [result for result in found if result.verdict.measured]
-    else:
-        results = joined.driver.results(dag(at))
-        for result in results:
-            summary = result.summary.model_dump()
-            requests = summary["e2e_latency_ms"]["count"]
-            if result.verdict.kind == "valid" and (summary["error_ratio"] or requests != RATE_RPS * SECONDS):
-                wrong.append(f"valid with {requests} requests, {summary['error_ratio']:.1%} of them failed")
-    jobs = {result.job_id for result in results}
-    if len(jobs) != len(results):
-        wrong.append(f"{len(results)} results of {len(jobs)} job(s)")
-    if state == "success" and len(results) != JOBS[work]:
-        wrong.append(f"success with {len(results)} result(s)")
-    if state == "failed" and len(results) >= JOBS[work]:
-        wrong.append(f"failed with {len(results)} result(s)")
-    for check in (joined.driver.all_is_well, lambda: nothing_left(joined)):
-        try:
-            check()
-        except AssertionError as error:
-            wrong.append(str(error).splitlines()[0][:300])
-    return wrong, len(results)
-
-
-def nothing_left(joined: Joined) -> None:
-    """Of any run, on any host."""
-
-    def left() -> list[str]:
-        homes = [str(host.home) for host in joined.hosts]
-        words = ("inferbench_tasks.servers.main", "inferbench_tasks.training.rank_main")
-        lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
-        return [
-            line for line in lines if any(w in line for w in words) and any(home in line for home in homes)
-        ]
-
-    joined.driver.until(lambda: not left(), lambda: f"left: {left()}", 60)
-
-
 @contextmanager
-def own_disks(base: Path) -> Iterator[None]:
+def own_disks(base: Path, names: Sequence[str]) -> Iterator[None]:
     """A small file system for each host's data directory."""
     mounted: list[Path] = []
     try:
-        for name in NAMES:
+        for name in names:
             (base / name).mkdir()
             subprocess.run(
                 ["mount", "-t", "tmpfs", "-o", f"size={HOST_BYTES},mode=0700", "tmpfs", str(base / name)],
