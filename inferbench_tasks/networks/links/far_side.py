@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -14,9 +13,8 @@ from inferbench_tasks.contracts.link import LinkEnd
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.networks.links import wire
 from inferbench_tasks.networks.links.invitation import Invitation, numeric
+from inferbench_tasks.networks.links.strangers import Strangers
 from inferbench_tasks.timing.epoch import epoch_offset
-
-log = logging.getLogger(__name__)
 
 _LONGEST_STREAM_MS = 60_000
 NO_MORE: Mapping[bytes, Callable[[], str]] = MappingProxyType({})
@@ -56,37 +54,16 @@ class FarSide:
         ``more``: further orders, each answered with a text; ``answering``: who is asked in words, which it answers
         with bytes. ConnectionError where the peer went away in the middle.
         """
-        deadline = time.monotonic() + patience_s
-        while (left_s := deadline - time.monotonic()) > 0:
-            self._listener.settimeout(left_s)
-            try:
-                connection, (peer, *_) = self._listener.accept()
-            except TimeoutError:
+        with Strangers(self._listener, self.invitation.secret).until_known(patience_s) as known:
+            if known is None:
                 return None
-            with connection:
-                if not self._known(connection, str(peer)):
-                    continue
-                self._listener.close()
-                try:
-                    self._answer(connection, more, answering)
-                except OSError as error:
-                    raise ConnectionError(
-                        f"{peer} went away in the middle of its measurement: {error}"
-                    ) from error
-                return str(peer)
-        return None
-
-    def _known(self, connection: socket.socket, peer: str) -> bool:
-        try:
-            wire.prepare(connection)
-            connection.settimeout(wire.GREETING_S)
-            known = wire.accept(connection, self.invitation.secret)
-        except OSError as error:
-            log.info("let go peer=%s reason=%s", peer, error)
-            return False
-        if not known:
-            log.warning("refused peer=%s: it does not know the secret", peer)
-        return known
+            connection, peer = known
+            self._listener.close()
+            try:
+                self._answer(connection, more, answering)
+            except OSError as error:
+                raise ConnectionError(f"{peer} went away in the middle of its measurement: {error}") from error
+            return peer
 
     def _answer(
         self,

@@ -17,6 +17,8 @@ from inferbench_tasks.errors import LoadError
 
 MAGIC = b"inferbench-link-1\n"
 NONCE_BYTES = PROOF_BYTES = 32
+#: The near side's number and proof.
+ANSWER_BYTES = NONCE_BYTES + PROOF_BYTES
 #: A moment or two, a count and a duration: two 64-bit numbers.
 PAIR = struct.Struct("!qq")
 LENGTH = struct.Struct("!I")
@@ -33,7 +35,7 @@ SETTLING_RATIO = 1 / 3
 #: Unsent data that the kernel keeps: what a slow link has still to carry when the sender stops would take minutes.
 _NOT_SENT_BYTES = 1 << 17
 TIMEOUT_S = 30.0
-#: A peer that says nothing within it, before it is known, is let go.
+#: A peer that is not known within it, whatever it said meanwhile, is let go.
 GREETING_S = 5.0
 #: No answer of ours is longer: a text, and what is asked for in words.
 _MOST_TEXT, MOST_BYTES = 4096, 1 << 20
@@ -66,16 +68,17 @@ def proof(secret: bytes, side: bytes, far_nonce: bytes, near_nonce: bytes) -> by
     return hmac.digest(secret, MAGIC + side + far_nonce + near_nonce, "sha256")
 
 
-def accept(connection: socket.socket, secret: bytes) -> bool:
-    """The far side's part: whether the peer knows the secret."""
-    far = secrets.token_bytes(NONCE_BYTES)
-    connection.sendall(MAGIC + far)
-    answer = receive(connection, NONCE_BYTES + PROOF_BYTES)
+def greeting(far_nonce: bytes) -> bytes:
+    """What the far side says first."""
+    return MAGIC + far_nonce
+
+
+def proof_for(secret: bytes, far_nonce: bytes, answer: bytes) -> bytes | None:
+    """What the far side answers to who knows the secret, by its ``answer`` of ``ANSWER_BYTES``; None for who does not."""
     near = answer[:NONCE_BYTES]
-    if not hmac.compare_digest(answer[NONCE_BYTES:], proof(secret, b"near", far, near)):
-        return False
-    connection.sendall(proof(secret, b"far", far, near))
-    return True
+    if not hmac.compare_digest(answer[NONCE_BYTES:], proof(secret, b"near", far_nonce, near)):
+        return None
+    return proof(secret, b"far", far_nonce, near)
 
 
 def greet(connection: socket.socket, secret: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.networks import pings
 from inferbench_tasks.networks.base import shaping_proxy
 from inferbench_tasks.networks.links import measure as measuring
-from inferbench_tasks.networks.links import wire
+from inferbench_tasks.networks.links import strangers, wire
 from inferbench_tasks.networks.links.around import AroundLoad, require_same_host, warnings
 from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.networks.links.invitation import Invitation
@@ -104,6 +104,37 @@ def test_who_does_not_know_the_secret_is_let_go_and_the_other_still_served() -> 
     assert ends == ["127.0.0.1"]
 
 
+def test_strangers_that_say_nothing_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All places taken by silent ones, and one that says a byte now and then: who knows the secret comes in at once."""
+    monkeypatch.setattr(strangers, "PLACES", 4)
+    with listening() as (far, ends), ExitStack() as stack:
+        place = ("127.0.0.1", far.invitation.port)
+        silent = [stack.enter_context(socket.create_connection(place)) for _ in range(6)]
+        for one in silent:
+            assert wire.receive(one, 1) == wire.MAGIC[:1]
+        silent[-1].sendall(b"x")
+        began = time.monotonic()
+        with NearSide(far.invitation) as near:
+            assert near.far.host == "far"
+        assert time.monotonic() - began < wire.GREETING_S / 2
+    assert ends == ["127.0.0.1"]
+
+
+def test_a_greeting_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who says a byte again and again is let go after it as who says nothing, and the listener's patience holds."""
+    monkeypatch.setattr(wire, "GREETING_S", 0.1)
+    with listening(patience_s=0.3) as (far, ends):
+        with socket.create_connection(("127.0.0.1", far.invitation.port)) as slow:
+            slow.settimeout(5.0)
+            began = time.monotonic()
+            with suppress(OSError):
+                for _ in range(wire.ANSWER_BYTES - 1):
+                    slow.sendall(b"x")
+                    time.sleep(0.02)
+            assert time.monotonic() - began < 1.0
+    assert ends == [None]
+
+
 def test_questions_in_words_are_answered_with_bytes() -> None:
     """By who takes them; what nobody takes, and what is longer than words are, ends the connection."""
     ends: list[object] = []
@@ -150,7 +181,8 @@ def test_who_listens_proves_that_it_is_who_wrote_the_file(monkeypatch: pytest.Mo
     def impostor(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
-            assert not wire.accept(connection, b"guessed")
+            connection.sendall(wire.greeting(nonce := bytes(wire.NONCE_BYTES)))
+            assert wire.proof_for(b"guessed", nonce, wire.receive(connection, wire.ANSWER_BYTES)) is None
             connection.sendall(bytes(wire.PROOF_BYTES))
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
