@@ -1,7 +1,8 @@
 """Simulated agents and waiting jobs against a real PerfDB and the executor's code: ``python -m benchmarks.cluster``.
 
 For each number of devices: a MongoDB of its own, processes of simulated agents (``agents.py``), and one executor
-(``control.py``) on a migrated SQLite with the device tasks of all waiting jobs. A line of JSON for each.
+(``control.py``) on a migrated SQLite with the device tasks of all waiting jobs. A line of JSON for each, ``saturated``
+where its agents were late by more than twofold, and a last one of what grew with the devices (``judged.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 import psutil
 import pymongo
 
+from benchmarks.cluster.judged import growth, saturated
 from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.workers.agent import POLL_S
 
 #: Agents of one process.
 PER_PROCESS = 250
@@ -34,10 +37,15 @@ def main() -> None:
     parser.add_argument("--length-s", type=float, default=60.0, help="what a played job takes")
     parser.add_argument("--seconds", type=float, default=60.0, help="of going on, once all devices are busy")
     options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
     for devices in options.devices:
         with tempfile.TemporaryDirectory() as folder:
-            for row in one(devices, options.jobs, options.length_s, options.seconds, Path(folder)):
-                print(json.dumps({"devices": devices, **row}), flush=True)
+            of_size = list(one(devices, options.jobs, options.length_s, options.seconds, Path(folder)))
+        look_every_s = of_size[-1]["look_every_s"]
+        for row in of_size:
+            rows.append({"devices": devices, "saturated": saturated(look_every_s, POLL_S), **row})
+            print(json.dumps(rows[-1]), flush=True)
+    print(json.dumps(growth(rows)), flush=True)
 
 
 def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) -> Iterator[dict[str, Any]]:
@@ -96,7 +104,7 @@ def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) 
         embedded.stop(folder)
     yield {
         "phase": "agents",
-        "look_every_s": round(max(look["look_every_s"] for look in looks), 2),
+        "look_every_s": round(max(look["look_every_s"] for look in looks), 3),
         "cores": round(sum(look["cores"] for look in looks), 3),
     }
 

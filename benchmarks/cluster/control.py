@@ -10,15 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster.judged import p99, quantile
+
 #: So many tasks are queued in a round of Airflow's scheduler (AIRFLOW__SCHEDULER__MAX_TIS_PER_QUERY).
 PER_ROUND = 256
 PAUSE_S = 0.05
-
-
-def quantile(values: list[float], q: float) -> float | None:
-    """None of nothing."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else None
 
 
 class Watched:
@@ -56,12 +52,13 @@ class Watched:
         figures = {
             "rounds": len(self.cpu_s),
             "round_cpu_p50_ms": ms(statistics.median(self.cpu_s) if self.cpu_s else None),
-            "round_cpu_p99_ms": ms(quantile(self.cpu_s, 0.99)),
-            "round_wall_p99_ms": ms(quantile(self.wall_s, 0.99)),
+            "round_cpu_p99_ms": ms(p99(self.cpu_s)),
+            "round_wall_p99_ms": ms(p99(self.wall_s)),
+            "round_wall_max_ms": ms(max(self.wall_s, default=None)),
             "scheduler_cores": round(sum(self.cpu_s) / seconds, 3),
             "leases": len(self.leased_s),
             "decision_to_lease_p50_ms": ms(quantile(self.leased_s, 0.5)),
-            "decision_to_lease_p99_ms": ms(quantile(self.leased_s, 0.99)),
+            "decision_to_lease_p99_ms": ms(p99(self.leased_s)),
         }
         self.cpu_s, self.wall_s, self.leased_s = [], [], []
         return figures
