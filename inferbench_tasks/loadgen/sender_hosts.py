@@ -98,6 +98,25 @@ def usage_of(usage: ShardUsage, host: str, ahead_ns: int) -> ShardUsage:
     return usage.model_copy(update={"host": host, "stalls_ns": moved})
 
 
+def too_far(hosts: Sequence[SenderHost], limits: Thresholds) -> str:
+    """What can be said before a load of ``hosts_apart``, by how well their clocks are known then; "" where it holds
+    whatever the latency.
+
+    A clock is known to half a round trip, so that hosts far from each other can load slow servers alone.
+    """
+    worst, other = sorted(hosts, key=lambda host: -host.misplaced_ms)[:2]
+    apart_ms = worst.misplaced_ms + other.misplaced_ms
+    if apart_ms <= limits.gap_slack_ms:
+        return ""
+    names = f"{worst.name} and {other.name}" if other.misplaced_ms else worst.name
+    return (
+        f"the way to {names} takes so long that clocks are known to {apart_ms:.1f} ms only; at most "
+        f"{limits.gap_slack_ms:g} ms or a tenth of the median latency are allowed (hosts_apart): below a median of "
+        f"{apart_ms / limits.gap_slack_latency_ratio:.0f} ms this load will be invalid. Choose client hosts that are near "
+        "to each other, or one alone"
+    )
+
+
 def host_checks(
     table: pa.Table,
     promise: OpenPlan | ClosedPlan,

@@ -34,6 +34,8 @@ from inferbench_tasks.timing.two_clocks import Exchange, bounds_at
 LISTENER = "what `standby` started on the %s client host"
 #: Exchanges just before the start, which put it on the other clock; and again once all have sent.
 _QUESTIONS, _QUESTIONS_S = 400, 2.0
+#: Once it is ready: how well its clock will be known.
+_FIRST_QUESTIONS, _FIRST_S = 20, 0.5
 #: Getting ready takes a measurement of what its client can send, and of its link.
 _READY_S, _CLOSED_S = 300.0, 60.0
 #: What its senders need to end once everything they wait for has ended, beside a request's timeout.
@@ -75,11 +77,18 @@ class LedHost:
         """As the certificate has it, once ``placed``."""
         return SenderHost(self.name, self.shards, self._error_ns / 1e6)
 
+    @property
+    def misplaced_ms(self) -> float:
+        """As ``sender`` will have it, by the exchanges so far; 0 where these tell nothing."""
+        bounds = bounds_at(self._exchanges, self._exchanges[-1].received_ns) if self._exchanges else None
+        return bounds.error_ns / 1e6 if bounds else 0.0
+
     def prepare(self, cancelled: Callable[[], bool]) -> None:
         """Have its senders get ready; LoadError where they can't."""
         self._cancelled = cancelled
         self._ask(Question(do="prepare", shards=self._whole.shards, digest=schedule_digest(self._whole)))
         self._until("ready", _READY_S)
+        self._exchanges += self._near.exchanges(_FIRST_QUESTIONS, _FIRST_S)
 
     def ask_time(self) -> None:
         """How its clock lies to this host's, which ``put_beside`` and ``place`` go by."""

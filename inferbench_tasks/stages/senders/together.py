@@ -6,6 +6,7 @@ one of them lacks, or says is wrong, ends every part.
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +21,13 @@ from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.controller import Applied, Controller, ends_early
 from inferbench_tasks.loadgen.live import Snapshot, in_all
 from inferbench_tasks.loadgen.plan import LoadPlan
-from inferbench_tasks.loadgen.sender_hosts import SenderHost, part_of, usage_of
+from inferbench_tasks.loadgen.sender_hosts import SenderHost, part_of, too_far, usage_of
+from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.stages.senders.handles import FurtherHost, Standby
 from inferbench_tasks.stages.senders.led_host import LedHost
 from inferbench_tasks.stages.senders.messages import State
+
+log = logging.getLogger(__name__)
 
 #: From the order to the start, for each host that is told: it has to be there, and read by all of its senders.
 _START_AFTER_NS = 500_000_000
@@ -67,7 +71,8 @@ class Together:
     ) -> None:
         """Have the senders of each get ready, one host after the other, so that none streams into another's link.
 
-        LoadError where one can't, or where two are one machine.
+        LoadError where one can't, or where two are one machine. Hosts whose clocks can't be known well enough for a
+        fast server are told of: how fast it is nobody knows yet.
         """
         for one, other in combinations([me, *(host.end for host in self.led)], 2):
             if one.same_machine(other):
@@ -75,6 +80,11 @@ class Together:
         for host in self.led:
             tell(f"getting {host.name} ready, which sends a part of the load")
             host.prepare(cancelled)
+        hosts = [SenderHost(self.me, self.plan.own)]
+        hosts += [SenderHost(host.name, host.shards, host.misplaced_ms) for host in self.led]
+        if told := too_far(hosts, Thresholds()):
+            log.warning("%s", told)
+            tell(told)
 
     @property
     def over(self) -> bool:

@@ -25,6 +25,7 @@ from inferbench_tasks.loadgen.sender_hosts import (
     part_of,
     put_back,
     schedule_digest,
+    too_far,
     usage_of,
 )
 from inferbench_tasks.loadgen.spool import Recorder, Spool
@@ -249,6 +250,15 @@ def test_how_far_apart_the_hosts_began_is_held_to_what_gaps_may_differ_by() -> N
             assert f"two sent its part of the load up to {apart_ms:.2f} ms (at most 5.00 ms)" in check.reason
     closed = judged(late, promise=ClosedPlan(2, shards=2))
     assert closed.keys() == {"figures", "hosts_apart"}
+
+
+def test_clocks_that_are_too_far_for_a_fast_server_are_told_before_the_load() -> None:
+    """From which median on it can be valid: a tenth of that is what the two worst are wrong by; near ones say nothing."""
+    one, two, three = (SenderHost(name, range(1), apart) for name, apart in (("one", 0.0), ("two", 10.2), ("three", 2.0)))
+    assert too_far((one, three), Thresholds()) == "" == too_far((one, SenderHost("x", range(1), 5.0)), Thresholds())
+    assert "way to two takes so long that clocks are known to 10.2 ms" in too_far((one, two), Thresholds())
+    assert "below a median of 102 ms" in too_far((one, two), Thresholds())
+    assert "two and three" in (told := too_far((one, two, three), Thresholds())) and "of 122 ms" in told
 
 
 def test_two_further_hosts_may_lie_apart_by_what_both_are_wrong(tmp_path: Path) -> None:
