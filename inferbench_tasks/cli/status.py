@@ -46,6 +46,8 @@ def status(output: OutputFormat = OUTPUT) -> None:
         ("device_id", "state", "job", "held_with", "expected_left_s", "reason", "heartbeat_age_s"),
     )  # fmt: skip
     emit([q.model_dump() for q in state.queues], output)
+    for text in state.unreadable:
+        say(text)
     emit(
         [w.model_dump() for w in state.waiting], output,
         ("job", "user", "login", "devices", "priority", "expected_s", "waited_s", "why"),

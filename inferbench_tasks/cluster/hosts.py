@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from inferbench_tasks.cluster.clock import ClockOffset
 from inferbench_tasks.cluster.host import CacheUse, Facts, Host
+from inferbench_tasks.cluster.unreadable import skipped, why
 from inferbench_tasks.cluster.versions import Versions
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.session import PATIENCE_S
@@ -15,6 +18,19 @@ from inferbench_tasks.perfdb.store import PerfDB
 HOSTS = "hosts"
 LEADER = "leader"
 _THE_LEADER = "leader"
+
+
+class _Leader(BaseModel):
+    versions: Versions
+    home: str
+
+
+class UnreadHost(BaseModel):
+    """A host whose document can't be read. ``host``: its name, as far as that can."""
+
+    home: str
+    host: str
+    why: str
 
 
 class Hosts:
@@ -32,9 +48,19 @@ class Hosts:
         self._write(LEADER, _THE_LEADER, document, "at")
 
     def leader(self) -> tuple[Versions, str] | None:
-        """Its versions and the id of its data directory; None where none has said so yet."""
+        """Its versions and the id of its data directory; None where none has said so yet, or nobody can read it.
+
+        Who is admitted for that reason is given no job if its versions are not the scheduler's (``Cluster.devices``).
+        """
         document = self._do(lambda c: c.find_one({"_id": _THE_LEADER}), LEADER)
-        return (Versions.model_validate(document["versions"]), document["home"]) if document else None
+        if document is None:
+            return None
+        try:
+            read = _Leader.model_validate(document)
+        except ValidationError as error:
+            skipped(f"The leader's document ({LEADER})", why(error))
+            return None
+        return read.versions, read.home
 
     def admit(self, versions: Versions) -> None:
         """InputError, with both numbers, where the leader's versions are not the worker's."""
@@ -63,15 +89,21 @@ class Hosts:
         self._write(HOSTS, home, {"cache": use.model_dump()}, "cache_at")
 
     def get(self, home: str) -> Host | None:
-        """The host with that data directory; None where none of its workers has told of it."""
-        return next(iter(self._hosts({"_id": home})), None)
+        """The host with that data directory; None where none of its workers has told of it, or nobody can read that."""
+        return next(iter(self._hosts({"_id": home})[0]), None)
 
     def all(self) -> list[Host]:
-        """All that were ever told of, ordered by name."""
+        """All that were ever told of and can be read, ordered by name."""
+        return self._hosts({})[0]
+
+    def all_and_unread(self) -> tuple[list[Host], list[UnreadHost]]:
+        """The same, and those whose documents can't be read."""
         return self._hosts({})
 
-    def _hosts(self, where: Mapping[str, Any]) -> list[Host]:
-        age = {"$divide": [{"$subtract": ["$$NOW", "$clock_at"]}, 1000]}
+    def _hosts(self, where: Mapping[str, Any]) -> tuple[list[Host], list[UnreadHost]]:
+        # What is no date has no age; a subtraction would fail for all.
+        measured = {"$eq": [{"$type": "$clock_at"}, "date"]}
+        age = {"$cond": [measured, {"$divide": [{"$subtract": ["$$NOW", "$clock_at"]}, 1000]}, None]}
         pipeline = [
             # A clock that was told before the facts has no host yet.
             {"$match": {**where, "facts": {"$exists": True}}},
@@ -79,7 +111,13 @@ class Hosts:
             {"$sort": {"facts.host": 1, "_id": 1}},
         ]
         documents = self._do(lambda c: list(c.aggregate(pipeline)), HOSTS)
-        return [Host.model_validate({**document, "home": document["_id"]}) for document in documents]
+        hosts, unread = [], []
+        for document in documents:
+            try:
+                hosts.append(Host.model_validate({**document, "home": document["_id"]}))
+            except ValidationError as error:
+                unread.append(_unread(document, error))
+        return hosts, unread
 
     def _write(self, collection: str, key: str, fields: Mapping[str, Any], moment: str) -> None:
         set_ = {name: {"$literal": value} for name, value in fields.items()} | {moment: "$$NOW"}
@@ -89,3 +127,10 @@ class Hosts:
         return self.db.retrying(
             lambda: operation(self.db.collection(collection)), f"the {collection}", self.patience_s
         )
+
+
+def _unread(document: Mapping[str, Any], error: ValidationError) -> UnreadHost:
+    home, facts = str(document["_id"]), document.get("facts")
+    name = facts.get("host") if isinstance(facts, dict) else None
+    text = skipped(f"The document of host {home} (collection {HOSTS})", why(error))
+    return UnreadHost(home=home, host=name if isinstance(name, str) else "unknown", why=text)

@@ -61,10 +61,14 @@ class NodeState(BaseModel):
 def node_states(db: PerfDB) -> list[NodeState]:
     """All hosts that workers told of, and those of devices whose workers told nothing of theirs; by name."""
     hosts, leader = Hosts(db), Hosts(db).leader()
-    known = hosts.all()
-    homes = {host.home for host in known}
+    known, unread = hosts.all_and_unread()
+    homes = {host.home for host in known} | {host.home for host in unread}
     devices = Cluster(db).devices()
     states = [_state(host, [d for d in devices if d.home == host.home], leader) for host in known]
+    for lost in unread:
+        state = _untold(lost.host, lost.home, [d for d in devices if d.home == lost.home], leader)
+        told = f"{lost.why}: start a worker there again, with the leader's version"
+        states.append(state.model_copy(update={"reason": "; ".join(filter(None, (state.reason, told)))}))
     untold = {(d.host, d.home) for d in devices if d.home not in homes}
     for name, home in untold:
         mine = [d for d in devices if (d.host, d.home) == (name, home)]

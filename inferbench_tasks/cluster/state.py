@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.store import TTL_S, WAITING, Cluster
+from inferbench_tasks.cluster.unreadable import skipped, why
 from inferbench_tasks.perfdb.store import PerfDB
 
 
@@ -65,6 +66,8 @@ class ClusterState(BaseModel):
     devices: list[DeviceState]
     queues: list[QueueState]
     waiting: list[WaitingJob]
+    unreadable: list[str] = []
+    """What in PerfDB can't be read and is not among these, in words."""
 
 
 def cluster_state(db: PerfDB, now_s: float | None = None) -> ClusterState:
@@ -74,12 +77,19 @@ def cluster_state(db: PerfDB, now_s: float | None = None) -> ClusterState:
     now = time.time() if now_s is None else now_s
     cluster = Cluster(db)
     devices = cluster.devices()
-    waiting = [WaitingJob.model_validate(job) for job in cluster.waiting()]
+    waiting, unreadable = [], []
+    for job in cluster.waiting():
+        try:
+            waiting.append(WaitingJob.model_validate(job))
+        except ValidationError as error:
+            name = str(job.get("job")) if isinstance(job, dict) else "unknown"
+            unreadable.append(skipped(f"The waiting job {name[:200]} (collection {WAITING})", why(error)))
     types = sorted({d.device_type for d in devices} | {t for w in waiting for t in w.device_types})
     return ClusterState(
         devices=[_device(d, now) for d in devices],
         queues=[_queue(t, devices, waiting) for t in types],
         waiting=waiting,
+        unreadable=unreadable,
     )
 
 

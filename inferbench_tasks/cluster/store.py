@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pymongo.client_session import ClientSession
 
 from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
 from inferbench_tasks.cluster.device_in_part import device_in_part
+from inferbench_tasks.cluster.unreadable import skipped, why
 from inferbench_tasks.cluster.versions import own, unfit
 from inferbench_tasks.perfdb import under_lease
 from inferbench_tasks.perfdb.session import PATIENCE_S
@@ -29,6 +30,11 @@ HISTORY = "job_history"
 TTL_S = 15.0
 #: A device that may be leased.
 _FREE = {"lease": None, "health": "ok", "stopped": False}
+
+
+class _History(BaseModel):
+    attempt: int
+    avoid: frozenset[str]
 
 
 class Cluster:
@@ -206,16 +212,20 @@ class Cluster:
 
     def waiting(self) -> list[dict[str, Any]]:
         """The waiting jobs that living schedulers published, in their order."""
-        recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
-        documents = self._do(lambda c: list(c.find(recent)), WAITING)
-        return [job for document in documents for job in document["jobs"]]
+        return [job for document in self._waiting("jobs") for job in _list(document, "jobs")]
 
     def waiting_of(self, login: str) -> int:
         """How many jobs of a login wait for a device, by what living schedulers published."""
-        recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
-        documents = self._do(lambda c: list(c.find(recent, {"by_login": 1})), WAITING)
-        rows = [row for document in documents for row in document.get("by_login", ())]
-        return sum(row["jobs"] for row in rows if row["login"] == login)
+        rows = [row for document in self._waiting("by_login") for row in _list(document, "by_login")]
+        mine = [row.get("jobs") for row in rows if isinstance(row, dict) and row.get("login") == login]
+        return sum(count for count in mine if isinstance(count, int))
+
+    def _waiting(self, field: str) -> list[dict[str, Any]]:
+        """That field of what living schedulers published."""
+        age_s = _seconds_since("$at")
+        recent = {"$expr": {"$and": [{"$ne": [age_s, None]}, {"$lt": [age_s, TTL_S]}]}}
+        documents: list[dict[str, Any]] = self._do(lambda c: list(c.find(recent, {field: 1})), WAITING)
+        return documents
 
     def remember(self, job: str, attempt: int, avoid: Sequence[str]) -> None:
         """A job lost a device: how often, and which it avoids from now on."""
@@ -227,9 +237,17 @@ class Cluster:
         return self.histories([job]).get(job, (0, frozenset()))
 
     def histories(self, jobs: Collection[str]) -> dict[str, tuple[int, frozenset[str]]]:
-        """The same of those of these jobs that have lost a device."""
+        """The same of those of these jobs that have lost a device; a document that can't be read is none."""
         documents = self._do(lambda c: list(c.find({"_id": {"$in": list(jobs)}})), HISTORY)
-        return {d["_id"]: (d["attempt"], frozenset(d["avoid"])) for d in documents}
+        histories = {}
+        for document in documents:
+            try:
+                history = _History.model_validate(document)
+            except ValidationError as error:
+                skipped(f"What became of job {document['_id']} (collection {HISTORY})", why(error))
+                continue
+            histories[str(document["_id"])] = history.attempt, history.avoid
+        return histories
 
     def _do(self, operation: Any, collection: str = DEVICES) -> Any:
         return self.db.retrying(
@@ -249,6 +267,14 @@ def _device(fields: Mapping[str, Any]) -> Device:
         return device_in_part(fields, error)
 
 
+def _list(document: Mapping[str, Any], field: str) -> list[Any]:
+    """What a scheduler published; nothing of what is no list."""
+    if isinstance(published := document.get(field) or [], list):
+        return published
+    skipped(f"What scheduler {document['_id']} published (collection {WAITING})", f"{field} is no list")
+    return []
+
+
 def _fit(device: Device) -> Device:
     """The device, in quarantine if its worker's versions are not ours: each would misunderstand the other."""
     reason = unfit(device.versions, own()) if device.present(TTL_S) else ""
@@ -256,8 +282,9 @@ def _fit(device: Device) -> Device:
 
 
 def _seconds_since(moment: str) -> dict[str, Any]:
-    """Of a field of the document, by the database's clock; null where it is not there."""
-    return {"$divide": [{"$subtract": ["$$NOW", moment]}, 1000]}
+    """Of a field of the document, by the database's clock; null where it is not there, or no date."""
+    age_s = {"$divide": [{"$subtract": ["$$NOW", moment]}, 1000]}
+    return {"$cond": [{"$eq": [{"$type": moment}, "date"]}, age_s, None]}
 
 
 def _leased(token: Any, lease: Mapping[str, Any]) -> list[dict[str, Any]]:

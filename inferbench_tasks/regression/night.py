@@ -19,6 +19,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.base import SeriesKey, Session
 from inferbench_tasks.regression.decide import Policy, decide, usual_noise
@@ -65,10 +66,12 @@ def run_session(
     kind: Literal["night", "confirmation"] = "night",
     say: Say = lambda text: None,
     stopped: Callable[[], bool] = lambda: False,
+    lease: HeldLease | None = None,
 ) -> SessionDocument:
     """Run it and write it down after every run; what was measured stays if it is stopped.
 
-    Raises StageError if so many runs are not valid that the planned pairs can't be had.
+    ``lease``: that of the device that it holds, None where nobody leases devices. Once it is lost nothing more is
+    written: LeaseLostError. Raises StageError if so many runs are not valid that the planned pairs can't be had.
     """
     started = db.now()
     session = SessionDocument(
@@ -88,7 +91,7 @@ def run_session(
             SessionRun(run_id=row["run_id"], side=side, job=job, position=position)
             for job, row in enumerate(rows)
         ]
-        store.save_session(db, session)
+        store.save_session(db, session, lease)
         valid_count = 2 * pairs - sum(remaining.values()) + valid
         say(
             f"{valid_count}/{2 * pairs} {side}: "
@@ -103,7 +106,7 @@ def run_session(
             )
         position += 1
     session.ended_at = db.now()
-    store.save_session(db, session)
+    store.save_session(db, session, lease)
     return session
 
 

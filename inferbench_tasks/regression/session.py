@@ -10,6 +10,7 @@ from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.decide import Policy
 from inferbench_tasks.regression.night import pairs_for, run_session
@@ -40,20 +41,25 @@ class Night:
 
 
 def run_night(
-    night: Night, db: PerfDB, data_dir: Path, say: Say, stopped: Callable[[], bool] = lambda: False
+    night: Night,
+    db: PerfDB,
+    data_dir: Path,
+    say: Say,
+    stopped: Callable[[], bool] = lambda: False,
+    lease: HeldLease | None = None,
 ) -> dict[str, Any]:
     """Run it; the overview of this submission afterwards, with what any session of the night confirmed.
 
     The baseline moves once a change was confirmed and nothing is suspected any more: a move ends the history that
     an open suspicion of another series is judged by, and with it that suspicion.
 
-    Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
-    valid).
+    ``lease``: as of ``run_session``. Raises InputError (the submission, a side, a baseline that is not here), StageError
+    (too many runs that are not valid) and LeaseLostError.
     """
     submission = comparable(night.file, "A nightly comparison")
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
-    baseline = accepted_baseline(night, name, candidate, db, data_dir)
+    baseline = accepted_baseline(night, name, candidate, db, data_dir, lease)
     histories = store.histories(db, [name]) if store.sessions(db, [name]) else {}
     pairs = night.pairs or pairs_for(histories, night.detect)
     say(f"{name}: {pairs} pairs, baseline {baseline.id[:8]}, candidate {candidate.id[:8]}")
@@ -66,6 +72,7 @@ def run_night(
         run_session(
             night.file.absolute(), submission, baseline=baseline, candidate=candidate, pairs=pairs, db=db,
             data_dir=data_dir, kind="confirmation" if attempt else "night", say=say, stopped=stopped,
+            lease=lease,
         )  # fmt: skip
         outcome = overview(db, [name], Policy())
         if stopped() or not night.confirm or not outcome["suspicions"]:
@@ -77,11 +84,13 @@ def run_night(
                 f"{name}: the baseline stays until what is suspected is decided; changed against it: {changed}"
             )
         else:
-            store.move_baseline(db, name, candidate, f"confirmed changes of {changed}")
+            store.move_baseline(db, name, candidate, f"confirmed changes of {changed}", lease)
     return outcome
 
 
-def accepted_baseline(night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path) -> Side:
+def accepted_baseline(
+    night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path, lease: HeldLease | None = None
+) -> Side:
     """What to compare with: what the night names, else what was accepted, else (the first night) the candidate.
 
     Raises InputError for an accepted one that is not on this machine: it is never replaced unasked.
@@ -91,7 +100,7 @@ def accepted_baseline(night: Night, name: str, candidate: Side, db: PerfDB, data
     accepted = store.baseline(db, name)
     if accepted is None or night.new_baseline:
         why = "the first night" if accepted is None else f"taken by hand instead of {accepted.id}"
-        store.move_baseline(db, name, candidate, why)
+        store.move_baseline(db, name, candidate, why, lease)
         return candidate
     for missing in (accepted.tree, accepted.python):
         if not Path(missing).exists():

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 from inferbench_tasks.regression.base import SeriesKey, Session
 from inferbench_tasks.regression.sides import Side
@@ -51,12 +52,15 @@ class SessionDocument(BaseModel):
     runs: list[SessionRun] = []
 
 
-def save_session(db: PerfDB, session: SessionDocument) -> None:
-    """Write it, or what is new of it."""
+def save_session(db: PerfDB, session: SessionDocument, lease: HeldLease | None = None) -> None:
+    """Write it, or what is new of it. ``lease``: that of the device that it runs on, as of ``PerfDB.save_result``."""
     values = to_stored(session.model_dump(exclude={"session_id"}))
-    db.retrying(
-        lambda: db.collection(SESSIONS).replace_one({"_id": session.session_id}, values, upsert=True),
+    db.write_once(
+        lambda within: db.collection(SESSIONS).replace_one(
+            {"_id": session.session_id}, values, upsert=True, session=within
+        ),
         "writing a regression session",
+        lease,
     )
 
 
@@ -77,11 +81,13 @@ def baseline(db: PerfDB, name: str) -> Side | None:
     return Side.model_validate(to_plain(document)["side"]) if document else None
 
 
-def move_baseline(db: PerfDB, name: str, side: Side, why: str) -> None:
-    """From now on nights are compared with that side."""
+def move_baseline(db: PerfDB, name: str, side: Side, why: str, lease: HeldLease | None = None) -> None:
+    """From now on nights are compared with that side. ``lease``: as of ``save_session``."""
     values = {"side": to_stored(side), "why": why}
-    db.retrying(
-        lambda: db.collection(BASELINES).replace_one({"_id": name}, values, upsert=True), "moving a baseline"
+    db.write_once(
+        lambda within: db.collection(BASELINES).replace_one({"_id": name}, values, upsert=True, session=within),
+        "moving a baseline",
+        lease,
     )
 
 

@@ -11,7 +11,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster import dispatcher as dispatching
 from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
-from inferbench_tasks.cluster.store import DEVICES, TTL_S, Cluster
+from inferbench_tasks.cluster.store import DEVICES, HISTORY, TTL_S, WAITING, Cluster
 from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
@@ -369,6 +369,33 @@ def test_a_device_that_can_t_be_read_keeps_nobody_from_the_others(
     cluster.beat("sick", health="ok", reason="", queue_s=0)
     scheduler.tick()
     assert confirm(cluster)["sick"] == "dag|t|000"
+
+
+def test_what_schedulers_wrote_and_nobody_can_read_is_skipped_and_told(cluster: Cluster, make: type) -> None:
+    """Waiting jobs, their counts and histories of others stay; a time that is no time is none."""
+    cluster.register(device("d"))
+    scheduler: Dispatcher = make()
+    scheduler.held_back = "the disk is full"
+    scheduler.submit(job("b", tenant="ann"), "run-b")
+    scheduler.tick()
+    rows, total = waiting_jobs(scheduler.index, scheduler.devices, 2000.0, scheduler.held_back)
+    sick = {**rows[0], "job": "sick", "priority": "high"}
+    cluster.publish_waiting("s", [*rows, sick], total, waiting_by_login(scheduler.index))
+    cluster.publish_waiting("t", [], 0)
+    waiting = cluster.db.collection(WAITING)
+    waiting.update_one({"_id": "t"}, {"$set": {"jobs": "none", "by_login": [7, {"login": "ann", "jobs": "1"}]}})
+    waiting.insert_one({"_id": "u", "jobs": rows, "at": "now"})
+    state = cluster_state(cluster.db)
+    assert [one.job for one in state.waiting] == ["dag|b|000"] and cluster.waiting_of("ann") == 1
+    (told,) = state.unreadable
+    assert told.startswith("The waiting job sick") and "priority: " in told
+    cluster.remember("one", 2, ["d"])
+    cluster.db.collection(HISTORY).insert_one({"_id": "two", "attempt": "often", "avoid": ["d"]})
+    assert cluster.histories(["one", "two"]) == {"one": (2, frozenset("d"))}
+    assert cluster.history("two") == (0, frozenset())
+    cluster.db.collection(DEVICES).update_one({"_id": "d"}, {"$set": {"heartbeat_at": "now"}})
+    (seen,) = cluster.devices()
+    assert seen.health == "quarantined" and not seen.present(TTL_S)
 
 
 def test_a_job_keeps_its_device_though_that_one_s_document_can_t_be_read(

@@ -123,6 +123,25 @@ def test_a_host_that_told_nothing_is_shown_with_its_devices(perfdb: PerfDB) -> N
     assert (state.host, state.devices, state.inferbench, state.memory_bytes) == ("h", ["h.cpu-1"], None, None)
 
 
+def test_a_host_that_can_t_be_read_keeps_nobody_from_the_others(perfdb: PerfDB) -> None:
+    """It is there with what is wrong and what mends it; its worker, which looks for it, writes it anew."""
+    other = "b" * 32
+    for home, name in ((HOME, "h.cpu-1"), (other, "o.cpu-1")):
+        HostReport(Hosts(perfdb), home, facts(), lambda: USE).enter()
+        serve(perfdb, name, home)
+    hosts = perfdb.collection(HOSTS)
+    hosts.update_one({"_id": other}, {"$set": {"facts.memory_bytes": "much", "clock_at": "now"}})
+    assert [host.home for host in Hosts(perfdb).all()] == [HOME] and Hosts(perfdb).get(other) is None
+    states = {state.home: state for state in node_states(perfdb)}
+    assert states[HOME].reason == "" and states[HOME].memory_bytes
+    assert (states[other].state, states[other].devices) == ("serving", ["o.cpu-1"])
+    assert "can't be read (facts.memory_bytes: " in states[other].reason and "much" not in states[other].reason
+    HostReport(Hosts(perfdb), other, facts(), lambda: USE).tell(idle=False)
+    assert {host.home for host in Hosts(perfdb).all()} == {HOME, other}
+    perfdb.collection("leader").update_one({"_id": "leader"}, {"$set": {"versions": 3}}, upsert=True)
+    assert Hosts(perfdb).leader() is None and len(node_states(perfdb)) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

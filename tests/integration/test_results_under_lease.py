@@ -26,6 +26,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
+from inferbench_tasks.regression import store as nights
+from inferbench_tasks.regression.store import SessionDocument, SessionRun
 from inferbench_tasks.running import execute
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.running.invocation import Invocation, Order
@@ -35,6 +37,7 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.reader import read_submission_text
 from tests.integration.test_analysis import stage_input
 from tests.unit.perfdb.builders import result
+from tests.unit.regression.nights import side
 
 pytestmark = pytest.mark.integration
 JOB = "quick|manual|000"
@@ -329,6 +332,27 @@ def test_collect_by_itself_needs_no_lease(perfdb: PerfDB, data_dir: Path) -> Non
     ctx = Context(data_dir=data_dir, perfdb_uri=perfdb.uri)
     assert ctx.lease is None and collect.run(stage_input(ctx), ctx).verdict.valid
     assert stored(perfdb) == [("inv.000", 1)]
+
+
+def test_a_night_that_lost_its_device_writes_no_more(perfdb: PerfDB, cluster: Cluster) -> None:
+    """Its session stays as it was when it lost it, and so does the baseline."""
+    lease = granted(cluster, "a")
+    session = SessionDocument(
+        session_id="s", name="quick", started_at=datetime(2026, 1, 1, tzinfo=UTC), pairs=2, baseline=side("old"),
+        candidate=side("new"),
+    )  # fmt: skip
+    nights.save_session(perfdb, session, lease)
+    nights.move_baseline(perfdb, "quick", side("old"), "the first night", lease)
+    session.runs = [SessionRun(run_id="r", side="baseline", job=0, position=0)]
+    nights.save_session(perfdb, session, lease)
+    lost(cluster, "a")
+    session.runs = []
+    with pytest.raises(LeaseLostError):
+        nights.save_session(perfdb, session, lease)
+    with pytest.raises(LeaseLostError):
+        nights.move_baseline(perfdb, "quick", side("new"), "confirmed", lease)
+    assert [len(one.runs) for one in nights.sessions(perfdb)] == [1]
+    assert nights.baseline(perfdb, "quick") == side("old")
 
 
 def test_bricks_are_stored_as_long_as_the_lease_is_held(perfdb: PerfDB, cluster: Cluster) -> None:

@@ -21,8 +21,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.plan.compile import group_id
-from inferbench_tasks.provider.nightly.dag import JOB, LOWEST_PRIORITY, on_device, schedule
-from inferbench_tasks.provider.nightly.operators import HoldDevice, MeasuringOperator
+from inferbench_tasks.provider.nightly.dag import LOWEST_PRIORITY, on_device, schedule
+from inferbench_tasks.provider.nightly.operators import JOB, HoldDevice, MeasuringOperator
 from inferbench_tasks.provider.on_device import LeaseRequest
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from inferbench_tasks.cluster.device import Device
     from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.perfdb.under_lease import HeldLease
 
 DAG_ID = "bricks-nightly"
 #: Device time of one night, and how old a time may be.
@@ -118,7 +119,9 @@ class MeasureBricks(MeasuringOperator):
         context["ti"].xcom_push(key=KIND, value=processor())
         return super().execute(context)
 
-    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:
+    def measure(
+        self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
+    ) -> dict[str, Any]:
         from inferbench_tasks.brick_jobs.night import run_night
         from inferbench_tasks.brick_jobs.store import PerfDBResults
         from inferbench_tasks.bricks.measure.session import cores_for, setting
@@ -127,7 +130,7 @@ class MeasureBricks(MeasuringOperator):
 
         threads = int(params.get("threads") or 1)
         cores = cores_for(threads)
-        results = PerfDBResults(db, setting(cores, threads))
+        results = PerfDBResults(db, setting(cores, threads), lease)
         night = run_night(
             db,
             results,

@@ -25,6 +25,7 @@ from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import (
+    JOB,
     BisectCommits,
     ChooseSystem,
     DecideNight,
@@ -47,8 +48,8 @@ from inferbench_tasks.submission.sweep import expand
 NIGHTLY = "nightly."
 #: That of the DAGs that bisect what a night confirmed.
 BISECT = "bisect."
-#: A night is one job, and ends with a task that needs no device.
-JOB, VERDICT = 0, "verdict"
+#: A night ends with a task that needs no device.
+VERDICT = "verdict"
 #: The task that chooses the devices of a submission that asks for ``systems``.
 CHOOSE = "choose"
 #: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a

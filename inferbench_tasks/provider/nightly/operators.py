@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.regression.bisect.offer import offer, start_of
 
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.perfdb.under_lease import HeldLease
+
+
+#: A night is one job.
+JOB = 0
 
 
 class HoldDevice(BaseOperator):
@@ -85,13 +92,17 @@ class MeasuringOperator(BaseOperator):
         data_dir = settings.data_dir()
         try:
             with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-                return self.measure(context["params"], db, data_dir)
+                return self.measure(context["params"], db, data_dir, held_lease(context, db))
         except (StageError, InputError, CancelledError) as error:
             raise AirflowFailException(str(error)) from error
 
     @abstractmethod
-    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> Any:
-        """The measurement by the parameters of the run; ``self._stop`` is set when it is to end."""
+    def measure(
+        self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
+    ) -> Any:
+        """The measurement by the parameters of the run; ``self._stop`` is set when it is to end. ``lease``: what it
+        writes under, None where nobody leases devices.
+        """
 
     def on_kill(self) -> None:
         """Airflow calls it from its SIGTERM handler: the run in progress ends, what was measured stays."""
@@ -99,19 +110,30 @@ class MeasuringOperator(BaseOperator):
         raise CancelledError(f"Stopped during {self.what}.")
 
 
+def held_lease(context: Context, db: PerfDB) -> HeldLease | None:
+    """That of the night's job, where a scheduler leases devices; LeaseLostError where it has none any more."""
+    from inferbench_tasks.running.fence import Fence
+
+    if (worker := os.environ.get(settings.WORKER)) is None:
+        return None
+    return Fence(worker, str(JobKey(context["ti"].dag_id, context["ti"].run_id, JOB))).enter(db).lease
+
+
 class MeasureNight(MeasuringOperator):
     """Runs the session of ``file``, and the one that confirms what it suspects. Returns the session's ids."""
 
     what = "the night's session"
 
-    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> list[str]:
+    def measure(
+        self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
+    ) -> list[str]:
         from inferbench_tasks.regression.session import Night, run_night
 
         detect = params.get("detect")
         night = Night(
             Path(self.file), pairs=params.get("pairs"), detect=None if detect is None else float(detect) / 100
         )
-        outcome = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
+        outcome = run_night(night, db, data_dir, self.log.info, self._stop.is_set, lease)
         return [session["id"] for session in outcome["sessions"]]
 
 
@@ -172,7 +194,9 @@ class BisectCommits(MeasuringOperator):
 
     what = "a bisection"
 
-    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:
+    def measure(
+        self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
+    ) -> dict[str, Any]:
         from inferbench_tasks.regression.bisect.session import bisect
         from inferbench_tasks.regression.bisect.start import request_of
         from inferbench_tasks.regression.bisect.text import as_mapping, sentences

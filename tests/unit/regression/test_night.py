@@ -36,7 +36,7 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Side]:
     """What the baseline was moved to, the newest last; the store is this list."""
     moves: list[Side] = []
     monkeypatch.setattr(store, "baseline", lambda db, name: moves[-1] if moves else None)
-    monkeypatch.setattr(store, "move_baseline", lambda db, name, side, why: moves.append(side))
+    monkeypatch.setattr(store, "move_baseline", lambda db, name, side, why, lease=None: moves.append(side))
     return moves
 
 
