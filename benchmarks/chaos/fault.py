@@ -37,8 +37,8 @@ Fault = Callable[[Amid], AbstractContextManager[Done]]
 
 @dataclass(frozen=True)
 class Kind:
-    """``explains``: a pattern of causes by which a job may fail; "" where none may. ``first``: it is done before the job
-    begins, for it to be met. ``ready``: what the host needs for it, before the job.
+    """``explains``: a pattern of causes by which a job may fail; "" where none may. ``first``: it is done before the
+    job begins, for it to be met. ``ready``: what the host needs for it, before the job.
     """
 
     does: Fault

@@ -12,9 +12,9 @@ one result for each job that succeeded and none for one that did not, every requ
 sample answered as it was without a fault (a training: the same loss); no lease, no server and no rank left on any host.
 A job may fail where its fault explains the cause, and few may (``judging``): most are to be run again.
 
-Kinds of faults come in turns, each time in another order. A round whose jobs did not meet its fault (they had ended, the
-host had none) counts as none. A row for each is appended to a file of JSON lines as it ends; ``--table`` makes the table
-of the records out of such a file. Ends with 1 where something did not hold, with 2 where nothing could be done.
+Kinds of faults come in turns, each time in another order. A round whose jobs did not meet its fault (they had ended,
+the host had none) counts as none. A row for each is appended to a file of JSON lines as it ends; ``--table`` makes the
+table of the records out of such a file. Ends with 1 where something did not hold, with 2 where nothing could be done.
 Needs root. Everything stays on this machine.
 """
 
@@ -151,7 +151,13 @@ def undisturbed(joined: Joined, work: str) -> tuple[Undisturbed, frozenset[str]]
 
 
 def fault(
-    joined: Joined, at: int, name: str, work: str, rng: random.Random, known: Undisturbed, digests: frozenset[str]
+    joined: Joined,
+    at: int,
+    name: str,
+    work: str,
+    rng: random.Random,
+    known: Undisturbed,
+    digests: frozenset[str],
 ) -> dict[str, Any]:
     """One round: what was done, how the jobs ended, and what did not hold."""
     kind, host, began_s = KINDS[name], rng.choice(joined.hosts), time.monotonic()

@@ -39,9 +39,9 @@ ATTEMPTS = 3
 #: set by hand is off by a few. Beyond this nobody sets it, and what the host dates itself (its logs, its tasks' times
 #: in Airflow) lies visibly beside what others date.
 WARN_APART_S = 5.0
-#: More gets no job: five minutes are what Kerberos allows, too. Runs and results have PerfDB's times however far a clock
-#: is off; but nothing that the host dates can be laid beside anything else any more, and a clock that nobody keeps goes
-#: on to where certificates and signatures (a day, ``signing.LASTS_S``) do not hold.
+#: More gets no job: five minutes are what Kerberos allows, too. Runs and results have PerfDB's times however far a
+#: clock is off; but nothing that the host dates can be laid beside anything else any more, and a clock that nobody
+#: keeps goes on to where certificates and signatures (a day, ``signing.LASTS_S``) do not hold.
 MOST_APART_S = 300.0
 #: How a clock is set right.
 REMEDY = (

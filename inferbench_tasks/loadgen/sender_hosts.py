@@ -112,8 +112,8 @@ def too_far(hosts: Sequence[SenderHost], limits: Thresholds) -> str:
     return (
         f"the way to {names} takes so long that clocks are known to {apart_ms:.1f} ms only; at most "
         f"{limits.gap_slack_ms:g} ms or a tenth of the median latency are allowed (hosts_apart): below a median of "
-        f"{apart_ms / limits.gap_slack_latency_ratio:.0f} ms this load will be invalid. Choose client hosts that are near "
-        "to each other, or one alone"
+        f"{apart_ms / limits.gap_slack_latency_ratio:.0f} ms this load will be invalid. Choose client hosts that are "
+        "near to each other, or one alone"
     )
 
 

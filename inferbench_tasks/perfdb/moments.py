@@ -1,8 +1,8 @@
 """What time it is by PerfDB's clock, which all moments of runs and results are of.
 
-Stages of one run may run on several hosts, whose clocks lie apart and may be set at any time. So the server is asked for
-each moment, and how far this host's clock was ahead of it is kept beside it: what else the host dated (its logs, its
-events) is put right by that. How long a stage took is no difference of such moments: it is by CLOCK_MONOTONIC.
+Stages of one run may run on several hosts, whose clocks lie apart and may be set at any time. So the server is asked
+for each moment, and how far this host's clock was ahead of it is kept beside it: what else the host dated (its logs,
+its events) is put right by that. How long a stage took is no difference of such moments: it is by CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def run_night(
     The baseline moves once a change was confirmed and nothing is suspected any more: a move ends the history that
     an open suspicion of another series is judged by, and with it that suspicion.
 
-    ``lease``: as of ``run_session``. Raises InputError (the submission, a side, a baseline that is not here), StageError
-    (too many runs that are not valid) and LeaseLostError.
+    ``lease``: as of ``run_session``. Raises InputError (the submission, a side, a baseline that is not here),
+    StageError (too many runs that are not valid) and LeaseLostError.
     """
     submission = comparable(night.file, "A nightly comparison")
     name = submission.name

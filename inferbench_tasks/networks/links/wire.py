@@ -74,7 +74,7 @@ def greeting(far_nonce: bytes) -> bytes:
 
 
 def proof_for(secret: bytes, far_nonce: bytes, answer: bytes) -> bytes | None:
-    """What the far side answers to who knows the secret, by its ``answer`` of ``ANSWER_BYTES``; None for who does not."""
+    """What the far side answers to who knows the secret, by its ``answer`` of ``ANSWER_BYTES``; None for others."""
     near = answer[:NONCE_BYTES]
     if not hmac.compare_digest(answer[NONCE_BYTES:], proof(secret, b"near", far_nonce, near)):
         return None

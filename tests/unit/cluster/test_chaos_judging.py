@@ -53,7 +53,9 @@ def test_what_is_wrong_of_a_round(seen: Round, said: str) -> None:
     assert any(said in told for told in wrong(seen, KNOWN, GONE))
 
 
-@pytest.mark.parametrize(("loss", "said"), [(None, "without a loss"), (0.4, "0.4, without a fault 0.25"), (float("nan"), "nan")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("loss", "said"), [(None, "without a loss"), (0.4, "0.4, without a fault 0.25"), (float("nan"), "nan")]
+)
 def test_a_training_whose_loss_is_another(loss: float | None, said: str) -> None:
     """Some additions in another order are not; half as much again is, and what is no number."""
     runs = (Run("a", "done"),)
