@@ -105,6 +105,15 @@ class Device(BaseModel):
         """All devices that its lease holds, the one whose worker runs the stages first; none without a lease."""
         return () if self.lease is None else self.lease.members or (self.device_id,)
 
+    @property
+    def expected_left_s(self) -> float | None:
+        """How long its job is expected to hold it still, negative once that takes longer; None without a lease.
+
+        By the age of the lease: the moments in it are by its scheduler's clock, which may be another host's.
+        """
+        lease = self.lease
+        return None if lease is None else lease.est_end_s - lease.granted_s - self.lease_age_s
+
     def lacks(self, ability: str) -> str:
         """Why its host can't do that, with the remedy, as its worker told when it began; "" where nothing is known
         against it.

@@ -70,11 +70,8 @@ class ClusterState(BaseModel):
     """What in PerfDB can't be read and is not among these, in words."""
 
 
-def cluster_state(db: PerfDB, now_s: float | None = None) -> ClusterState:
-    """The state of the cluster whose workers and schedulers use this PerfDB; ``now_s``: Unix time."""
-    import time
-
-    now = time.time() if now_s is None else now_s
+def cluster_state(db: PerfDB) -> ClusterState:
+    """The state of the cluster whose workers and schedulers use this PerfDB."""
     cluster = Cluster(db)
     devices = cluster.devices()
     waiting, unreadable = [], []
@@ -86,15 +83,15 @@ def cluster_state(db: PerfDB, now_s: float | None = None) -> ClusterState:
             unreadable.append(skipped(f"The waiting job {name[:200]} (collection {WAITING})", why(error)))
     types = sorted({d.device_type for d in devices} | {t for w in waiting for t in w.device_types})
     return ClusterState(
-        devices=[_device(d, now) for d in devices],
+        devices=[_device(d) for d in devices],
         queues=[_queue(t, devices, waiting) for t in types],
         waiting=waiting,
         unreadable=unreadable,
     )
 
 
-def _device(device: Device, now: float) -> DeviceState:
-    lease = device.lease
+def _device(device: Device) -> DeviceState:
+    lease, left_s = device.lease, device.expected_left_s
     return DeviceState(
         device_id=device.device_id,
         device_type=device.device_type,
@@ -105,7 +102,7 @@ def _device(device: Device, now: float) -> DeviceState:
         job=lease.job if lease else None,
         run_id=(lease.run_id or None) if lease else None,
         held_with=list(device.held_with) if len(device.held_with) > 1 else [],
-        expected_left_s=round(lease.est_end_s - now, 3) if lease else None,
+        expected_left_s=None if left_s is None else round(left_s, 3),
         token=device.token,
         heartbeat_age_s=round(device.age_s, 3),
         capabilities=device.capabilities,

@@ -138,7 +138,7 @@ class Agent:
                 self.cluster.answer(self.device.device_id, record.lease.token, "refused", self.fault)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
-            left = max(0.0, record.lease.est_end_s - time.time()) if record.lease else 0.0
+            left = max(0.0, record.expected_left_s or 0.0)
             health = "quarantined" if self.fault else "ok"
             self.cluster.beat(self.device.device_id, health=health, reason=self.fault, queue_s=left)
 

@@ -67,7 +67,7 @@ def test_a_gang_starts_when_the_last_of_its_workers_has_said_yes(cluster: Cluste
     answer(cluster, "b", "confirmed")
     assert kinds(scheduler.tick()) == [("start", GANG)] and scheduler.device_of(GANG) == "a"
     scheduler.started(GANG)
-    state = cluster_state(cluster.db, now_s=2000.0)
+    state = cluster_state(cluster.db)
     assert [(d.state, d.job, d.held_with) for d in state.devices] == [("busy", GANG, ["a", "b"])] * 2
     scheduler.ended(GANG, ok=True)
     assert holders(cluster) == {"a": None, "b": None} and scheduler.tick() == []
