@@ -1,7 +1,7 @@
 """The process that times networks: ``python -m inferbench_tasks.bricks.measure.child PLAN``.
 
 It reads a ``Plan`` and writes one JSON line for each step: ``{"done": n, "of": n, "what": ...,
-"item": ...}``, at last ``{"rounds": [...]}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
+"item": ...}``, at last ``{"rounds": [...], ...}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
 """
 
 from __future__ import annotations
@@ -96,19 +96,19 @@ def main(path: str) -> int:
     gc.disable()
     journal = Journal(plan.journal, plan.attempt)
     rounds = journal.usable(networks.keys())
-    good, given_up = good_rounds([one for one, _ in rounds]), 0
-    while len(good) < plan.method.rounds and len(rounds) + given_up < plan.method.rounds + SPARE_ROUNDS:
+    good, given_up = good_rounds([one for one, _ in rounds]), list[Round]()
+    while len(good) < plan.method.rounds and len(rounds) + len(given_up) < plan.method.rounds + SPARE_ROUNDS:
         rng.shuffle(plan.items)
-        most_ns, number = most_wait_ns([one for one, _ in rounds]), len(rounds) + given_up
-        made = _round(plan, networks, references, sweep, number, journal, tell, most_ns)
-        if made is None:
-            given_up += 1
+        most_ns, number = most_wait_ns([one for one, _ in rounds]), len(rounds) + len(given_up)
+        made, times = _round(plan, networks, references, sweep, number, journal, tell, most_ns)
+        if times is None:
+            given_up.append(made)
             continue
-        rounds.append(made)
+        rounds.append((made, times))
         good = good_rounds([one for one, _ in rounds])
     tell(
         loading_ns=loading_ns,
-        given_up=given_up,
+        given_up=[{"taken_ns": one.taken_ns, "earlier_ns": one.earlier_ns} for one in given_up],
         rounds=[
             {
                 "references_ns": one.references_ns,
@@ -133,10 +133,11 @@ def _round(
     journal: Journal,
     tell: Any,
     most_ns: float | None = None,
-) -> tuple[Round, dict[str, Any]] | None:
-    """References, all items in this round's order, references again. A round that another process began is gone on
-    with, if that had its cores to itself and the machine is as fast as it was then. None of one that waited for its
-    cores for longer than ``most_ns``."""
+) -> tuple[Round, dict[str, Any] | None]:
+    """References, all items in this round's order, references again: the round with what it took, and its times. A
+    round that another process began is gone on with, if that had its cores to itself and the machine is as fast as it
+    was then. One that waited for its cores for longer than ``most_ns`` is given up: it took what it took until then,
+    and has no times."""
     waits, begin_ns = ThreadWaits(), time.monotonic_ns()
     current = _begun(journal, _levels(references))
     waited_ns, took_ns = current.waited_ns, current.took_ns
@@ -164,7 +165,7 @@ def _round(
         journal.write(item=item.name, times=times, item_ns=current.taken_ns[item.name], **count())
         if most_ns is not None and (current.waited_ns or 0) > most_ns:
             waits.close()
-            return None
+            return current.closed(), None
     current.references.append(_levels(references))
     journal.write(after=current.references[-1], **count())
     waits.close()

@@ -44,8 +44,8 @@ class Session:
     """``quiet``: whether there were as many good rounds as wanted, of ``rounds``, those among them that were given up;
     ``base_ns``: what the levels are relative to;
     ``references_ns``: what the references took here, the median of the rounds that are used. ``taken_s``: what each
-    network took of the device, loading, first runs and rounds that do not count included; ``earlier_s``: what of the
-    rounds another attempt measured, which was ended."""
+    network took of the device, loading, first runs and rounds that do not count, or were given up, included;
+    ``earlier_s``: what of the rounds another attempt measured, which was ended."""
 
     quiet: bool
     rounds: int
@@ -110,14 +110,15 @@ def run_session(
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
     last = _run(items, folder, method, threads, cores, journal, attempt, runtime, progress)
-    earlier_s = sum(one["earlier_ns"] for one in last["rounds"]) / 1e9
+    every = [*last["rounds"], *last["given_up"]]
+    earlier_s = sum(one["earlier_ns"] for one in every) / 1e9
     session = judged(last["rounds"], method, base_ns)
-    rounds = session.rounds + last["given_up"]
-    return replace(session, rounds=rounds, taken_s=_taken_s(last), earlier_s=earlier_s)
+    return replace(session, rounds=len(every), taken_s=_taken_s(last), earlier_s=earlier_s)
 
 
 def _taken_s(last: Mapping[str, Any]) -> dict[str, float]:
-    each = [last["loading_ns"], *(one["taken_ns"] for one in last["rounds"])]
+    """Of all rounds: what a round took that was given up is lost to the device all the same."""
+    each = [last["loading_ns"], *(one["taken_ns"] for one in (*last["rounds"], *last["given_up"]))]
     return {name: sum(one.get(name, 0) for one in each) / 1e9 for name in last["loading_ns"]}
 
 

@@ -44,7 +44,8 @@ class Network:
 def test_a_round_that_can_no_longer_count_is_given_up(
     most_ns: float | None, timed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the network during which it waited for too long; the others are not timed in it."""
+    """After the network during which it waited for too long; the others are not timed in it. What it took until then
+    is told all the same."""
     monkeypatch.setattr(child, "ThreadWaits", Waits)
     networks: dict[str, Any] = {name: Network() for name in "ab"}
     references: dict[str, Any] = {"dense": Network()}
@@ -53,12 +54,13 @@ def test_a_round_that_can_no_longer_count_is_given_up(
         method=Method(), sweep_bytes=8, folder=tmp_path, seed=1,
     )  # fmt: skip
     journal = Journal(tmp_path / "j")
-    made = child._round(plan, networks, references, np.ones(1), 0, journal, lambda **line: None, most_ns)
+    made, times = child._round(plan, networks, references, np.ones(1), 0, journal, lambda **line: None, most_ns)
     assert sum(network.timed for network in networks.values()) == timed
     assert references["dense"].timed == (2 if timed == 2 else 1)
-    assert (made is None) == (timed == 1)
-    if made is not None:
-        assert made[0].took_ns > 0 and made[0].wait_ratio == pytest.approx(1000 / made[0].took_ns)
+    assert (None if timed == 1 else {"a", "b"}) == (None if times is None else set(times))
+    assert made.taken_ns.keys() == set("ab"[:timed]) and all(ns > 0 for ns in made.taken_ns.values())
+    assert made.took_ns >= sum(made.taken_ns.values())
+    assert made.wait_ratio == pytest.approx(1000 / made.took_ns)
     read = Journal(tmp_path / "j")
     assert len(read.rounds) == (timed == 2)
     assert read.open is None or len(read.open.times) == 1
