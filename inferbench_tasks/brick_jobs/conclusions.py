@@ -154,7 +154,9 @@ def _device(job: BricksJob, setting: Setting, cores: float | None) -> DeviceInfo
     return DeviceInfo(kind=job.needed_device().kind, name=setting.processor, cores=cores)
 
 
-_OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds", "wholes_s", "earlier_s")
+_OF_SHARDS = (
+    "failed", "rounds", "good_rounds", "levels", "seconds", "wholes_s", "earlier_s", "steal_ratios", "stolen_rounds",
+)  # fmt: skip
 
 
 def model_verdict(

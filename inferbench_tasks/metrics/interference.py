@@ -17,6 +17,7 @@ from inferbench_tasks.metrics.base import Block, ClientHost, Measured
 from inferbench_tasks.metrics.machine_use import machine_use
 from inferbench_tasks.metrics.sender_waits import what_it_waited
 from inferbench_tasks.monitors.gpu import HELD_BACK
+from inferbench_tasks.monitors.steal import STEAL_QUARANTINE_RATIO, STEAL_WARN_RATIO
 
 __all__ = ["MODE", "NOTE", "Interference", "decides", "reasons"]
 
@@ -24,8 +25,6 @@ __all__ = ["MODE", "NOTE", "Interference", "decides", "reasons"]
 #: and is not repeated. For tests of other things on a busy machine. ``strict``: every finding counts, those too that
 #: are only warnings otherwise.
 NOTE = "note"
-#: Steal: the share of the machine's CPU time that the hypervisor gave to others.
-STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
 #: CPU used by processes that are neither the server nor the load: worth noting from here on.
 FOREIGN_WARN_RATIO = 0.10
 #: The share of its runnable time in which the server waited for a core. While others use the CPU, so much

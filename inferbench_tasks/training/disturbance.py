@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.contracts.verdict import MODE
-from inferbench_tasks.metrics.interference import (
-    FOREIGN_WARN_RATIO,
-    STEAL_QUARANTINE_RATIO,
-    STEAL_WARN_RATIO,
-)
+from inferbench_tasks.metrics.interference import FOREIGN_WARN_RATIO
 from inferbench_tasks.metrics.machine_use import MachineUse, machine_use
 from inferbench_tasks.metrics.wait_bounds import WAIT_RATIO
 from inferbench_tasks.monitors.records import Recording
+from inferbench_tasks.monitors.steal import STEAL_QUARANTINE_RATIO, STEAL_WARN_RATIO
 from inferbench_tasks.training import clocks
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Answer, Epoch

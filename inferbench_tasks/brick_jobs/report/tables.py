@@ -150,23 +150,32 @@ def shards(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
             number(len(result.counts.get("failed", {}))),
             f"{result.counts.get('good_rounds', 0)} of {result.counts.get('rounds', 0)}",
             ", ".join(f"{level:.3f}" for level in result.counts.get("levels", [])),
+            _stolen(result.counts),
             number(result.counts.get("seconds")),
             str(result.verdict),
         ]
         for result in results
         if result.role == "shard" and result.counts.get("stored") is not None and "rounds" in result.counts
     ]
-    head = ["shard", "stored", "failed", "good rounds", "level of each", "session, s", "verdict"]
+    head = ["shard", "stored", "failed", "good rounds", "level of each", "hypervisor took", "session, s", "verdict"]
     if rows:
         tables.append(
             _table(
                 "Shards",
                 head,
                 rows,
-                "Level: the references' times over those of the setting's first session.",
+                "Level: the references' times over those of the setting's first session. Hypervisor took: of the cores, "
+                "in the worst of these rounds; one that lost 5% or more is measured again.",
             )
         )
     return tables
+
+
+def _stolen(counts: Mapping[str, Any]) -> str:
+    """What the hypervisor took in the worst of the rounds that are used, and how many were measured again for it."""
+    known = [ratio for ratio in counts.get("steal_ratios", ()) if ratio is not None]
+    again = counts.get("stolen_rounds", 0)
+    return (f"{max(known):.1%}" if known else "–") + (f"; too much in {again} rounds" if again else "")
 
 
 def of_granularity(results: Sequence[BricksResult]) -> list[dict[str, Any]]:

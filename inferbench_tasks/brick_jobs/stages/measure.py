@@ -42,7 +42,8 @@ class Output(Handle):
     ``disturbed``: why these times are bounds, which nobody else uses. ``session``: under which they are stored.
     ``seconds``: what the session took; ``wholes_s``: what of it went into each whole model, loading and first runs
     included. ``went_on``: from an attempt that was ended or disturbed, whose time is not in ``seconds``; ``earlier_s``:
-    what of it went into rounds that are used here.
+    what of it went into rounds that are used here. ``steal_ratios``: what the hypervisor took of the cores in each of
+    these, None where the kernel does not tell; ``stolen_rounds``: so many do not count for it.
     """
 
     session: str
@@ -56,6 +57,8 @@ class Output(Handle):
     wholes_s: dict[str, float] = {}
     went_on: bool = False
     earlier_s: float = 0.0
+    steal_ratios: tuple[float | None, ...] = ()
+    stolen_rounds: int = 0
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -116,7 +119,8 @@ def run(inp: Input, ctx: Context) -> Output:
         session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
         seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session), went_on=went_on,
-        earlier_s=session.earlier_s if session else 0.0,
+        earlier_s=session.earlier_s if session else 0.0, steal_ratios=session.steal_ratios if session else (),
+        stolen_rounds=len(session.stolen_ratios) if session else 0,
     )  # fmt: skip
 
 

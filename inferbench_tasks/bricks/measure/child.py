@@ -1,7 +1,7 @@
 """The process that times networks: ``python -m inferbench_tasks.bricks.measure.child PLAN``.
 
 It reads a ``Plan`` and writes one JSON line for each step: ``{"done": n, "of": n, "what": ...,
-"item": ...}``, at last ``{"rounds": [...], ...}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
+"item": ...}``, at last ``{"rounds": [...]}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.bricks.measure.bound import BoundNetwork
 from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
-from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds, most_wait_ns
+from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds, longest_ns
 from inferbench_tasks.bricks.measure.method import DEVICE, Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.monitors.schedstat import ThreadWaits
+from inferbench_tasks.monitors.steal import StolenTime
 
 #: Runs of a reference, before and after each round.
 REFERENCE_RUNS, REFERENCE_BUDGET_S = 60, 0.25
@@ -99,7 +100,7 @@ def main(path: str) -> int:
     good, given_up = good_rounds([one for one, _ in rounds]), list[Round]()
     while len(good) < plan.method.rounds and len(rounds) + len(given_up) < plan.method.rounds + SPARE_ROUNDS:
         rng.shuffle(plan.items)
-        most_ns, number = most_wait_ns([one for one, _ in rounds]), len(rounds) + len(given_up)
+        most_ns, number = longest_ns([one for one, _ in rounds]), len(rounds) + len(given_up)
         made, times = _round(plan, networks, references, sweep, number, journal, tell, most_ns)
         if times is None:
             given_up.append(made)
@@ -108,11 +109,15 @@ def main(path: str) -> int:
         good = good_rounds([one for one, _ in rounds])
     tell(
         loading_ns=loading_ns,
-        given_up=[{"taken_ns": one.taken_ns, "earlier_ns": one.earlier_ns} for one in given_up],
+        given_up=[
+            {"taken_ns": one.taken_ns, "earlier_ns": one.earlier_ns, "steal_ratio": one.steal_ratio}
+            for one in given_up
+        ],
         rounds=[
             {
                 "references_ns": one.references_ns,
                 "wait_ratio": one.wait_ratio,
+                "steal_ratio": one.steal_ratio,
                 "good": i in good,
                 "times": {name: times[name] for name in networks},  # not of one that failed since
                 "taken_ns": one.taken_ns,
@@ -136,17 +141,17 @@ def _round(
 ) -> tuple[Round, dict[str, Any] | None]:
     """References, all items in this round's order, references again: the round with what it took, and its times. A
     round that another process began is gone on with, if that had its cores to itself and the machine is as fast as it
-    was then. One that waited for its cores for longer than ``most_ns`` is given up: it took what it took until then,
-    and has no times."""
-    waits, begin_ns = ThreadWaits(), time.monotonic_ns()
+    was then. One that could not count though it took ``most_ns`` in the end, for what it waited for its cores or what
+    the hypervisor took of them, is given up: it took what it took until then, and has no times."""
+    waits, stolen, begin_ns = ThreadWaits(), StolenTime(plan.cores), time.monotonic_ns()
     current = _begun(journal, _levels(references))
-    waited_ns, took_ns = current.waited_ns, current.took_ns
+    waited_ns, stolen_ns, took_ns = current.waited_ns, current.stolen_ns, current.took_ns
 
     def count() -> dict[str, int | None]:
-        own_ns = waits.read_ns()
-        current.waited_ns = None if own_ns is None or waited_ns is None else waited_ns + own_ns
+        current.waited_ns = _sum(waited_ns, waits.read_ns())
+        current.stolen_ns = _sum(stolen_ns, stolen.least_ns())
         current.took_ns = took_ns + time.monotonic_ns() - begin_ns
-        return {"waited_ns": current.waited_ns, "took_ns": current.took_ns}
+        return {"waited_ns": current.waited_ns, "stolen_ns": current.stolen_ns, "took_ns": current.took_ns}
 
     method = plan.method
     for index, item in enumerate(plan.items):
@@ -163,7 +168,7 @@ def _round(
         current.times[item.name] = times
         current.taken_ns[item.name] = time.monotonic_ns() - item_ns
         journal.write(item=item.name, times=times, item_ns=current.taken_ns[item.name], **count())
-        if most_ns is not None and (current.waited_ns or 0) > most_ns:
+        if most_ns is not None and not current.may_count(took_ns=most_ns):
             waits.close()
             return current.closed(), None
     current.references.append(_levels(references))
@@ -177,10 +182,15 @@ def _begun(journal: Journal, now: dict[str, float]) -> OpenRound:
     before, journal.open = journal.open, None
     if before is not None and before.may_count() and before.near(now):
         before.references.append(now)
-        journal.write(again=now, by=journal.by, waited_ns=before.waited_ns, took_ns=before.took_ns)
+        so_far = {"waited_ns": before.waited_ns, "stolen_ns": before.stolen_ns, "took_ns": before.took_ns}
+        journal.write(again=now, by=journal.by, **so_far)
         return before
     journal.write(before=now, by=journal.by, at=time.time())
     return OpenRound([now])
+
+
+def _sum(before_ns: int | None, own_ns: int | None) -> int | None:
+    return None if before_ns is None or own_ns is None else before_ns + own_ns
 
 
 def _levels(references: dict[str, BoundNetwork]) -> dict[str, float]:

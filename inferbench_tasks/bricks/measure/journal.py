@@ -2,8 +2,8 @@
 
 Lines are ``{"before": references}`` as a round begins (``at``: when, s), ``{"item": name, "times": ...}`` after each
 item, ``{"again": references}`` where another process goes on, and ``{"after": references}`` at its end. All but the
-first have ``waited_ns`` and ``took_ns``, counted from the beginning of the round; items have ``item_ns``, what they
-took alone; where a process begins stands whose it is (``by``). A line that was cut off is none.
+first have ``waited_ns``, ``stolen_ns`` and ``took_ns``, counted from the beginning of the round; items have
+``item_ns``, what they took alone; where a process begins stands whose it is (``by``). A line that was cut off is none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.bricks.measure.levels import LEVEL_RATIO, WAIT_RATIO, Round, good_rounds, level_of
+from inferbench_tasks.bricks.measure.levels import LEVEL_RATIO, Round, good_rounds, level_of
 from inferbench_tasks.bricks.measure.method import Method, Setting
 
 #: What is older is measured anew: nobody knows what became of the machine since.
@@ -31,36 +31,36 @@ MOST_AGE_S = 86_400.0
 class OpenRound:
     """A round that has not ended: what the references took, and the items that were timed since.
 
-    ``waited_ns``: for cores, None where the kernel does not tell. ``earlier_ns``: what of ``took_ns`` was another's.
+    ``waited_ns``: for cores, ``stolen_ns``: what the hypervisor took of each, the mean; each None where the kernel does
+    not tell. ``earlier_ns``: what of ``took_ns`` was another's.
     """
 
     references: list[Mapping[str, float]]
     times: dict[str, Any] = field(default_factory=dict)
     taken_ns: dict[str, int] = field(default_factory=dict)
     waited_ns: int | None = 0
+    stolen_ns: int | None = 0
     took_ns: int = 0
     earlier_ns: int = 0
 
-    @property
-    def wait_ratio(self) -> float | None:
-        """As that of a round, so far."""
-        return None if self.waited_ns is None else self.waited_ns / max(1, self.took_ns)
-
-    def may_count(self) -> bool:
-        """Whether it had its cores to itself so far: else all of it is measured anew."""
-        return self.wait_ratio is None or self.wait_ratio <= WAIT_RATIO
+    def may_count(self, took_ns: float = 0.0) -> bool:
+        """Whether it had its cores to itself so far: else all of it is measured anew. ``took_ns``: whether it will have
+        had, if it takes so long in the end and nothing more is lost."""
+        return self.closed(took_ns).alone
 
     def near(self, references_ns: Mapping[str, float]) -> bool:
         """Whether the machine is as fast now as when the round began: else its halves have no level in common."""
         return all(abs(level_of(references_ns, before) - 1) <= LEVEL_RATIO for before in self.references)
 
-    def closed(self) -> Round:
-        """The round, at the mean of all timings of the references."""
+    def closed(self, took_ns: float = 0.0) -> Round:
+        """The round, at the mean of all timings of the references; ``took_ns``: as if it had taken that long."""
+        all_ns = max(1, self.took_ns, took_ns)
+        waited, stolen = (ns if ns is None else ns / all_ns for ns in (self.waited_ns, self.stolen_ns))
         level = {
             name: sum(one[name] for one in self.references) / len(self.references)
             for name in self.references[0]
         }
-        return Round(level, self.wait_ratio, self.taken_ns, self.took_ns, self.earlier_ns)
+        return Round(level, waited, self.taken_ns, self.took_ns, self.earlier_ns, stolen)
 
 
 class Journal:
@@ -95,7 +95,8 @@ class Journal:
             return
         if self.open is None:
             return
-        self.open.waited_ns, self.open.took_ns = line.get("waited_ns"), line.get("took_ns", 0)
+        self.open.waited_ns, self.open.stolen_ns = line.get("waited_ns"), line.get("stolen_ns")
+        self.open.took_ns = line.get("took_ns", 0)
         if self._writer != self.by:
             self.open.earlier_ns = self.open.took_ns
         if "item" in line:

@@ -12,11 +12,12 @@ from typing import Any
 
 from inferbench_tasks.bricks.measure.child import Item, Plan
 from inferbench_tasks.bricks.measure.confined import timing
-from inferbench_tasks.bricks.measure.levels import level_of
+from inferbench_tasks.bricks.measure.levels import level_of, stolen
 from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
 from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_here
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.monitors.steal import STEAL_QUARANTINE_RATIO
 
 #: The sweep is so many times the core's own cache; where its size is unknown, so many bytes.
 SWEEPS, SWEEP_BYTES = 4, 16 << 20
@@ -45,7 +46,9 @@ class Session:
     ``base_ns``: what the levels are relative to;
     ``references_ns``: what the references took here, the median of the rounds that are used. ``taken_s``: what each
     network took of the device, loading, first runs and rounds that do not count, or were given up, included;
-    ``earlier_s``: what of the rounds another attempt measured, which was ended."""
+    ``earlier_s``: what of the rounds another attempt measured, which was ended. ``steal_ratios``: what the hypervisor
+    took of the cores in each of the rounds that are used, None where the kernel does not tell; ``stolen_ratios``: in
+    each round that does not count for it."""
 
     quiet: bool
     rounds: int
@@ -56,6 +59,8 @@ class Session:
     references_ns: dict[str, float] = field(default_factory=dict)
     taken_s: dict[str, float] = field(default_factory=dict)
     earlier_s: float = 0.0
+    steal_ratios: tuple[float | None, ...] = ()
+    stolen_ratios: tuple[float, ...] = ()
 
     def at(self, base_ns: Mapping[str, float]) -> Session:
         """The same relative to another base: each time is divided by this one's level at that base."""
@@ -113,7 +118,9 @@ def run_session(
     every = [*last["rounds"], *last["given_up"]]
     earlier_s = sum(one["earlier_ns"] for one in every) / 1e9
     session = judged(last["rounds"], method, base_ns)
-    return replace(session, rounds=len(every), taken_s=_taken_s(last), earlier_s=earlier_s)
+    return replace(
+        session, rounds=len(every), taken_s=_taken_s(last), earlier_s=earlier_s, stolen_ratios=_stolen(every)
+    )
 
 
 def _taken_s(last: Mapping[str, Any]) -> dict[str, float]:
@@ -195,7 +202,14 @@ def judged(
             },
             raw,
         )
-    return Session(quiet, len(rounds), len(good), levels, dict(base_ns), timed, references_ns)
+    return Session(
+        quiet, len(rounds), len(good), levels, dict(base_ns), timed, references_ns,
+        steal_ratios=tuple(one.get("steal_ratio") for one in used), stolen_ratios=_stolen(rounds),
+    )  # fmt: skip
+
+
+def _stolen(rounds: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+    return tuple(ratio for one in rounds if stolen(ratio := one.get("steal_ratio")) and ratio is not None)
 
 
 def _sweep_bytes(core: int) -> int:
@@ -217,7 +231,13 @@ def why_not(session: Session, method: Method) -> str | None:
     """Why a session's times are not kept; None where they are."""
     if session.quiet:
         return None
+    taken = ""
+    if session.stolen_ratios:
+        taken = (
+            f" (the hypervisor took {max(session.stolen_ratios):.0%} of their time in the worst of "
+            f"{len(session.stolen_ratios)}, less than {STEAL_QUARANTINE_RATIO:.0%} may be)"
+        )
     return (
         f"the machine was not quiet: {session.good_rounds} of {session.rounds} rounds were at its level and had their "
-        f"cores to themselves, {method.rounds} are needed; these times are not kept"
+        f"cores to themselves{taken}, {method.rounds} are needed; these times are not kept"
     )

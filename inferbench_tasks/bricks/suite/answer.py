@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from inferbench_tasks.bricks.measure.levels import Round, good_rounds
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, STATES, VERSION, Setting
@@ -28,15 +28,25 @@ _LEAST_OF_BUDGET = 0.5
 #: Of a device's and a runtime's name, and of any machine.
 _MOST_TEXT, _MOST_CORES = 200, 65_536
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Ratio = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Ns = Annotated[int, Field(gt=0, lt=10**15)]
 
 
 class TimedRound(Strict):
-    """``times``: network -> state -> ns of each run; ``references_ns``: mean of before and after."""
+    """``times``: network -> state -> ns of each run; ``references_ns``: mean of before and after; ``steal_ratio``: not
+    in the file where it is not known, as in files of before it was."""
 
     references_ns: dict[str, Positive]
-    wait_ratio: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    wait_ratio: Ratio | None
+    steal_ratio: Ratio | None = None
     times: dict[Name, dict[Literal["warm", "streamed"], tuple[Ns, ...]]]
+
+    @model_serializer(mode="wrap")
+    def _without_unknown(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = usual(self)
+        if self.steal_ratio is None:
+            del written["steal_ratio"]
+        return written
 
 
 class Answer(Strict):
@@ -65,6 +75,7 @@ def rounds_of(rounds: list[Mapping[str, Any]]) -> tuple[TimedRound, ...]:
         TimedRound(
             references_ns=one["references_ns"],
             wait_ratio=one["wait_ratio"],
+            steal_ratio=one.get("steal_ratio"),
             times={
                 name: {state: tuple(times) for state, times in by_state.items()}
                 for name, by_state in one["times"].items()
@@ -99,7 +110,9 @@ def sessions_of(answer: Answer) -> list[Session]:
         if twice := names & seen:
             raise InputError(f"the results have {min(twice)} twice")
         seen |= names
-        good = good_rounds([Round(one.references_ns, one.wait_ratio) for one in rounds])
+        good = good_rounds(
+            [Round(one.references_ns, one.wait_ratio, steal_ratio=one.steal_ratio) for one in rounds]
+        )
         plain = [one.model_dump() | {"good": at in good} for at, one in enumerate(rounds)]
         session = judged(plain, answer.method.method(), None)
         if why := why_not(session, answer.method.method()):

@@ -17,8 +17,11 @@ from inferbench_tasks.bricks.measure.method import Method
 class Waits:
     """Of a process that has waited for its cores for so long, ns."""
 
+    def __init__(self, ns: int) -> None:
+        self._ns = ns
+
     def read_ns(self) -> int:
-        return 1000
+        return self._ns
 
     def close(self) -> None:
         """It has no files."""
@@ -40,13 +43,38 @@ class Network:
         return [2000] * 5
 
 
-@pytest.mark.parametrize(("most_ns", "timed"), [(None, 2), (1000.0, 2), (999.0, 1)])
+class Stolen:
+    """Of cores of which the hypervisor took so much, ns."""
+
+    def __init__(self, cores: list[int], ns: int | None) -> None:
+        self._cores, self._ns = cores, ns
+
+    def least_ns(self) -> int | None:
+        return self._ns
+
+
+#: A round that takes no longer than 0.1 s: it may wait 1% of that for its cores, and lose less than 5% of them.
+MOST_NS = 100_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("most_ns", "waited_ns", "stolen_ns", "timed"),
+    [
+        (None, 10**15, 10**15, 2),
+        (MOST_NS, 1_000_000, 4_999_999, 2),
+        (MOST_NS, 1_000_001, 0, 1),
+        (MOST_NS, 0, 5_000_000, 1),
+        (MOST_NS, 0, None, 2),
+    ],
+)
 def test_a_round_that_can_no_longer_count_is_given_up(
-    most_ns: float | None, timed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the network during which it waited for too long; the others are not timed in it. What it took until then
-    is told all the same."""
-    monkeypatch.setattr(child, "ThreadWaits", Waits)
+    most_ns: float | None, waited_ns: int, stolen_ns: int | None, timed: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """After the network during which it waited for too long, or the hypervisor took too much; the others are not timed
+    in it. What it took until then is told all the same."""
+    monkeypatch.setattr(child, "ThreadWaits", lambda: Waits(waited_ns))
+    monkeypatch.setattr(child, "StolenTime", lambda cores: Stolen(cores, stolen_ns))
     networks: dict[str, Any] = {name: Network() for name in "ab"}
     references: dict[str, Any] = {"dense": Network()}
     plan = Plan(
@@ -60,7 +88,8 @@ def test_a_round_that_can_no_longer_count_is_given_up(
     assert (None if timed == 1 else {"a", "b"}) == (None if times is None else set(times))
     assert made.taken_ns.keys() == set("ab"[:timed]) and all(ns > 0 for ns in made.taken_ns.values())
     assert made.took_ns >= sum(made.taken_ns.values())
-    assert made.wait_ratio == pytest.approx(1000 / made.took_ns)
+    assert made.wait_ratio == pytest.approx(waited_ns / made.took_ns)
+    assert made.steal_ratio == (None if stolen_ns is None else pytest.approx(stolen_ns / made.took_ns))
     read = Journal(tmp_path / "j")
     assert len(read.rounds) == (timed == 2)
     assert read.open is None or len(read.open.times) == 1

@@ -38,11 +38,12 @@ def test_rounds_that_ended_and_the_one_under_way_are_read(tmp_path: Path) -> Non
     twice = {name: 2 * ns for name, ns in LEVEL.items()}
     read = write(
         tmp_path / "j", {"before": LEVEL}, {"item": "a", "times": 1, "item_ns": 8, "waited_ns": 1, "took_ns": 10},
-        {"after": twice, "waited_ns": 5, "took_ns": 100}, {"before": LEVEL},
+        {"after": twice, "waited_ns": 5, "stolen_ns": 10, "took_ns": 100}, {"before": LEVEL},
         {"item": "b", "times": 2, "waited_ns": 0, "took_ns": 7},
     )  # fmt: skip
     [(ended, times)] = read.rounds
-    assert times == {"a": 1} and ended.wait_ratio == 0.05 and ended.taken_ns == {"a": 8}
+    assert times == {"a": 1} and ended.taken_ns == {"a": 8}
+    assert (ended.wait_ratio, ended.steal_ratio) == (0.05, 0.1)
     assert ended.references_ns == {name: 1.5 * ns for name, ns in LEVEL.items()}
     assert read.open is not None and read.open.times == {"b": 2} and read.open.took_ns == 7
 
@@ -120,10 +121,15 @@ def test_rounds_that_do_not_count_are_measured_anew() -> None:
 
 
 def test_a_round_that_was_disturbed_before_it_was_ended_does_not_go_on() -> None:
-    """1% of its time without a core, as of a round that ended; nothing is known where the kernel does not tell."""
+    """1% of its time without a core, or 5% of its cores', as of a round that ended; nothing is known where the kernel
+    does not tell. In twice the time it may be half."""
     assert OpenRound([LEVEL], waited_ns=1, took_ns=100).may_count()
     assert not OpenRound([LEVEL], waited_ns=2, took_ns=100).may_count()
-    assert OpenRound([LEVEL], waited_ns=None, took_ns=100).may_count()
+    assert OpenRound([LEVEL], waited_ns=2, took_ns=100).may_count(took_ns=200)
+    assert not OpenRound([LEVEL], waited_ns=2, took_ns=100).may_count(took_ns=50)
+    assert OpenRound([LEVEL], waited_ns=None, stolen_ns=4, took_ns=100).may_count()
+    assert not OpenRound([LEVEL], waited_ns=None, stolen_ns=5, took_ns=100).may_count()
+    assert OpenRound([LEVEL], waited_ns=None, stolen_ns=None, took_ns=100).may_count()
     assert OpenRound([LEVEL]).may_count()
 
 

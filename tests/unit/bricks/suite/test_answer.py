@@ -45,6 +45,15 @@ def test_times_are_judged_anew_at_their_rounds_levels(tmp_path: Path) -> None:
     assert session.timed[NAME].rounds_ns["streamed"] == pytest.approx([2000, 2000 / 1.02, 2000])
 
 
+def test_what_the_hypervisor_took_is_in_the_file_where_it_is_known(tmp_path: Path) -> None:
+    """4% of each round: the times count. Files of before have no such field, and are read as they were."""
+    path = tmp_path / "r.json"
+    path.write_bytes(changed(lambda d: [one.update(steal_ratio=0.04) for one in d["sessions"][0]]))
+    [session] = sessions_of(read_answer(path))
+    assert session.quiet and session.steal_ratios == (0.04, 0.04, 0.04)
+    assert b"steal_ratio" not in canonical(answer())
+
+
 def test_each_changed_byte_is_seen(tmp_path: Path) -> None:
     """Wherever it is, also where the file says the same afterwards."""
     text = canonical(answer())
@@ -85,6 +94,8 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a state too few": lambda d: times(d).pop("streamed"),
     "a network in one round only": lambda d: d["sessions"][0][0]["times"].update({"b" * 16: times(d)}),
     "two rounds": lambda d: d["sessions"][0].pop(),
+    "a round of a machine that others had": lambda d: d["sessions"][0][0].update(steal_ratio=0.05),
+    "steal that is not known, in another spelling": lambda d: d["sessions"][0][0].update(steal_ratio=None),
     "a round that waited": lambda d: d["sessions"][0][0].update(wait_ratio=0.5),
     "rounds of two levels": lambda d: d["sessions"][0][0].update(references_ns=dict.fromkeys(NAMES, 130.0)),
     "other references": lambda d: d["sessions"][0][0].update(references_ns={"a": 1.0}),
