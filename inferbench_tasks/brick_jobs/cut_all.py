@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.facts import BrickFacts, own_networks
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.made_from import Keys, keys_of
@@ -28,12 +29,13 @@ KNOWN = "known.txt"
 @dataclass
 class Found:
     """``missing``: bricks, and whole models that are wanted, without a time that may be used; ``known``: the others;
-    ``failed``: place in the list -> why that model is left out."""
+    ``failed``: place in the list -> why that model is left out; ``facts``: key -> what the brick is."""
 
     cuts: list[CutModel] = field(default_factory=list)
     missing: dict[str, ToMeasure] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
+    facts: dict[str, BrickFacts] = field(default_factory=dict)
 
 
 def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Found:
@@ -56,6 +58,9 @@ def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Fo
         found.cuts += one.cuts
         found.missing |= {each.item.name: each for each in one.missing}
         found.known |= set(one.known) & stored
+        for each in one.facts:
+            if each.network is not None or each.key not in found.facts:
+                found.facts[each.key] = each
     return found
 
 
@@ -99,6 +104,7 @@ def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Outpu
     finally:
         (folder / KNOWN).unlink()
     own(one.missing, folder / NETWORKS, Path(one.model.path if order.model is None else order.model.path))
+    own_networks(one.facts, folder / NETWORKS)
     if order.dummy is not None:
         return one
     keys = before if before == _keys(order, ctx) else None

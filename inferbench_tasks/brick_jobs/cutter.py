@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.facts import BrickFacts, facts_of, with_network
 from inferbench_tasks.brick_jobs.filling import measuring_s, run_s
 from inferbench_tasks.errors import StageError
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class Cutter:
-    """``missing``: bricks, and the whole model where it is wanted, without a time; ``known``: those that have one."""
+    """``missing``: bricks, and the whole model where it is wanted, without a time; ``known``: those that have one;
+    ``facts``: key -> what the brick is, with its network where it is missing."""
 
     def __init__(
         self, inp: DecomposeInput, source: ModelSource, model: ModelArtifact, stored: frozenset[str]
@@ -30,6 +32,7 @@ class Cutter:
         self.cuts: list[CutModel] = []
         self.missing: dict[str, ToMeasure] = {}
         self.known: set[str] = set()
+        self.facts: dict[str, BrickFacts] = {}
 
     def cut(self, batch: int, folder: Path) -> None:
         """At one batch size and all granularities. Raises InferBenchError with what can't be done."""
@@ -69,6 +72,10 @@ class Cutter:
                         runtime=inp.runtime,
                     )
                 )  # fmt: skip
+                for part, brick in zip(parts, bricks, strict=True):
+                    if brick.key not in self.facts:
+                        one = work[part]
+                        self.facts[brick.key] = facts_of(graph, brick, one.flops, one.moved_bytes)
                 if not inp.networks:
                     continue
                 self._networks(graph, parts, bricks, work, folder)
@@ -105,6 +112,9 @@ class Cutter:
             if identity not in missing or identity in self.missing:
                 continue
             one_s = run_s(work[identity].flops, work[identity].moved_bytes)
+            facts = self.facts[brick.key]
+            if facts.network is None and facts.no_network is None:
+                self.facts[brick.key] = with_network(facts, graph, brick, folder)
             self.missing[identity] = ToMeasure(
                 item=brick_item(graph, brick, folder), key=brick.key, operators=brick.operators,
                 layers=" > ".join(layer.node.name or layer.operator for layer in brick.layers), shard=0,

@@ -26,6 +26,7 @@ from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precis
 from inferbench_tasks.brick_jobs.documents import made_of
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
+from inferbench_tasks.brick_jobs.known_bricks import put_bricks
 from inferbench_tasks.brick_jobs.names import NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of
 from inferbench_tasks.brick_jobs.uncut import failed, uncut
@@ -162,7 +163,9 @@ class _Models:
         """Keep how it is cut; why it can't be."""
         try:
             with ExitStack() as kept:
-                results.put_cuts(self._cut(kept, cut, set(), networks=False).cuts)
+                one = self._cut(kept, cut, set(), networks=False)
+                results.put_cuts(one.cuts)
+                put_bricks(self._db, one.facts)
         except InferBenchError as error:
             log.warning("a registered model can't be cut cut=%s why=%s", cut, error)
             return str(error)
@@ -207,6 +210,7 @@ class _Models:
             except InferBenchError as error:
                 log.warning("a model can't be cut any more model=%s why=%s", cut[0], error)
                 continue
+            put_bricks(self._db, one.facts)
             mine = [each for each in one.missing if each.item.name in left]
             left -= {each.item.name for each in mine}
             made += mine

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import shapes_text
+from inferbench_tasks.brick_jobs.known_bricks import brick_of, keys_like
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
 from inferbench_tasks.brick_jobs.uncut import notes
@@ -19,6 +20,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
+#: What is kept of a brick itself.
+FACTS = ("inputs", "outputs", "weights", "flops", "bytes", "instruction_set", "no_network")
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -73,25 +76,35 @@ def listed(
 
 
 def shown(db: PerfDB, key: str) -> dict[str, Any]:
-    """All that is known of a brick by its key, or the unique start of one. InputError where there is none."""
+    """All that is known of a brick by its key, or the unique start of one. InputError where there is none.
+
+    ``inputs``, ``outputs``, ``weights`` (``dtype`` and ``shape`` of each, with the batch), ``flops`` and ``bytes`` of a
+    run are null of one that was measured before they were kept; ``network``: how large it is without weights, null
+    where it is not kept, and then ``no_network`` may say why.
+    """
     if not KEY.fullmatch(key):
         raise InputError(f"{key!r} is no key of a brick: 8 to 64 hexadecimal digits", field="key")
     found = find(db, RESULTS, {"key": {"$regex": f"^{key}"}, "whole": False}, {}, [("measured_at", -1)])
-    keys = {document["key"] for document in found}
+    keys = {document["key"] for document in found} | keys_like(db, key)
     if len(keys) > 1:
         raise InputError(f"several bricks begin with {key}: {', '.join(sorted(keys)[:5])}", field="key")
-    if not found:
+    if not keys:
         raise InputError(
             f"PerfDB has no brick {key!r}; `inferbench bricks list` shows those it has", field="key"
         )
+    [key] = keys
+    facts = brick_of(db, key) or {}
+    network = facts.get("network")
     identities = sorted({document["identity"] for document in found})
     cuts = find(
         db, DECOMPOSITIONS, {"parts": {"$in": identities}}, {"model": 1, "batch_size": 1, "granularity": 1}
     )
     of = {(cut.get("model"), cut.get("batch_size"), cut["granularity"]) for cut in cuts if cut.get("model")}
     return {
-        "key": found[0]["key"],
-        "operators": found[0]["operators"],
+        "key": key,
+        "operators": found[0]["operators"] if found else facts["operators"],
+        **{name: facts.get(name) for name in FACTS},
+        "network": network and {name: network[name] for name in ("bytes", "sha256")},
         "identities": identities,
         "models": [
             {"model": model, "batch_size": batch, "granularity": granularity}

@@ -51,7 +51,7 @@ def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
     graphs = [model.graph, *model.graph.subgraphs()]
     for graph in graphs:
         for node in graph:
-            _refuse_own_numbers(node)
+            refuse_own_numbers(node)
     for graph in graphs:
         for value in sorted(graph.initializers.values(), key=lambda one: int((one.name or "w0")[1:])):
             tensor = value.const_value
@@ -60,7 +60,7 @@ def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
             uses = {(node.op_type, place) for node, place in value.uses()}
             if (drawn := _constant(tensor, uses, rng)) is not None:
                 value.const_value = ir.tensor(drawn, dtype=tensor.dtype, name=value.name)
-    _plain_versions(model)
+    plain_versions(model)
 
 
 def plain_feeds(graph: LayerGraph, brick: Brick, seed: int = 0) -> Arrays:
@@ -91,9 +91,7 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
     if not tensor.dtype.is_floating_point():
         if not any(is_weight(tensor, name) for name in operators):
             return None
-        original = tensor.numpy()
-        low, high = _integers(original.dtype)
-        return rng.integers(low, high, shape, endpoint=True).astype(original.dtype)
+        return noise(shape, tensor.numpy().dtype, rng)
     if uses & _DECIDING or operators & PARAMETRISED:
         return None
     original = tensor.numpy()
@@ -103,10 +101,20 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
     masked = (numbers <= MASKED) | ~np.isfinite(numbers)
     if masked.any():
         return np.where(masked, np.vectorize(coarse, otypes=[np.float32])(numbers), 0).astype(original.dtype)
-    if (numbers > 0).all():  # variances, scales
-        return rng.uniform(0.5, 1.5, shape).astype(original.dtype)
+    # Above zero: variances, scales.
+    return noise(shape, original.dtype, rng, positive=bool((numbers > 0).all()))
+
+
+def noise(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator, positive: bool = False) -> Array:
+    """Weights of nobody, of a numpy type: such that layers in a row keep their numbers' size; ``positive``: around 1.
+    Quantised ones take all of their type's range."""
+    if np.dtype(dtype).name.startswith(("int", "uint", "bool")):  # numpy's, and those of four bits and fewer
+        low, high = _integers(dtype)
+        return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    if positive:
+        return rng.uniform(0.5, 1.5, shape).astype(dtype)
     spread = 1 / math.sqrt(max(1, _takes(shape)))
-    return (rng.standard_normal(shape, dtype=np.float32) * np.float32(spread)).astype(original.dtype)
+    return (rng.standard_normal(shape, dtype=np.float32) * np.float32(spread)).astype(dtype)
 
 
 def _takes(shape: tuple[int, ...]) -> int:
@@ -161,7 +169,8 @@ def _integers(dtype: Any) -> tuple[int, int]:
     return (int(info.min), int(info.max)) if info.bits < 32 else (0, 100)
 
 
-def _refuse_own_numbers(node: ir.Node) -> None:
+def refuse_own_numbers(node: ir.Node) -> None:
+    """InputError where an operator has the model's own numbers or texts in its attributes."""
     long = [
         attribute.name
         for attribute in node.attributes.values()
@@ -177,7 +186,7 @@ def _refuse_own_numbers(node: ir.Node) -> None:
         )
 
 
-def _plain_versions(model: ir.Model) -> None:
+def plain_versions(model: ir.Model) -> None:
     """The least opset that means the same, by the operators alone."""
     graph = model.graph
     least = dict.fromkeys(graph.opset_imports, 1)

@@ -19,6 +19,7 @@ from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
+    from inferbench_tasks.brick_jobs.facts import BrickFacts
 
 MODELS = typer.Argument(
     ..., metavar="MODEL...", help="Built-in models, NAME@VERSION, or models' files or folders."
@@ -58,6 +59,7 @@ def export(
     What belongs to which model is noted in PerfDB here. With --dummies bricks of invented models are among them.
     """
     from inferbench_tasks.brick_jobs import suites
+    from inferbench_tasks.brick_jobs.known_bricks import put_bricks
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.method import runs_problem
     from inferbench_tasks.bricks.measure.session import cores_for, setting
@@ -82,6 +84,7 @@ def export(
     own: list[ToMeasure] = []
     drawn: list[ToMeasure] = []
     cuts: list[CutModel] = []
+    facts: list[BrickFacts] = []
     chosen = [named(model, framework) for model in models]
     with progress() as bar, ExitStack() as kept:
         task = bar.add_task("preparing", total=None)
@@ -89,12 +92,14 @@ def export(
             one = _cut(kept, bar, model, {**how, "dummy": None})
             own += one.missing
             cuts += one.cuts
+            facts += one.facts
         for at in range(dummies):
             bar.update(task, description=f"drawing dummy {at + 1} of {dummies}")
             drawn += _cut(kept, bar, chosen[at % len(chosen)], {**how, "dummy": secrets.randbits(48)}).missing
         db = kept.enter_context(PerfDB.connect(settings.perfdb_uri(), settings.data_dir()))
         counts = suites.write(to, own, drawn, wish, [model.name for model in chosen], db)
         PerfDBResults(db, setting(cores_for(1), 1)).put_cuts(cuts)
+        put_bricks(db, facts)
     if output is not OutputFormat.table:
         emit({**counts, "folder": str(to)}, output)
     say(

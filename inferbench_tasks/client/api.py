@@ -199,7 +199,7 @@ class InferBench:
         return self._pages("/bricks", limit, device=device, operators=operators, model=model)
 
     def brick(self, key: str) -> Answer:
-        """One brick by its key: the models that it is in, and its times by device."""
+        """One brick by its key: its shapes, the models that it is in, and its times by device."""
         return self._get(f"/bricks/{quote(key, safe='')}")
 
     def brick_devices(self) -> list[Answer]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.facts import BrickFacts, facts_of, with_network
+from inferbench_tasks.brick_jobs.known_bricks import network_of, put_bricks
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.brick_jobs.summary import summary
+from inferbench_tasks.bricks.brick import cut
+from inferbench_tasks.bricks.layers import layer_graph
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
 from inferbench_tasks.cli.bricks import app
 from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import Provenance, SubmissionInfo
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.ui.bricks import predicted
+from tests.unit.bricks.graphs import image, residual
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 API = "/inferbench/api/bricks"
@@ -123,6 +131,58 @@ def test_errors_and_speed_up_over_all_models() -> None:
     assert row["plain"]["mean_absolute_error_ratio"] == pytest.approx((3 * 0.5 + 0.75) / 4)
     assert row["plain"]["within_ratio"] == 0
     assert row["calibrated"]["models"] == 4
+
+
+def facts(tmp_path: Path, key: str = KEY, **more: Any) -> BrickFacts:
+    """A convolution, with a real network of its own."""
+    graph = layer_graph(residual(tmp_path / "m.onnx"), image(), "source", tmp_path / "view")
+    first = next(cut(graph, 1))
+    made = with_network(facts_of(graph, first, 2e6, 3e6), graph, first, tmp_path)
+    return made.model_copy(update={"key": key, **more})
+
+
+def test_a_brick_s_shapes_and_network_are_kept_once_and_shown(
+    http: TestClient, bricks: PerfDBResults, perfdb: PerfDB, tmp_path: Path
+) -> None:
+    """Of one that was kept without a network it is added, and a second one is not; of others nothing is known."""
+    before = http.get(f"{API}/{KEY}").json()
+    assert [before[name] for name in ("inputs", "outputs", "weights", "flops", "bytes", "network")] == [None] * 6
+    whole = facts(tmp_path)
+    put_bricks(perfdb, [whole.model_copy(update={"network": None})])
+    assert http.get(f"{API}/{KEY}").json()["network"] is None
+    with pytest.raises(InputError, match="PerfDB has no network of abababab"):
+        network_of(perfdb, KEY)
+    for _ in range(2):
+        put_bricks(perfdb, [whole])
+    one = http.get(f"{API}/{KEY[:10]}").json()
+    assert one["inputs"] == [{"dtype": "float32", "shape": [1, 3, 8, 8]}]
+    assert one["weights"] == [{"dtype": "float32", "shape": [4, 3, 3, 3]}]
+    assert (one["flops"], one["bytes"]) == (2e6, 3e6) and len(one["models"]) == 3
+    assert whole.network is not None and network_of(perfdb, KEY) == whole.network.read_bytes()
+    assert perfdb.collection("fs.files").count_documents({"metadata.brick": KEY}) == 1
+    unmeasured = facts(tmp_path, "cd" * 32, network=None, no_network="too large")
+    put_bricks(perfdb, [unmeasured])
+    found = http.get(f"{API}/{'cd' * 32}").json()
+    assert found["operators"] == ["Conv"] and found["results"] == [] and found["no_network"] == "too large"
+
+
+def test_the_command_shows_shapes_and_writes_the_network(
+    bricks: PerfDBResults, perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With weights in it; a file that is there stays as it is, and what was never kept is said."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    put_bricks(perfdb, [facts(tmp_path)])
+    to = tmp_path / "brick.onnx"
+    said = CliRunner().invoke(app, ["show", KEY, "--save", str(to)])
+    assert said.exit_code == 0, said.output
+    assert "takes float32[1, 3, 8, 8], with weights float32[4, 3, 3, 3]; gives float32[1, 4, 8, 8]" in said.output
+    assert "2 MFLOP and 3 MB moved in a run" in said.output
+    [weights] = onnx.load(to).graph.initializer
+    assert list(weights.dims) == [4, 3, 3, 3]
+    with pytest.raises(InputError, match="is there already"):
+        CliRunner().invoke(app, ["show", KEY, "--save", str(to)], catch_exceptions=False)
+    with pytest.raises(InputError, match="measured before networks were kept"):
+        CliRunner().invoke(app, ["show", "b" * 8, "--save", str(tmp_path / "b")], catch_exceptions=False)
 
 
 def test_rest_lists_bricks_and_shows_one(http: TestClient, bricks: PerfDBResults) -> None:

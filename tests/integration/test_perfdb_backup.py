@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inferbench_tasks.brick_jobs.facts import BrickFacts
+from inferbench_tasks.brick_jobs.known_bricks import network_of, put_bricks
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.hosts import HOSTS, LEADER
 from inferbench_tasks.cluster.links import LINKS
@@ -24,13 +27,19 @@ pytestmark = pytest.mark.integration
 def test_what_was_backed_up_is_there_again(
     perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path
 ) -> None:
-    """Results, raw samples (several chunks, checked by SHA-256) and indexes; a second restore is refused."""
+    """Results, raw samples (several chunks, checked by SHA-256), bricks with their networks, and indexes; a second
+    restore is refused."""
     samples = tmp_path / "samples.bin"
     samples.write_bytes(bytes(range(256)) * 12_000)
     perfdb.save_result(result("run-1"), samples)
     perfdb.save_result(result("run-2", load={"arrivals": {"kind": "poisson", "a.b$": 1.5}}))
+    network = tmp_path / "network.onnx"
+    network.write_bytes(b"network")
+    shapeless: dict[str, Any] = {"inputs": (), "outputs": (), "weights": (), "flops": 1.0, "moved_bytes": 2.0}
+    put_bricks(perfdb, [BrickFacts(key="a" * 64, operators=("Conv",), network=network, **shapeless)])
     counts = backup(perfdb, tmp_path / "perfdb.tar.gz")
-    assert counts["results"] == 2 and counts["fs.files"] == 1 and counts["fs.chunks"] >= 3
+    assert counts["results"] == 2 and counts["fs.files"] == 2 and counts["fs.chunks"] >= 4
+    assert counts["bricks"] == 1
     name = "inferbench_test_restored"
     uri = with_database(perfdb_server, name)
     clients.client(uri).drop_database(name)
@@ -41,6 +50,7 @@ def test_what_was_backed_up_is_there_again(
             assert empty.get_result("run-2") == perfdb.get_result("run-2")
             stored = empty.get_result("run-1").samples
             assert stored is not None and empty.files.get(stored) == samples.read_bytes()
+            assert network_of(empty, "a" * 64) == b"network"
             names = set(empty.collection("results").index_information())
             assert names == set(perfdb.collection("results").index_information())
             with pytest.raises(InputError, match="not empty"):

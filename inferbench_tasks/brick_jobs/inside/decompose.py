@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.facts import BrickFacts
 from inferbench_tasks.brick_jobs.inside.opened import DecomposeInput, opened
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact
 from inferbench_tasks.stages.base import Context, Stage
@@ -17,12 +18,14 @@ Input = DecomposeInput
 
 
 class Output(Handle):
-    """``missing``: what has no time that may be used, each with its network; ``known``: what it takes that has one."""
+    """``missing``: what has no time that may be used, each with its network; ``known``: what it takes that has one;
+    ``facts``: what each different brick is."""
 
     model: ModelArtifact
     cuts: tuple[CutModel, ...]
     missing: tuple[ToMeasure, ...]
     known: tuple[str, ...]
+    facts: tuple[BrickFacts, ...] = ()
 
 
 def without_child(inp: DecomposeInput, ctx: Context) -> Output | None:
@@ -48,4 +51,5 @@ def run(inp: DecomposeInput, ctx: Context) -> Output:
         cuts=tuple(cutter.cuts),
         missing=tuple(cutter.missing.values()),
         known=tuple(sorted(cutter.known)),
+        facts=tuple(cutter.facts.values()),
     )

@@ -1,0 +1,84 @@
+"""What bricks are, in PerfDB: ``bricks`` has one document for each key, and GridFS its network without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inferbench_tasks.brick_jobs.facts import BrickFacts
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
+
+BRICKS = "bricks"
+#: So many keys are asked for at once.
+_AT_ONCE = 5_000
+
+
+def put_bricks(db: PerfDB, every: Iterable[BrickFacts]) -> None:
+    """Keep what each is, once, and its network, once: of one that was kept without it, it is added."""
+    facts = {one.key: one for one in every}
+    kept = _kept(db, list(facts))
+    for key, one in facts.items():
+        if key not in kept:
+            _insert(db, one)
+        if one.network is not None and not kept.get(key):
+            _add_network(db, key, db.files.put(one.network, f"{key}.onnx", brick=key))
+
+
+def brick_of(db: PerfDB, key: str) -> dict[str, Any] | None:
+    """What is kept of a key; None of one that was measured before it was, or that nobody cut."""
+    found = db.retrying(lambda: db.collection(BRICKS).find_one({"_id": key}), "reading a brick")
+    return None if found is None else dict(to_plain(found))
+
+
+def network_of(db: PerfDB, key: str) -> bytes:
+    """Its network without weights. InputError says why there is none."""
+    found = brick_of(db, key) or {}
+    if (file := found.get("network")) is None:
+        why = found.get("no_network") or (
+            "it was measured before networks were kept; a submission with `reuse: never` keeps it"
+        )
+        raise InputError(f"PerfDB has no network of {key[:12]}: {why}", field="key")
+    return db.files.get(Attachment.model_validate(file))
+
+
+def keys_like(db: PerfDB, start: str) -> set[str]:
+    """The keys that begin so; ``start``: hexadecimal digits."""
+    where = {"_id": {"$regex": f"^{start}"}}
+    found = db.retrying(lambda: list(db.collection(BRICKS).find(where, {"_id": 1})), "reading bricks")
+    return {str(one["_id"]) for one in found}
+
+
+def _kept(db: PerfDB, keys: list[str]) -> dict[str, bool]:
+    """Key -> whether its network is kept, of those that are."""
+    kept: dict[str, bool] = {}
+    for start in range(0, len(keys), _AT_ONCE):
+        where = {"_id": {"$in": keys[start : start + _AT_ONCE]}}
+        found: list[Mapping[str, Any]] = db.retrying(
+            lambda where=where: list(db.collection(BRICKS).find(where, {"network.id": 1})), "reading bricks"
+        )
+        kept |= {str(one["_id"]): bool(one.get("network")) for one in found}
+    return kept
+
+
+def _insert(db: PerfDB, one: BrickFacts) -> None:
+    values = one.model_dump(mode="json", exclude={"key", "network", "moved_bytes"})
+    values |= {"bytes": one.moved_bytes, "network": None, "created_at": utc_now()}
+    db.retrying(
+        lambda: db.collection(BRICKS).update_one(
+            {"_id": one.key}, {"$setOnInsert": to_stored(values)}, upsert=True
+        ),
+        "writing a brick",
+    )
+
+
+def _add_network(db: PerfDB, key: str, file: Attachment) -> None:
+    """Unless another was faster."""
+    update = {"$set": {"network": file.model_dump(), "no_network": None}}
+    done = db.retrying(
+        lambda: db.collection(BRICKS).update_one({"_id": key, "network": None}, update), "writing a brick"
+    )
+    if not done.matched_count:
+        db.files.delete(file)

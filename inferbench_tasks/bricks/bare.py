@@ -1,0 +1,96 @@
+"""A brick as an ONNX model of its key alone, without weights; and the same with noise in their place, which runs.
+
+Weights are inputs, ``w0, w1 ...``, of which types and shapes are told. What the key has the values of is kept: integers,
+truth values, single numbers, scales of a resizing and masks. Names, texts and versions of the exporter are gone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from inferbench_tasks.bricks.brick import Brick
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_weight
+from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.networks import network
+from inferbench_tasks.bricks.plain import noise, plain_versions, refuse_own_numbers
+from inferbench_tasks.bricks.records import MASKED
+from inferbench_tasks.contracts.arrays import Array
+from inferbench_tasks.errors import InputError
+
+#: A mask has no more different values than these; floats with a mask among other numbers keep the masked ones alone.
+_MOST_IN_MASK = 2
+#: (operator, place of the input) of which a root, a logarithm or a quotient is taken.
+_ABOVE_ZERO = {
+    ("BatchNormalization", 4), ("Sqrt", 0), ("Log", 0), ("Pow", 0), ("Div", 1), ("Reciprocal", 0),
+}  # fmt: skip
+
+
+def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
+    """The model without weights. InputError where a layer has the model's own numbers in its attributes, or a constant
+    is a text."""
+    model = network(graph, brick, "original")
+    main = model.graph
+    graphs = [main, *main.subgraphs()]
+    for node in ir.traversal.RecursiveGraphIterator(main):
+        refuse_own_numbers(node)
+        for value in node.outputs:
+            _unnamed_sizes(value)
+    for each in graphs:
+        for value in each.inputs:
+            _unnamed_sizes(value)
+        for value in sorted(each.initializers.values(), key=_number):
+            tensor = value.const_value
+            assert tensor is not None and value.name is not None
+            if tensor.dtype == ir.DataType.STRING:
+                raise InputError("a constant of the model is a text, which is its own", field="model")
+            uses = {node.op_type for node, _ in value.uses()}
+            if any(is_weight(tensor, operator) for operator in uses):
+                del each.initializers[value.name]
+                value.const_value = None
+                value.shape, value.type = ir.Shape(tensor.shape.numpy()), ir.TensorType(tensor.dtype)
+                main.inputs.append(value)
+            elif (kept := _without_others(tensor, uses)) is not None:
+                value.const_value = ir.tensor(kept, dtype=tensor.dtype, name=value.name)
+    plain_versions(model)
+    return model
+
+
+def with_noise(model: ir.Model, key: str) -> ir.Model:
+    """A model that ``bare`` made, in place, with weights that are drawn by the key: it runs by itself."""
+    rng = np.random.default_rng(int(key[:16], 16))
+    weights = [value for value in model.graph.inputs if (value.name or "").startswith("w")]
+    for value in sorted(weights, key=_number):
+        assert value.shape is not None and value.dtype is not None
+        places = [(node.op_type, place) for node, place in value.uses()]
+        scales = any(operator in QUANTISED for operator, _ in places)
+        drawn = noise(
+            value.shape.numpy(), value.dtype.numpy(), rng, positive=scales or bool({*places} & _ABOVE_ZERO)
+        )
+        value.const_value = ir.tensor(drawn, dtype=value.dtype, name=value.name)
+        model.graph.inputs.remove(value)
+        model.graph.register_initializer(value)
+    return model
+
+
+def _unnamed_sizes(value: ir.Value) -> None:
+    """A size that is not fixed, as of what a loop carries on, may have a name of the model's."""
+    if value.shape is not None and not value.shape.is_static():
+        value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape.dims])
+
+
+def _number(value: ir.Value) -> int:
+    return int((value.name or "w0")[1:])
+
+
+def _without_others(tensor: ir.TensorProtocol, uses: set[str]) -> Array | None:
+    """Of floats with a mask in them that are more than a mask: the masked ones, and 0 elsewhere; else None."""
+    if not tensor.dtype.is_floating_point() or tensor.size <= 1 or uses & PARAMETRISED:
+        return None
+    original = tensor.numpy()
+    numbers = original.astype(np.float32, copy=False)
+    if len(np.unique(numbers)) <= _MOST_IN_MASK:
+        return None
+    masked = (numbers <= MASKED) | ~np.isfinite(numbers)
+    kept: Array = np.where(masked, numbers, 0).astype(original.dtype)
+    return kept
