@@ -1,10 +1,11 @@
-"""The report of a study of bricks: DLBricks' Figures 5 to 7 as pictures, and its totals."""
+"""The report of a study of bricks: DLBricks' Figures 5 to 7 as pictures, its totals, and what is known of devices."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.analysis import bricks_devices
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.page import render, write
 
@@ -16,9 +17,16 @@ _ROW_PX = 17
 def write_report(found: dict[str, Any], path: Path) -> Path:
     """Write the page of a study's document (``bricks/study.py``), complete or not at all."""
     charts = {"unique": unique(found), "repeated": repeated(found), "jaccard": grid(found)}
+    overview, devices = bricks_devices.charts(found["devices"])
+    for drawn in (overview, *devices):
+        charts |= drawn
     return write(
-        path, render("bricks_study.html", title=f"Bricks of {found['corpus']}", found=found, charts=charts)
-    )
+        path,
+        render(
+            "bricks_study.html", title=f"Bricks of {found['corpus']}", found=found, charts=charts,
+            overview=list(overview), of_devices=[list(drawn) for drawn in devices],
+        ),
+    )  # fmt: skip
 
 
 def unique(found: dict[str, Any]) -> Chart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ VIEW = typer.Option(
     "source", "--view", help="source: the layers as converted; runtime: those ONNX Runtime executes here."
 )
 HTML = typer.Option(None, "--html", metavar="FILE", help="Where the report is written [data directory].")
+TIMES = typer.Option(
+    True, "--times/--no-times", help="With what PerfDB knows of these models' times on each device."
+)
 COLUMNS = (
     "model", "family", "copies", "layers", "bookkeeping", "layers_of_source", "bricks", "unique", "unique_ratio", "new"
 )  # fmt: skip
@@ -35,12 +39,15 @@ def study(
     granularity: int = GRANULARITY,
     view: str = VIEW,
     html: Path | None = HTML,
+    times: bool = TIMES,
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Show how many layers of a corpus differ, within each model and across them, and write a report.
 
     Models are made with random weights and cut; nothing is timed. What was cut before is not cut again. A model that
-    can't be is named, the others go on, and the exit code is 1.
+    can't be is named, the others go on, and the exit code is 1. Of each device on which its models were measured as a
+    whole (submissions of kind bricks, bricks predict --whole) it tells how near what is constructed comes, and the
+    speed-up.
     """
     from inferbench_tasks.analysis.bricks_study import write_report
     from inferbench_tasks.bricks.views import view_of
@@ -49,6 +56,7 @@ def study(
     listed = read_corpus(corpus)
     _known(listed, corpus)
     data_dir = settings.writable(settings.data_dir())
+    devices = _devices(listed, data_dir) if times else []
     studied, failed = _studied(listed, Cuts(data_dir), view, granularity)
     if not studied:
         raise StageError(_failures(failed, len(listed.models)))
@@ -60,7 +68,7 @@ def study(
         "granularity": granularity,
         "failed": failed,
     }
-    found = head | document(studied)
+    found = head | document(studied) | {"devices": devices}
     # A file of somebody's may be called as a corpus of ours: it is none of its studies.
     name = corpus if corpus in corpora() else f"file-{Path(corpus).stem}"
     target = html or data_dir / "bricks" / "studies" / f"{name}-{view}-G{granularity}.html"
@@ -75,6 +83,27 @@ def study(
     say(_in_words(found, target))
     if failed:
         raise StageError(_failures(failed, len(listed.models)))
+
+
+def _devices(listed: Corpus, data_dir: Path) -> list[dict[str, Any]]:
+    """What PerfDB knows of the models' times; where there is none yet none is made for it."""
+    from inferbench_tasks.brick_jobs.made_from import made_from
+    from inferbench_tasks.brick_jobs.study_times import Member, times_of
+    from inferbench_tasks.perfdb.folder import place
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    if settings.perfdb_uri() is None and not place(data_dir).exists():
+        return []
+    members = []
+    for entry in listed.models:
+        of = named(entry.model, None)
+        try:
+            key = made_from(of.spec, of.base_dir, "fp32", {})
+        except InferBenchError:  # it will be said when it is cut
+            key = None
+        members.append(Member(of.name, entry.count, key))
+    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        return times_of(db, members)
 
 
 def _known(listed: Corpus, name: str) -> None:
@@ -146,7 +175,23 @@ def _in_words(found: dict[str, Any], target: Path) -> str:
         ours = sum(row["layers"] * row["copies"] for row in stated)
         theirs = sum(row["layers_of_source"] for row in stated)
         text += f"\nThe table that it is made after has {theirs:,} layers for these models, ours {ours:,}."
-    return f"{text}\nReport: {target}"
+    return "\n".join([text, *_of_devices(found), f"Report: {target}"])
+
+
+def _of_devices(found: dict[str, Any]) -> Iterator[str]:
+    """What holds on each device; the table of all granularities is in the report."""
+    for one in found["devices"]:
+        timed = f"{len(one['models'])} of {len(one['models']) + len(one['without'])} architectures timed as a whole"
+        yield f"{one['device']}, {one['runtime']}, threads {one['threads']}: {timed}."
+        for row in one["granularities"]:
+            calibrated = row["calibrated_geometric_mean"]
+            yield (
+                f"  G {row['granularity']}, {row['architectures']} architectures: constructed "
+                f"{row['geometric_mean']:.3f} of end-to-end (geometric mean), "
+                f"{row['mean_absolute_error_ratio']:.1%} off on average"
+                + (f", calibrated {calibrated:.3f}, {row['calibrated_error_ratio']:.1%}" if calibrated else "")
+                + f"; speed-up as the paper counts {row['speedup_ratio']:.2f}"
+            )
 
 
 def _share(total: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from inferbench_tasks.brick_jobs.known_bricks import network_of, put_bricks
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.study_times import Member, times_of
 from inferbench_tasks.brick_jobs.summary import summary
 from inferbench_tasks.bricks.brick import cut
 from inferbench_tasks.bricks.layers import layer_graph
@@ -139,6 +140,34 @@ def facts(tmp_path: Path, key: str = KEY, **more: Any) -> BrickFacts:
     first = next(cut(graph, 1))
     made = with_network(facts_of(graph, first, 2e6, 3e6), graph, first, tmp_path)
     return made.model_copy(update={"key": key, **more})
+
+
+def test_a_study_knows_its_models_times_on_each_device(bricks: PerfDBResults, perfdb: PerfDB) -> None:
+    """Those of a corpus by what they are made of, else by name; copies are the corpus'. A second device has one of
+    them, one on which no model was timed as a whole is none. What was cut at other sizes, batches or views is not
+    looked at."""
+    other = SETTING.model_copy(update={"processor": "Other CPU"})
+    bare = SETTING.model_copy(update={"processor": "Third CPU"})
+    for setting, names in ((other, ("b", WHOLE + "three")), (bare, ("a", "b"))):
+        store = PerfDBResults(perfdb, setting)
+        store.set_base_ns({"dense": 1.0})
+        for name in names:
+            store.put(known()[name].model_copy(update={"setting": setting}))
+    aside = {"model": "two", "batch_size": 1, "instruction_set": "x", "layers": 1}
+    for more in ({"batch_size": 2}, {"view": "portable", "instruction_set": None}, {"precision": "int8"}):
+        bricks.put_cut(WHOLE + "two", "1", ("b",), ((),), aside | more)
+    perfdb.collection("decompositions").update_one(
+        {"model": "three"}, {"$set": {"model": "an older name", "made_from": ["its key"]}}
+    )
+    members = [
+        Member("one", 3, "nobody's"), Member("two", 1, None), Member("three", 1, "its key"), Member("six", 1, None),
+    ]  # fmt: skip
+    rows = {one["device"]: one for one in times_of(perfdb, members)}
+    assert set(rows) == {"Some CPU", "Other CPU"}
+    assert [of["end_to_end_ms"] for of in rows["Some CPU"]["models"]] == pytest.approx([8, 4, 6])
+    assert rows["Some CPU"]["without"] == ["six"]
+    assert rows["Some CPU"]["granularities"][0]["speedup_ratio"] == pytest.approx((3 * 8 + 4 + 6) / 4)
+    assert [of["model"] for of in rows["Other CPU"]["models"]] == ["three"]
 
 
 def test_a_brick_s_shapes_and_network_are_kept_once_and_shown(

@@ -145,7 +145,8 @@ def advise(
 
 @router.get("/study/{corpus}", summary="How much of a corpus recurs")
 def study(request: Request, corpus: str) -> Response:
-    """What `inferbench bricks study` found last, by view and granularity: ``studies``."""
+    """What `inferbench bricks study` found last, by view and granularity: ``studies``; their ``devices``: how near what
+    is constructed came to the models' own times on each, and the speed-up, by granularity."""
     if corpus not in corpora():
         raise not_found(f"there is no corpus {corpus!r}; known: {', '.join(corpora())}")
     folder = settings.data_dir() / "bricks" / "studies"
