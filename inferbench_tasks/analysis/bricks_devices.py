@@ -36,7 +36,7 @@ def label(device: Device) -> str:
 
 def by_granularity(devices: Sequence[Device], figure: str, title: str, unit: str) -> Chart | None:
     """Figures 11 and 12: a figure of all models by granularity, a line for each device."""
-    data = [
+    data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "lines+markers", "name": text(label(one)), "line": line(at),
             "x": [row["granularity"] for row in one["granularities"]],
@@ -92,7 +92,7 @@ def constructed(device: Device) -> Chart | None:
     """Figure 10: what is constructed, at each granularity."""
     rows = [row for row in device["models"] if row["constructed"]]
     names = [str(number) for number in range(1, _MOST_GRANULARITY + 1)]
-    data = []
+    data: list[dict[str, Any]] = []
     for at, name in enumerate(names):
         values = [_at(row, name) for row in rows]
         if any(value is not None for value in values):
@@ -102,7 +102,8 @@ def constructed(device: Device) -> Chart | None:
 
 def _at(row: Mapping[str, Any], granularity: str) -> float | None:
     of = {one["granularity"]: one["constructed_ratio"] for one in row["constructed"]}
-    return of.get(granularity)
+    found: float | None = of.get(granularity)
+    return found
 
 
 def _over() -> dict[str, Any]:

@@ -46,21 +46,20 @@ def network_of(db: PerfDB, key: str) -> bytes:
 
 def keys_like(db: PerfDB, start: str) -> set[str]:
     """The keys that begin so; ``start``: hexadecimal digits."""
-    where = {"_id": {"$regex": f"^{start}"}}
-    found = db.retrying(lambda: list(db.collection(BRICKS).find(where, {"_id": 1})), "reading bricks")
-    return {str(one["_id"]) for one in found}
+    return {str(one["_id"]) for one in _find(db, {"_id": {"$regex": f"^{start}"}}, "_id")}
 
 
 def _kept(db: PerfDB, keys: list[str]) -> dict[str, bool]:
     """Key -> whether its network is kept, of those that are."""
     kept: dict[str, bool] = {}
     for start in range(0, len(keys), _AT_ONCE):
-        where = {"_id": {"$in": keys[start : start + _AT_ONCE]}}
-        found: list[Mapping[str, Any]] = db.retrying(
-            lambda where=where: list(db.collection(BRICKS).find(where, {"network.id": 1})), "reading bricks"
-        )
+        found = _find(db, {"_id": {"$in": keys[start : start + _AT_ONCE]}}, "network.id")
         kept |= {str(one["_id"]): bool(one.get("network")) for one in found}
     return kept
+
+
+def _find(db: PerfDB, where: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
+    return db.retrying(lambda: list(db.collection(BRICKS).find(where, {field: 1})), "reading bricks")
 
 
 def _insert(db: PerfDB, one: BrickFacts) -> None:

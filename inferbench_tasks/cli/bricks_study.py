@@ -97,6 +97,7 @@ def _devices(listed: Corpus, data_dir: Path) -> list[dict[str, Any]]:
     members = []
     for entry in listed.models:
         of = named(entry.model, None)
+        key: str | None
         try:
             key = made_from(of.spec, of.base_dir, "fp32", {})
         except InferBenchError:  # it will be said when it is cut
