@@ -9,10 +9,11 @@ measured for the judgement alone: who has fewer whole models has wider intervals
 
 * as the paper counts it: the models' times, each copy of them, over the times of their unique bricks, each once;
 * in device time: what timing each copy of each model took, over what the shards took in all (sessions, loading,
-  warm-up, both states of the caches, references and rounds that were repeated or given up), without what timing those models took
-  that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the fourth, so
-  four or more models are paid for. Of both sides loading, first runs, repeated and given-up rounds count; of shards of before
-  that was kept only a model's runs do, and the rest is left out above and counted below: a lower bound, which is said.
+  warm-up, both states of the caches, references and rounds that were repeated or given up), without what timing those
+  models took that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the
+  fourth, so four or more models are paid for. Of both sides loading, first runs, repeated and given-up rounds count; of
+  shards of before that was kept only a model's runs do, and the rest is left out above and counted below: a lower
+  bound, which is said.
   Shards of earlier runs that this one went on from count, too, and so do the rounds that ended or disturbed sessions
   left to it; what else these took is left out, and told of the disturbed ones.
 

@@ -1,6 +1,6 @@
 """A brick as an ONNX model of its key alone, without weights; and the same with noise in their place, which runs.
 
-Weights are inputs, ``w0, w1 ...``, of which types and shapes are told. What the key has the values of is kept: integers,
+Weights are inputs, ``w0, w1 ...``, of which types and shapes are told. What the key has by value is kept: integers,
 truth values, single numbers, scales of a resizing and masks. Names, texts and versions of the exporter are gone.
 """
 

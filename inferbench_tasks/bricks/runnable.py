@@ -1,6 +1,6 @@
 """A brick's network as PerfDB has it becomes one that runs: ``python -m inferbench_tasks.bricks.runnable ORDER``.
 
-It was made of a stranger's model, and to read it is to parse it: that happens in the sandbox (``runnable``). The process
+It was made of a stranger's model, and to read it is to parse it: that happens in the sandbox (``runnable``). It
 reads ``{"bare": file, "key": key, "to": file}`` and writes one JSON line, ``{"why": null}``, or why it can't be made.
 """
 

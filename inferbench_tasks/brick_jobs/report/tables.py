@@ -164,7 +164,7 @@ def shards(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
                 "Shards",
                 head,
                 rows,
-                "Level: the references' times over those of the setting's first session. Hypervisor took: of the cores, "
+                "Level: the references' times over those of the setting's first session. Hypervisor took: of the cores "
                 "in the worst of these rounds; one that lost 5% or more is measured again.",
             )
         )
