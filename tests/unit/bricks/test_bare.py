@@ -110,6 +110,16 @@ def test_what_is_in_the_key_by_value_is_kept(tmp_path: Path) -> None:
     assert kept[3] == [1, 1, 2, 2] and kept[4] == [0]
 
 
+def test_what_an_operator_with_scales_takes_beside_them_is_not_kept(tmp_path: Path) -> None:
+    """The learned picture that positions are looked up in is in the key by value, and leaves no number."""
+    node = helper.make_node("GridSample", ["table", "x"], ["y"])
+    inputs = {"x": (TensorProto.FLOAT, ("batch", 8, 8, 2))}
+    path = save(tmp_path / "m.onnx", [node], {"table": weight(1, 1, 9, 9)}, inputs)
+    graph, (brick,) = bricks_of(path, {"x": weight(1, 8, 8, 2)})
+    made = proto(bare(graph, brick))
+    assert not made.graph.initializer and shapes(made.graph.input)["w0"] == [1, 1, 9, 9]
+
+
 def test_weights_of_a_body_are_inputs_too(tmp_path: Path) -> None:
     """Both branches of an If: without their numbers, and with noise it runs."""
     branches = {}
