@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_weight
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, is_weight
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.networks import network
 from inferbench_tasks.bricks.plain import noise, plain_versions, refuse_own_numbers
@@ -20,8 +20,6 @@ from inferbench_tasks.errors import InputError
 
 #: A mask has no more different values than these; floats with a mask among other numbers keep the masked ones alone.
 _MOST_IN_MASK = 2
-#: More floats of an operator are no scales, thresholds or boxes.
-_MOST_PARAMETERS = 64
 #: (operator, place of the input) of which a root, a logarithm or a quotient is taken.
 _ABOVE_ZERO = {
     ("BatchNormalization", 4), ("Sqrt", 0), ("Log", 0), ("Pow", 0), ("Div", 1), ("Reciprocal", 0),
@@ -46,8 +44,10 @@ def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
             assert tensor is not None and value.name is not None
             if tensor.dtype == ir.DataType.STRING:
                 raise InputError("a constant of the model is a text, which is its own", field="model")
-            uses = {node.op_type for node, _ in value.uses()} or {""}  # what a body gives as it is
-            if any(is_weight(tensor, operator) for operator in uses) or _is_table(tensor, uses):
+            places = {(node.op_type, place) for node, place in value.uses()}
+            uses = {operator for operator, _ in places} or {""}  # what a body gives as it is
+            sampled = tensor.dtype.is_floating_point() and bool(places & SAMPLED)
+            if sampled or any(is_weight(tensor, operator) for operator in uses):
                 del each.initializers[value.name]
                 value.const_value = None
                 value.shape, value.type = ir.Shape(tensor.shape.numpy()), ir.TensorType(tensor.dtype)
@@ -73,11 +73,6 @@ def with_noise(model: ir.Model, key: str) -> ir.Model:
         model.graph.inputs.remove(value)
         model.graph.register_initializer(value)
     return model
-
-
-def _is_table(tensor: ir.TensorProtocol, uses: set[str]) -> bool:
-    """Whether floats of an operator that takes scales or boxes are too many to be such: what it resizes or samples."""
-    return tensor.dtype.is_floating_point() and tensor.size > _MOST_PARAMETERS and bool(uses & PARAMETRISED)
 
 
 def _unnamed_sizes(value: ir.Value) -> None:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from inferbench_tasks.bricks.attributes import since_version
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_weight
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, is_weight
 from inferbench_tasks.bricks.keys import VALUE_SENSITIVE
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.records import MASKED, RANGE_BASE, SHARE_STEP, Record
@@ -92,7 +92,7 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
         if not any(is_weight(tensor, name) for name in operators):
             return None
         return noise(shape, tensor.numpy().dtype, rng)
-    if uses & _DECIDING or operators & PARAMETRISED:
+    if (uses & _DECIDING or operators & PARAMETRISED) and not uses & SAMPLED:
         return None
     original = tensor.numpy()
     numbers = original.astype(np.float32, copy=False)

@@ -105,6 +105,16 @@ def test_masks_stay_and_what_is_beside_them_goes(tmp_path: Path) -> None:
     assert np.isneginf(feeds["x0"]).sum() == 3 * 28
 
 
+def test_what_is_sampled_is_a_weight(tmp_path: Path) -> None:
+    """A learned picture that positions are looked up in: its operator's other numbers decide on the work, these do
+    not."""
+    node = helper.make_node("GridSample", ["table", "x"], ["y"])
+    inputs = {"x": (TensorProto.FLOAT, ("n", 8, 8, 2))}
+    path = save(tmp_path / "m.onnx", [node], {"table": weight(1, 1, 9, 9)}, inputs)
+    [(constants, _)] = plain(path, {"x": weight(1, 8, 8, 2)})
+    assert constants["w0"].shape == (1, 1, 9, 9) and not np.isin(constants["w0"], weight(1, 1, 9, 9)).any()
+
+
 def test_what_can_t_be_drawn_anew_is_refused() -> None:
     """A tree's numbers are attributes, a vocabulary is a list of texts: InputError says which type of layer."""
     for attributes, domain in (({"coefficients": [0.5]}, "ai.onnx.ml"), ({"weights": [0.5] * 17}, "")):
