@@ -65,7 +65,9 @@ def corrupted_in_cache(amid: Amid) -> Iterator[Done]:
 
 def _fetched(host: JoinedHost, digests: frozenset[str]) -> list[Path]:
     folders = [host.home / FETCHED / digest for digest in sorted(digests)]
-    return [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    return [
+        path for folder in folders for path in folder.rglob("*") if path.is_file() and path.stat().st_size
+    ]
 
 
 def _reported(amid: Amid, host: str = "") -> bool:

@@ -146,7 +146,8 @@ def clock_steps(amid: Amid) -> Iterator[Done]:
         time.sleep(amid.rng.randrange(3, 8))
     times = f"{sum(held)} of {len(held)} times amid a job"
     yield Done(
-        f"clock of {amid.host.name} stepped by {STEP_S} s to and fro, {times}, and stays ahead", lambda: any(held)
+        f"clock of {amid.host.name} stepped by {STEP_S} s to and fro, {times}, and stays ahead",
+        lambda: any(held),
     )
 
 

@@ -145,7 +145,9 @@ def undisturbed(joined: Joined, work: str) -> tuple[Undisturbed, frozenset[str]]
         return Undisturbed(jobs, None, loss=loss), used(joined, quiet(work))
     for result in joined.driver.results(quiet(work)):
         ratio = result.summary.accuracy_ratio
-        assert ratio is not None and ratio >= LEAST_ACCURACY_RATIO, f"{work}, without a fault: accuracy {ratio}"
+        assert ratio is not None and ratio >= LEAST_ACCURACY_RATIO, (
+            f"{work}, without a fault: accuracy {ratio}"
+        )
     answers = frozenset(one.answers for one in found.measured)
     return Undisturbed(jobs, RATE_RPS * SECONDS, answers), used(joined, quiet(work))
 

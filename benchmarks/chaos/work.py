@@ -20,13 +20,16 @@ class Work:
 
 
 WORK = {
-    "sweep": Work(f"model: {{kind: zoo, name: digits}}\nload: {{{_LOAD}}}\nsweep: {{serve.threads: [1, 2]}}\n", jobs=2),
+    "sweep": Work(
+        f"model: {{kind: zoo, name: digits}}\nload: {{{_LOAD}}}\nsweep: {{serve.threads: [1, 2]}}\n", jobs=2
+    ),
     "away": Work(f"model: {{kind: zoo, name: digits}}\nload: {{{_LOAD}, from: other_host}}\n", hosts=2),
     "clients": Work(
         f"model: {{kind: zoo, name: digits}}\nload: {{{_LOAD}, from: other_host, client_hosts: 2}}\n", hosts=3
     ),
     "replicas": Work(
-        f"model: {{kind: zoo, name: digits}}\nserve: {{devices: 2, spread: own_hosts}}\nload: {{{_LOAD}}}\n", hosts=2
+        f"model: {{kind: zoo, name: digits}}\nserve: {{devices: 2, spread: own_hosts}}\nload: {{{_LOAD}}}\n",
+        hosts=2,
     ),
     "training": Work(
         "kind: training\ndata: {kind: digits, samples: 480}\ntrain: {batch_size: 16, warmup_steps: 4, rounds: 8}\n"

@@ -10,7 +10,13 @@ LEAST_FOR_P99 = 100
 #: Agents that look so many times more seldom than they want to ask PerfDB for as much less: the machine is full.
 MOST_LATE = 2.0
 #: What may grow with the devices, of the phase in which jobs end and others start.
-GROWING = ("round_cpu_p50_ms", "scheduler_cores", "perfdb_ops_per_s", "perfdb_cores", "decision_to_lease_p50_ms")
+GROWING = (
+    "round_cpu_p50_ms",
+    "scheduler_cores",
+    "perfdb_ops_per_s",
+    "perfdb_cores",
+    "decision_to_lease_p50_ms",
+)
 
 
 def quantile(values: Sequence[float], q: float) -> float | None:

@@ -18,9 +18,14 @@ def charts(devices: Sequence[Device]) -> tuple[dict[str, Chart], list[dict[str, 
     """(Of all devices together, of each), by names of their own; what there is nothing of is left out."""
     overview = {
         "device_means": by_granularity(
-            devices, "geometric_mean", "Constructed over end-to-end, geometric mean", "over the end-to-end time"
+            devices,
+            "geometric_mean",
+            "Constructed over end-to-end, geometric mean",
+            "over the end-to-end time",
         ),
-        "device_speedups": by_granularity(devices, "speedup_ratio", "Speed-up as the paper counts", "speed-up"),
+        "device_speedups": by_granularity(
+            devices, "speedup_ratio", "Speed-up as the paper counts", "speed-up"
+        ),
     }
     each = [
         {f"end_to_end_{at}": end_to_end(one), f"sums_{at}": sums(one), f"constructed_{at}": constructed(one)}

@@ -85,7 +85,10 @@ def of_setting(
             }
         )  # fmt: skip
     return {
-        **{name: getattr(setting, name) for name in ("instruction_set", "cores", "threads", "runtime", "version")},
+        **{
+            name: getattr(setting, name)
+            for name in ("instruction_set", "cores", "threads", "runtime", "version")
+        },
         "device": setting.processor,
         "models": models,
         "without": [member.name for at, member in enumerate(members) if at not in whole],

@@ -30,8 +30,8 @@ PARAMETRISED = {
     "AffineGrid",
     "GridSample",
 }
-#: Of these (operator, place of the input) is what they resize or sample, which is a weight where it is a constant. It is
-#: in the key by value all the same: no other model has it.
+#: Of these (operator, place of the input) is what they resize or sample, which is a weight where it is a constant. It
+#: is in the key by value all the same: no other model has it.
 SAMPLED = {("Resize", 0), ("Upsample", 0), ("RoiAlign", 0), ("MaxRoiPool", 0), ("GridSample", 0)}
 _NARROW = {
     ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2,

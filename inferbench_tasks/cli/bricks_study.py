@@ -190,7 +190,11 @@ def _of_devices(found: dict[str, Any]) -> Iterator[str]:
                 f"  G {row['granularity']}, {row['architectures']} architectures: constructed "
                 f"{row['geometric_mean']:.3f} of end-to-end (geometric mean), "
                 f"{row['mean_absolute_error_ratio']:.1%} off on average"
-                + (f", calibrated {calibrated:.3f}, {row['calibrated_error_ratio']:.1%}" if calibrated else "")
+                + (
+                    f", calibrated {calibrated:.3f}, {row['calibrated_error_ratio']:.1%}"
+                    if calibrated
+                    else ""
+                )
                 + f"; speed-up as the paper counts {row['speedup_ratio']:.2f}"
             )
 

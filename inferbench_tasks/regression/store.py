@@ -85,7 +85,9 @@ def move_baseline(db: PerfDB, name: str, side: Side, why: str, lease: HeldLease 
     """From now on nights are compared with that side. ``lease``: as of ``save_session``."""
     values = {"side": to_stored(side), "why": why}
     db.write_once(
-        lambda within: db.collection(BASELINES).replace_one({"_id": name}, values, upsert=True, session=within),
+        lambda within: db.collection(BASELINES).replace_one(
+            {"_id": name}, values, upsert=True, session=within
+        ),
         "moving a baseline",
         lease,
     )

@@ -33,9 +33,7 @@ class ServerProcessing:
         self._statistics = statistics
         self._threads = ThreadPoolExecutor(config.instances, thread_name_prefix="processors")
 
-    async def before(
-        self, arrays: dict[str, Array], rows: int
-    ) -> tuple[dict[str, Array], Processed | None]:
+    async def before(self, arrays: dict[str, Array], rows: int) -> tuple[dict[str, Array], Processed | None]:
         """The model's inputs and when they were made, None where nothing is to be done. RequestProblem where a sample
         can't be processed."""
         if not self._has_before:

@@ -30,7 +30,13 @@ Moments = tuple[int | None, int, int, int, int]
 #: inferred and split, its rows and its batch, the processors before and after, and what the process used. It is put
 #: into words when all is over.
 _Kept = tuple[
-    TraceContext, Moments, tuple[int, int, int, int, int], int, Batch | None, dict[str, Processed | None], Used
+    TraceContext,
+    Moments,
+    tuple[int, int, int, int, int],
+    int,
+    Batch | None,
+    dict[str, Processed | None],
+    Used,
 ]
 
 

@@ -79,9 +79,9 @@ def bricks(perfdb: PerfDB) -> PerfDBResults:
     store.set_base_ns({"dense": 1.0})
     for one in known().values():
         store.put(one)
-    for cut in cuts():
-        facts = {"model": cut.name, "batch_size": 1, "instruction_set": "x", "layers": cut.layers}
-        store.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts)
+    for one_cut in cuts():
+        facts = {"model": one_cut.name, "batch_size": 1, "instruction_set": "x", "layers": one_cut.layers}
+        store.put_cut(one_cut.whole, one_cut.granularity, one_cut.parts, one_cut.needs, facts)
     return store
 
 
@@ -176,7 +176,9 @@ def test_a_brick_s_shapes_and_network_are_kept_once_and_shown(
 ) -> None:
     """Of one that was kept without a network it is added, and a second one is not; of others nothing is known."""
     before = http.get(f"{API}/{KEY}").json()
-    assert [before[name] for name in ("inputs", "outputs", "weights", "flops", "bytes", "network")] == [None] * 6
+    assert [before[name] for name in ("inputs", "outputs", "weights", "flops", "bytes", "network")] == [
+        None
+    ] * 6
     whole = facts(tmp_path)
     put_bricks(perfdb, [whole.model_copy(update={"network": None})])
     assert http.get(f"{API}/{KEY}").json()["network"] is None
@@ -205,7 +207,10 @@ def test_the_command_shows_shapes_and_writes_the_network(
     to = tmp_path / "brick.onnx"
     said = CliRunner().invoke(app, ["show", KEY, "--save", str(to)])
     assert said.exit_code == 0, said.output
-    assert "takes float32[1, 3, 8, 8], with weights float32[4, 3, 3, 3]; gives float32[1, 4, 8, 8]" in said.output
+    assert (
+        "takes float32[1, 3, 8, 8], with weights float32[4, 3, 3, 3]; gives float32[1, 4, 8, 8]"
+        in said.output
+    )
     assert "2 MFLOP and 3 MB moved in a run" in said.output
     [weights] = onnx.load(to).graph.initializer
     assert list(weights.dims) == [4, 3, 3, 3]

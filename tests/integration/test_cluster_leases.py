@@ -383,7 +383,9 @@ def test_what_schedulers_wrote_and_nobody_can_read_is_skipped_and_told(cluster: 
     cluster.publish_waiting("s", [*rows, sick], total, waiting_by_login(scheduler.index))
     cluster.publish_waiting("t", [], 0)
     waiting = cluster.db.collection(WAITING)
-    waiting.update_one({"_id": "t"}, {"$set": {"jobs": "none", "by_login": [7, {"login": "ann", "jobs": "1"}]}})
+    waiting.update_one(
+        {"_id": "t"}, {"$set": {"jobs": "none", "by_login": [7, {"login": "ann", "jobs": "1"}]}}
+    )
     waiting.insert_one({"_id": "u", "jobs": rows, "at": "now"})
     state = cluster_state(cluster.db)
     assert [one.job for one in state.waiting] == ["dag|b|000"] and cluster.waiting_of("ann") == 1

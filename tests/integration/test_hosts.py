@@ -135,7 +135,9 @@ def test_a_host_that_can_t_be_read_keeps_nobody_from_the_others(perfdb: PerfDB) 
     states = {state.home: state for state in node_states(perfdb)}
     assert states[HOME].reason == "" and states[HOME].memory_bytes
     assert (states[other].state, states[other].devices) == ("serving", ["o.cpu-1"])
-    assert "can't be read (facts.memory_bytes: " in states[other].reason and "much" not in states[other].reason
+    assert (
+        "can't be read (facts.memory_bytes: " in states[other].reason and "much" not in states[other].reason
+    )
     HostReport(Hosts(perfdb), other, facts(), lambda: USE).tell(idle=False)
     assert {host.home for host in Hosts(perfdb).all()} == {HOME, other}
     perfdb.collection("leader").update_one({"_id": "leader"}, {"$set": {"versions": 3}}, upsert=True)

@@ -38,7 +38,15 @@ from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
 from tests.serving_cases import (
-    CLASSES, FEATURES, Case, dense_as, dense_case, dense_weights, running_server, serve_input, server_config,
+    CLASSES,
+    FEATURES,
+    Case,
+    dense_as,
+    dense_case,
+    dense_weights,
+    running_server,
+    serve_input,
+    server_config,
 )  # fmt: skip
 from tests.unit.monitors.test_perf_events import SOFTWARE, counts
 from tests.unit.processors.test_processors import sound

@@ -157,7 +157,16 @@ def shards(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
         for result in results
         if result.role == "shard" and result.counts.get("stored") is not None and "rounds" in result.counts
     ]
-    head = ["shard", "stored", "failed", "good rounds", "level of each", "hypervisor took", "session, s", "verdict"]
+    head = [
+        "shard",
+        "stored",
+        "failed",
+        "good rounds",
+        "level of each",
+        "hypervisor took",
+        "session, s",
+        "verdict",
+    ]
     if rows:
         tables.append(
             _table(

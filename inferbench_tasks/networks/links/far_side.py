@@ -62,7 +62,9 @@ class FarSide:
             try:
                 self._answer(connection, more, answering)
             except OSError as error:
-                raise ConnectionError(f"{peer} went away in the middle of its measurement: {error}") from error
+                raise ConnectionError(
+                    f"{peer} went away in the middle of its measurement: {error}"
+                ) from error
             return peer
 
     def _answer(

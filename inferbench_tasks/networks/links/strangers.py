@@ -56,7 +56,9 @@ class Strangers:
             finally:
                 for stranger in list(self._greeted.values()):
                     if stranger is not known:
-                        self._let_go(selector, stranger, "another one was known" if known else "nobody was known")
+                        self._let_go(
+                            selector, stranger, "another one was known" if known else "nobody was known"
+                        )
         try:
             yield (known.connection, known.peer) if known else None
         finally:

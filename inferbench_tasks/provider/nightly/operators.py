@@ -97,9 +97,7 @@ class MeasuringOperator(BaseOperator):
             raise AirflowFailException(str(error)) from error
 
     @abstractmethod
-    def measure(
-        self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
-    ) -> Any:
+    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None) -> Any:
         """The measurement by the parameters of the run; ``self._stop`` is set when it is to end. ``lease``: what it
         writes under, None where nobody leases devices.
         """

@@ -57,7 +57,14 @@ def test_a_process_keeps_files_of_its_own_alone(tmp_path: Path, monkeypatch: pyt
     (networks / "mine").write_text("x")
 
     def named(path: Path) -> list[BrickFacts]:
-        fields = {"inputs": (), "outputs": (), "weights": (), "flops": 1.0, "moved_bytes": 1.0, "network": path}
+        fields = {
+            "inputs": (),
+            "outputs": (),
+            "weights": (),
+            "flops": 1.0,
+            "moved_bytes": 1.0,
+            "network": path,
+        }
         return [BrickFacts.model_validate({"key": "a" * 64, "operators": ("Conv",), **fields})]
 
     own_networks(named(networks / "mine"), networks)

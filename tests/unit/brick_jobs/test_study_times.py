@@ -25,7 +25,13 @@ def cut(at: int, granularity: str, *parts: str) -> CutModel:
 
 
 #: Of the first both are known, of the second its coarse bricks alone, the third was never timed as a whole.
-CUTS = [cut(0, "1", "a", "b", "a"), cut(1, "1", "a", "x"), cut(2, "1", "a"), cut(0, "2", "ab"), cut(1, "2", "ab", "c")]
+CUTS = [
+    cut(0, "1", "a", "b", "a"),
+    cut(1, "1", "a", "x"),
+    cut(2, "1", "a"),
+    cut(0, "2", "ab"),
+    cut(1, "2", "ab", "c"),
+]
 TIMES = {"a": 1.0, "b": 3.0, "ab": 5.0, "c": 4.0, f"{WHOLE}0": 10.0, f"{WHOLE}1": 12.0}
 KNOWN = {name: result(name, ms * MS, ms * MS, ms * MS) for name, ms in TIMES.items()}
 

@@ -151,9 +151,7 @@ def test_a_variance_is_above_zero(tmp_path: Path) -> None:
     constants = {name: np.abs(weight(3, seed=at)) for at, name in enumerate(names)}
     node = helper.make_node("BatchNormalization", ["x", *names], ["y"])
     graph, (brick,) = bricks_of(save(tmp_path / "m.onnx", [node], constants, IMAGE), image())
-    [answer] = open_network(with_noise(bare(graph, brick), brick.key)).run(
-        None, network_feeds(graph, brick)
-    )
+    [answer] = open_network(with_noise(bare(graph, brick), brick.key)).run(None, network_feeds(graph, brick))
     assert np.isfinite(answer).all()
 
 

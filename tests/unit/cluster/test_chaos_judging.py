@@ -91,7 +91,12 @@ def test_a_fault_that_no_job_met_proves_nothing() -> None:
 
 def test_the_table_counts_what_was_met() -> None:
     """A row for each kind with causes and what did not hold; seeds, and how many rounds are not counted."""
-    rows = [row(), row(work="away", jobs=1, failed=["a|b"]), row(met=False), row("disk full", seed=2, wrong=["x"])]
+    rows = [
+        row(),
+        row(work="away", jobs=1, failed=["a|b"]),
+        row(met=False),
+        row("disk full", seed=2, wrong=["x"]),
+    ]
     assert table(rows).splitlines() == [
         "| fault | rounds | amid | jobs | failed | did not hold |",
         "|---|---|---|---|---|---|",

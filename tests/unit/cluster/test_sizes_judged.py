@@ -7,7 +7,9 @@ from typing import Any
 from benchmarks.cluster.judged import growth, p99, quantile, saturated
 
 
-def row(devices: int, *, saturated: bool = False, phase: str = "going", **figures: float | None) -> dict[str, Any]:
+def row(
+    devices: int, *, saturated: bool = False, phase: str = "going", **figures: float | None
+) -> dict[str, Any]:
     return {"devices": devices, "phase": phase, "saturated": saturated, **figures}
 
 

@@ -253,10 +253,14 @@ def test_how_far_apart_the_hosts_began_is_held_to_what_gaps_may_differ_by() -> N
 
 
 def test_clocks_that_are_too_far_for_a_fast_server_are_told_before_the_load() -> None:
-    """From which median on it can be valid: a tenth of that is what the two worst are wrong by; of near ones nothing."""
+    """From which median on it can be valid: a tenth of it is what the two worst are wrong by; of near ones nothing."""
     apart = {"one": 0.0, "two": 10.2, "three": 2.0}
     one, two, three = (SenderHost(name, range(1), ms) for name, ms in apart.items())
-    assert too_far((one, three), Thresholds()) == "" == too_far((one, SenderHost("x", range(1), 5.0)), Thresholds())
+    assert (
+        too_far((one, three), Thresholds())
+        == ""
+        == too_far((one, SenderHost("x", range(1), 5.0)), Thresholds())
+    )
     assert "way to two takes so long that clocks are known to 10.2 ms" in too_far((one, two), Thresholds())
     assert "below a median of 102 ms" in too_far((one, two), Thresholds())
     assert "two and three" in (told := too_far((one, two, three), Thresholds())) and "of 122 ms" in told

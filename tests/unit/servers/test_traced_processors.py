@@ -55,7 +55,10 @@ class Steps:
 
 
 def traced(
-    folder: Path, patch: pytest.MonkeyPatch, before: tuple[ProcessorStep, ...], after: tuple[ProcessorStep, ...]
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    before: tuple[ProcessorStep, ...],
+    after: tuple[ProcessorStep, ...],
 ) -> tuple[dict[str, Span], Engine, int, int]:
     """One traced request through a model with such processors: the spans in its server by name, its engine, and what
     the answer says of the times before and after the model."""
@@ -101,9 +104,7 @@ def test_processors_have_spans_of_their_own(tmp_path: Path, monkeypatch: pytest.
         "read", "decode", "pre-process", "queue", "join", "inference", "split", "resume", "post-process", "encode",
     ]  # fmt: skip
     ordered = list(spans.values())
-    assert all(
-        one.duration_ns >= 0 and one.end_ns <= two.start_ns for one, two in pairwise(ordered)
-    )
+    assert all(one.duration_ns >= 0 and one.end_ns <= two.start_ns for one, two in pairwise(ordered))
     inference = spans["inference"]
     assert inference.start_ns <= engine.ran[0] and engine.ran[1] <= inference.end_ns
     made, finished = spans["pre-process"], spans["post-process"]

@@ -69,7 +69,9 @@ def test_several_together() -> None:
     assert summed_up(["not judged", "FAILED", "passed"]) == 1
 
 
-def test_the_command_lists_and_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_and_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a name a line for each gate; with names these, each once, and a table; a name that is none is refused."""
 
     def call(*arguments: str) -> tuple[int, str]:

@@ -113,7 +113,9 @@ def test_a_figure_says_that_it_has_the_longest_bars_alone() -> None:
     drawn = figure("layers", many)
     assert drawn["layout"]["title"]["text"] == "What takes most of a run: the 20 longest of 31"
     assert drawn["data"][0]["y"][0] == "1. n29 · T29" and len(drawn["data"][0]["x"]) == 20
-    assert len(figure("layer_latency", many)["data"][0]["x"]) == 30, "those that are at their places are all there"
+    assert len(figure("layer_latency", many)["data"][0]["x"]) == 30, (
+        "those that are at their places are all there"
+    )
 
 
 def test_a_source_that_tells_no_bytes_is_named() -> None:

@@ -82,7 +82,9 @@ def test_a_round_that_can_no_longer_count_is_given_up(
         method=Method(), sweep_bytes=8, folder=tmp_path, seed=1,
     )  # fmt: skip
     journal = Journal(tmp_path / "j")
-    made, times = child._round(plan, networks, references, np.ones(1), 0, journal, lambda **line: None, most_ns)
+    made, times = child._round(
+        plan, networks, references, np.ones(1), 0, journal, lambda **line: None, most_ns
+    )
     assert sum(network.timed for network in networks.values()) == timed
     assert references["dense"].timed == (2 if timed == 2 else 1)
     assert (None if timed == 1 else {"a", "b"}) == (None if times is None else set(times))

@@ -58,7 +58,9 @@ def test_the_stages_of_a_run_stand_below_the_pictures() -> None:
     """A row for the invocation and one for each stage, at the seconds after it; a run without a record has no table."""
     about = {"state": "done", "host": "far"}
     spans = [
-        Span("a" * 32, 0, -1, "application", "invocation", 10**9, 30 * 10**9, attributes={"state": "running"}),
+        Span(
+            "a" * 32, 0, -1, "application", "invocation", 10**9, 30 * 10**9, attributes={"state": "running"}
+        ),
         Span("a" * 32, 1, 0, "application", "trace", 5 * 10**9, 20 * 10**9, attributes=about),
     ]
 
