@@ -74,8 +74,10 @@ class Strangers:
             for key, _ in selector.select(max(0.0, until - now)):
                 if key.fileobj is self._listener:
                     self._greet(selector)
-                elif self._knows(selector, stranger := key.data):
-                    return stranger
+                    continue
+                heard: _Stranger = key.data
+                if self._knows(selector, heard):
+                    return heard
         return None
 
     def _greet(self, selector: selectors.BaseSelector) -> None:

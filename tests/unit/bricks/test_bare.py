@@ -134,7 +134,7 @@ def test_weights_of_a_body_are_inputs_too(tmp_path: Path) -> None:
         helper.make_node("Greater", ["m", "zero"], ["c"]),
         helper.make_node("If", ["c"], ["y"], **branches),
     ]
-    path = save(tmp_path / "m.onnx", nodes, {"zero": np.float32(0).reshape(())}, IMAGE)
+    path = save(tmp_path / "m.onnx", nodes, {"zero": np.zeros((), np.float32)}, IMAGE)
     graph, (*_, brick) = bricks_of(path, image())
     model = as_kept(bare(graph, brick))
     made = proto(model)
