@@ -16,7 +16,6 @@ from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.handles import ModelArtifact
-    from inferbench_tasks.contracts.spec import Spec
     from inferbench_tasks.stages.base import Context, Progress
     from inferbench_tasks.submission.model import ModelSpec
 
@@ -26,7 +25,7 @@ class Named:
     """A model as it was named: ``spec`` as submissions say it, relative to ``base_dir``."""
 
     name: str
-    spec: Spec
+    spec: ModelSpec
     base_dir: Path
 
 
@@ -44,7 +43,7 @@ def named(model: str, framework: str | None) -> Named:
 
     path = Path(model).expanduser()
     name, at, version = model.partition("@")
-    spec: Spec
+    spec: ModelSpec
     try:
         if at and path.name == model and not path.exists():
             _own_framework(framework, "a registered model")

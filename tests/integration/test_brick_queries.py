@@ -153,8 +153,12 @@ def test_a_study_knows_its_models_times_on_each_device(bricks: PerfDBResults, pe
         store.set_base_ns({"dense": 1.0})
         for name in names:
             store.put(known()[name].model_copy(update={"setting": setting}))
-    aside = {"model": "two", "batch_size": 1, "instruction_set": "x", "layers": 1}
-    others = ({"batch_size": 2}, {"view": "portable", "instruction_set": None}, {"precision": "int8"})
+    aside: dict[str, object] = {"model": "two", "batch_size": 1, "instruction_set": "x", "layers": 1}
+    others: tuple[dict[str, object], ...] = (
+        {"batch_size": 2},
+        {"view": "portable", "instruction_set": None},
+        {"precision": "int8"},
+    )
     for count, more in enumerate(others, 1):
         bricks.put_cut(WHOLE + "two", "1", ("b",) * count, ((),) * count, aside | more)
     perfdb.collection("decompositions").update_one(

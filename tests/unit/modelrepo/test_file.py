@@ -70,7 +70,7 @@ def test_an_onnx_file_that_came_quantised_is_not_called_fp32(tmp_path: Path) -> 
     given = dense()
     (weights,) = given.graph.initializer
     quantised = numpy_helper.from_array(np.ones((4, 2), np.int8), "q")
-    given.graph.initializer.extend([quantised, numpy_helper.from_array(np.float32(0.5), "s")])
+    given.graph.initializer.extend([quantised, numpy_helper.from_array(np.full((), 0.5, np.float32), "s")])
     given.graph.initializer.remove(weights)
     given.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "s"], ["w"]))
     onnx.save(given, tmp_path / "m.onnx")

@@ -202,11 +202,11 @@ def test_all_fifteen_analyses_have_to_be_there() -> None:
     code, words = fifteen.judged(analysed({1: "valid runs"}), ["valid", "disturbed: others"])
     assert (code, words[-1]) == (2, "14 of 15 analyses: not judged, a run is disturbed: others")
     assert fifteen.judged(analysed({}, 14), ["valid"])[0] == 1
-    for part, empty, words in (
+    for part, empty, lacking in (
         ("rows", [], "an empty table"), ("figure", None, "no figure"), ("figure", {"data": []}, "no figure"),
         ("sentence", "", "no sentence"),
     ):  # fmt: skip
         without = analysed({})
         without["analyses"][2][part] = empty
-        assert fifteen.judged(without, ["valid"]) == (1, [f"3 a3: {words}", "14 of 15 analyses: FAILED"])
+        assert fifteen.judged(without, ["valid"]) == (1, [f"3 a3: {lacking}", "14 of 15 analyses: FAILED"])
     assert fifteen.judged(analysed({99: "a package"}), ["valid"])[0] == 0
