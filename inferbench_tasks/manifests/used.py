@@ -28,9 +28,12 @@ class UsedManifests:
 
     def remember(self, records: Iterable[Mapping[str, Any]], run_id: str) -> None:
         """``records``: a job's ``manifests``, see ``submission.manifest_record``. What is known of a version stays."""
+        if not (records := list(records)):
+            return
+        now = self._db.now()
         for record in records:
             name = f"{record['kind']}:{record['name']}@{record['version']}"
-            first = {"digest": record["digest"], "run_id": run_id, "created_at": self._db.now()}
+            first = {"digest": record["digest"], "run_id": run_id, "created_at": now}
             self._db.retrying(partial(self._keep, name, first), f"noting that {name} is used")
 
     def _keep(self, name: str, first: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from inferbench_tasks.perfdb.documents import (
     SubmissionInfo,
 )
 from inferbench_tasks.perfdb.files import Files
-from inferbench_tasks.perfdb.session import Session
+from inferbench_tasks.perfdb.session import PATIENCE_S, Session
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
 
 
@@ -34,9 +34,9 @@ class Lifecycle:
     _session: Session
     files: Files
 
-    def now(self) -> datetime:
-        """By PerfDB's clock, to the millisecond: hosts' clocks need not agree."""
-        return self._session.moment().at
+    def now(self, patience_s: float = PATIENCE_S) -> datetime:
+        """The moment of this call by PerfDB's clock, to the millisecond: hosts' clocks need not agree."""
+        return self._session.moment(patience_s).at
 
     def keep_submission(self, invocation_id: str, submission: dict[str, Any]) -> None:
         """Keep an invocation's submission (plain JSON values): its report can be made again from PerfDB alone."""
@@ -160,12 +160,12 @@ class Lifecycle:
 
         ``lease``: what the stage began or worked under; a run that goes on under another one by now is not ended.
         """
-        self._end_stage(run_id, stage, attempt, state="done", output=output, duration_s=duration_s)
+        now = self._end_stage(run_id, stage, attempt, state="done", output=output, duration_s=duration_s)
         if last:
             self._update(
                 "runs",
                 run_id,
-                {"$set": {"status": "done", "ended_at": self.now()}},
+                {"$set": {"status": "done", "ended_at": now}},
                 only_if={"status": "running", "lease": lease},
             )
 
@@ -185,7 +185,7 @@ class Lifecycle:
         ``lease``: what the stage began or worked under; a run that goes on under another one by now has not failed, nor
         one whose job is known to (not ``ends_run``).
         """
-        self._end_stage(run_id, stage, attempt, state=state, error=error)
+        now = self._end_stage(run_id, stage, attempt, state=state, error=error)
         if not ends_run:
             return
         cause = error.strip().split("\n")[0][:500] or "no cause given"
@@ -197,7 +197,7 @@ class Lifecycle:
                 "$set": {
                     "status": _status_after(verdict),
                     **to_stored(verdict.as_stored()),
-                    "ended_at": self.now(),
+                    "ended_at": now,
                 }
             },
             only_if={"status": "running", "lease": lease},
@@ -205,11 +205,11 @@ class Lifecycle:
 
     def end_run(self, run_id: str, verdict: Verdict) -> None:
         """End a run whose stages could not do it (their process was killed, a stage was never reached)."""
-        status = _status_after(verdict)
-        end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": self.now()}
+        status, now = _status_after(verdict), self.now()
+        end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": now}
         self._update("runs", run_id, {"$set": end})
         if status != "done":
-            self._update_running_stages(run_id, status, str(verdict))
+            self._update_running_stages(run_id, status, str(verdict), now)
 
     def get_run(self, run_id: str) -> RunDocument:
         """Raises InputError if there is none of that id."""
@@ -258,8 +258,7 @@ class Lifecycle:
     def _record(self, run_id: str, record: StageRecord) -> None:
         """Put a stage's record in the place of the same stage and attempt, else at the end."""
         same = {"stage": record.stage, "attempt": record.attempt}
-        entry = to_stored(record)
-        now = self.now()
+        entry, now = to_stored(record), record.started_at
 
         def write() -> bool:
             runs = self._session.database()["runs"]
@@ -278,7 +277,8 @@ class Lifecycle:
         if not self._session.retrying(write, f"recording stage {record.stage}"):
             raise PerfDBError(f"PerfDB has no run {run_id!r}; start_run comes before its stages.")
 
-    def _end_stage(self, run_id: str, stage: str, attempt: int, **fields: Any) -> None:
+    def _end_stage(self, run_id: str, stage: str, attempt: int, **fields: Any) -> datetime:
+        """When it ended."""
         now = self.now()
         entry = {f"stages.$.{name}": to_stored(value) for name, value in fields.items()}
         where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
@@ -291,9 +291,10 @@ class Lifecycle:
                 f"PerfDB has no stage {stage} (attempt {attempt}) of run {run_id!r}; "
                 "stage_started comes first."
             )
+        return now
 
-    def _update_running_stages(self, run_id: str, state: RunStatus, error: str) -> None:
-        fields = {"state": state, "error": error, "ended_at": self.now()}
+    def _update_running_stages(self, run_id: str, state: RunStatus, error: str, now: datetime) -> None:
+        fields = {"state": state, "error": error, "ended_at": now}
         change = {"$set": {f"stages.$[open].{name}": value for name, value in fields.items()}}
         self._session.retrying(
             lambda: self._session.database()["runs"].update_one(

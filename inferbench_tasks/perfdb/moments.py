@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``at``: by PerfDB's clock, to the millisecond, rounded down. ``clock``: this host's at that moment."""
+    """``at``: by PerfDB's clock, to the millisecond, rounded down. ``clock``: this host's as the server answered."""
 
     at: datetime
     clock: HostClock
@@ -35,18 +35,21 @@ def server_ms(database: Database[dict[str, Any]]) -> int:
     return round((told.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1000)
 
 
-def moment(ask: Callable[[], int]) -> Moment:
-    """By one exchange. ``ask``: gives the server's time, ms.
+def moment(ask: Callable[[], int], asked_ns: int | None = None) -> Moment:
+    """By one exchange. ``ask``: gives the server's time, ms. ``asked_ns``: the moment that is meant, by
+    CLOCK_MONOTONIC, where the exchange could not begin at once; what went by until it did is taken off the answer.
 
     The answer was true at some time of the exchange, whose length CLOCK_MONOTONIC tells: a clock that is set meanwhile
-    would falsify it.
+    would falsify it. This host's clock is read within that time, so that a pause beside the reading is part of it.
     """
     began_ns = time.monotonic_ns()
     answer_ms = ask()
+    read_ns = time.time_ns()
     trip_ns = time.monotonic_ns() - began_ns
-    here_ns = time.time_ns() - trip_ns // 2
+    here_ns = read_ns - trip_ns // 2
+    waited_ms = 0 if asked_ns is None else (began_ns - asked_ns) // _MS_NS
     return Moment(
-        at=_EPOCH + timedelta(milliseconds=answer_ms),
+        at=_EPOCH + timedelta(milliseconds=answer_ms - waited_ms),
         clock=HostClock(
             ahead_s=(here_ns - answer_ms * _MS_NS - _MS_NS // 2) / 1e9, error_s=(trip_ns + _MS_NS) / 2e9
         ),

@@ -132,11 +132,19 @@ class Session:
 
         return self.retrying(committed, doing, patience_s)
 
-    def moment(self) -> moments.Moment:
-        """Now, by the clock of PerfDB's server, and how this host's clock lies beside it."""
-        return self.retrying(
-            lambda: moments.moment(lambda: moments.server_ms(self.database())), "asking for the time"
-        )
+    def moment(self, patience_s: float = PATIENCE_S) -> moments.Moment:
+        """The moment of this call by the clock of PerfDB's server, and how this host's clock lies beside it.
+
+        However long the server is away meanwhile: what is dated by it has happened before.
+        """
+        asked_ns = time.monotonic_ns()
+
+        def ask() -> moments.Moment:
+            database = self.database()
+            _ = database.client.is_primary  # waits for a server, so that the exchange does not
+            return moments.moment(lambda: moments.server_ms(database), asked_ns)
+
+        return self.retrying(ask, "asking for the time", patience_s)
 
     def require_room(self, size_bytes: int) -> None:
         """Refuse what the embedded server's disk can't take: without space a mongod dies.

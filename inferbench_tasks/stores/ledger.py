@@ -82,7 +82,7 @@ class Ledger:
 
     def now(self) -> datetime:
         """The time by the database's clock, which ``used_at`` is of."""
-        return self._db.now()
+        return self._db.now(self._patience_s)
 
     def enter(self, manifests: Iterable[Manifest], home: str, host: str) -> None:
         """That home has these, and a run uses them now."""
@@ -143,7 +143,7 @@ class Ledger:
 
     def report(self, digest: str, host: str, what: str) -> None:
         """A damaged copy; the last ones are kept."""
-        fault = {"at": self._db.now(), "host": host, "what": what}
+        fault = {"at": self.now(), "host": host, "what": what}
         self._change(digest, {"$push": {"faults": {"$each": [fault], "$slice": -MOST_FAULTS}}})
 
     def get(self, digest: str) -> Known | None:
@@ -196,7 +196,7 @@ class Ledger:
 
     def in_use(self) -> set[str]:
         """What runs that are under way were told of."""
-        recent = {"status": "running", "updated_at": {"$gte": self._db.now() - STALE}}
+        recent = {"status": "running", "updated_at": {"$gte": self.now() - STALE}}
         rows = self._do(lambda: list(self._db.collection("runs").find(recent, {"stages.output": 1})))
         return set().union(*(references(row) for row in rows))
 

@@ -60,3 +60,33 @@ def test_a_clock_that_is_set_during_the_exchange_is_told_as_it_is_afterwards(
     told = moments.moment(ask).clock
     assert told.error_s == pytest.approx(0.0015)
     assert abs(told.ahead_s + 30) <= told.error_s
+
+
+@pytest.mark.parametrize("before_wall_ms", [0, 8])
+@pytest.mark.parametrize("before_steady_ms", [0, 8])
+def test_a_pause_beside_the_reading_is_within_the_error(
+    monkeypatch: pytest.MonkeyPatch, before_wall_ms: int, before_steady_ms: int
+) -> None:
+    """Whoever has the core when a clock is to be read: that time is part of the exchange's."""
+    clock = SimpleNamespace(passed_ns=0, asked=False)
+
+    def read(pause_ms: int, from_ns: int) -> int:
+        clock.passed_ns += pause_ms * MS if clock.asked else 0
+        return from_ns + int(clock.passed_ns)
+
+    monkeypatch.setattr(
+        moments,
+        "time",
+        SimpleNamespace(
+            monotonic_ns=lambda: read(before_steady_ms, 7), time_ns=lambda: read(before_wall_ms, TRUE_NS)
+        ),
+    )
+
+    def ask() -> int:
+        clock.passed_ns, clock.asked = 2 * MS, True
+        return (TRUE_NS + MS) // MS
+
+    told = moments.moment(ask).clock
+    assert (
+        abs(told.ahead_s) <= told.error_s == pytest.approx(0.0015 + (before_wall_ms + before_steady_ms) / 2e3)
+    )
