@@ -5,6 +5,7 @@ order, what each of them takes from, and what is known of the model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
@@ -56,12 +57,14 @@ class Decompositions:
         facts: Mapping[str, Any],
         work: Sequence[Mapping[str, Any]] = (),
         of: CutModel | None = None,
+        at: datetime | None = None,
     ) -> None:
         """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it;
-        ``work``: of each brick, also where it was not counted before; ``of``: what it was made from."""
+        ``work``: of each brick, also where it was not counted before; ``of``: what it was made from; ``at``: when, by
+        PerfDB's clock."""
         parts = list(parts)
         where = {"whole": whole, "granularity": granularity, "parts": parts, **self._of_runtime}
-        now = self._db.now()
+        now = at or self._db.now()
         values = {**facts, "needs": [list(one) for one in needs], "created_at": now}
         values["runtime"] = self.setting.runtime_name
         update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
@@ -86,6 +89,9 @@ class Decompositions:
 
     def put_cuts(self, cuts: Iterable[CutModel]) -> None:
         """Keep how models are cut, with what is known of them."""
+        if not (cuts := list(cuts)):
+            return
+        now = self._db.now()
         for cut in cuts:
             facts = {
                 "model": cut.name,
@@ -98,7 +104,7 @@ class Decompositions:
                 "layers": cut.layers,
             }
             work = [one.model_dump(mode="json") for one in cut.work]
-            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work, cut)
+            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work, cut, now)
 
     def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any], limit: int = 0) -> list[dict[str, Any]]:
         """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""

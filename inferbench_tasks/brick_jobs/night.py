@@ -116,10 +116,11 @@ def _session(
         night.disturbed = why_not(session, method)
         if night.disturbed is None:
             name = f"night-{uuid.uuid4().hex[:12]}"
-            session = results.at_base(session, name)
+            at = results.now()
+            session = results.at_base(session, name, at)
             for one in todo:
                 timed = session.timed[one.item.name]
-                results.put(result_of(one, timed, results.setting, method, name, None))
+                results.put(result_of(one, timed, results.setting, method, name, None, at))
                 night.measured.append(one.item.name)
         return
 

@@ -73,11 +73,11 @@ def measure(
                 else f"the brick of {failed.layers} can't be timed"
             )
             raise StageError(f"{what}: {error.why}") from error
-        disturbed = why_not(session, method)
+        disturbed, at = why_not(session, method), results.now()
         if disturbed is None:
-            session = results.at_base(session, name)
+            session = results.at_base(session, name, at)
         fresh = {
-            one.item.name: result_of(one, session.timed[one.item.name], setting, method, name, disturbed)
+            one.item.name: result_of(one, session.timed[one.item.name], setting, method, name, disturbed, at)
             for one in missing
         }
         if disturbed is None:

@@ -55,9 +55,9 @@ class PerfDBResults(Decompositions):
         )
         return dict(to_plain(found["references_ns"])) if found else None
 
-    def set_base_ns(self, base_ns: dict[str, float]) -> dict[str, float]:
+    def set_base_ns(self, base_ns: dict[str, float], at: datetime | None = None) -> dict[str, float]:
         """Set it unless it is set; the one that counts."""
-        values = {"setting": self.setting, "references_ns": base_ns, "created_at": self._db.now()}
+        values = {"setting": self.setting, "references_ns": base_ns, "created_at": at or self._db.now()}
 
         def insert() -> None:
             self._db.collection(LEVELS).update_one(
@@ -67,13 +67,14 @@ class PerfDBResults(Decompositions):
         self._db.retrying(insert, "writing bricks' level")
         return self.base_ns() or base_ns
 
-    def at_base(self, session: Session, name: str) -> Session:
-        """A session that counts, at this setting's base; what its references took is kept under its name.
+    def at_base(self, session: Session, name: str, at: datetime | None = None) -> Session:
+        """A session that counts, at this setting's base; what its references took is kept under its name. ``at``: when
+        it was measured.
 
         That is written under the lease: all of the session was measured while it was held, and its base may count.
         """
-        self.put_references(name, session.references_ns)
-        return session.at(self.set_base_ns(session.base_ns))
+        self.put_references(name, session.references_ns, at)
+        return session.at(self.set_base_ns(session.base_ns, at))
 
     def put_references(
         self, session: str, references_ns: Mapping[str, float], measured_at: datetime | None = None
@@ -173,12 +174,18 @@ class PerfDBResults(Decompositions):
 
 
 def result_of(
-    one: ToMeasure, timed: Timed, setting: Setting, method: Method, session: str, disturbed: str | None
+    one: ToMeasure,
+    timed: Timed,
+    setting: Setting,
+    method: Method,
+    session: str,
+    disturbed: str | None,
+    at: datetime,
 ) -> Result:
-    """What a session measured of a network."""
+    """What a session measured of a network; ``at``: when, of all that it measured."""
     return Result(
         identity=one.item.name, key=one.key, operators=one.operators, setting=setting, session=session, method=method,
-        rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
+        measured_at=at, rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
         raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
         disturbed=disturbed,
     )  # fmt: skip

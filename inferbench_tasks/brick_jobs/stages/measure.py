@@ -107,11 +107,12 @@ def run(inp: Input, ctx: Context) -> Output:
                     failed[error.item] = error.why
                     todo = [one for one in todo if one.item.name != error.item]
             if session is not None:
-                disturbed = why_not(session, method)
+                disturbed, at = why_not(session, method), results.now()
                 if disturbed is None:
-                    session = results.at_base(session, name)
+                    session = results.at_base(session, name, at)
                 for one in todo:
-                    results.put(result_of(one, session.timed[one.item.name], here, method, name, disturbed))
+                    timed = session.timed[one.item.name]
+                    results.put(result_of(one, timed, here, method, name, disturbed, at))
                     stored.append(one.item.name)
             if session is None or disturbed is None or not session.good_rounds:
                 journal.done(path)  # else who measures again goes on from the rounds that count

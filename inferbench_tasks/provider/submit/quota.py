@@ -64,9 +64,11 @@ def out_of_device_time(logins: Iterable[str], db: PerfDB) -> dict[str, str]:
     """The logins among these that have used up their minutes of devices, and what is said of it. Raises PerfDBError."""
     if (minutes := device_minutes()) is None:
         return {}
-    reasons = {}
-    for login in logins:
-        if _counts(login) and (excess := used_up(db, login, 60.0 * minutes)):
+    if not (counted := [login for login in logins if _counts(login)]):
+        return {}
+    reasons, now_s = {}, db.now().timestamp()
+    for login in counted:
+        if excess := used_up(db, login, 60.0 * minutes, now_s):
             reasons[login] = excess.said(login, minutes, MAX_DEVICE_MINUTES)
     return reasons
 
@@ -77,11 +79,11 @@ def device_minutes() -> int | None:
 
 
 def _check_device_time(login: str, db: PerfDB) -> None:
-    minutes = device_minutes()
-    if minutes is not None and (excess := used_up(db, login, 60.0 * minutes)):
-        raise QuotaError(
-            excess.said(login, minutes, MAX_DEVICE_MINUTES), max(1.0, excess.until_s - db.now().timestamp())
-        )
+    if (minutes := device_minutes()) is None:
+        return
+    now_s = db.now().timestamp()
+    if excess := used_up(db, login, 60.0 * minutes, now_s):
+        raise QuotaError(excess.said(login, minutes, MAX_DEVICE_MINUTES), max(1.0, excess.until_s - now_s))
 
 
 def _check_room(login: str, db: PerfDB) -> None:
