@@ -70,8 +70,9 @@ def run_session(
 ) -> SessionDocument:
     """Run it and write it down after every run; what was measured stays if it is stopped.
 
-    ``lease``: that of the device that it holds, None where nobody leases devices. Once it is lost nothing more is
-    written: LeaseLostError. Raises StageError if so many runs are not valid that the planned pairs can't be had.
+    ``lease``: that of the device that it holds, None where nobody leases devices. Once it is lost no run is begun and
+    nothing more of the session is written: LeaseLostError. A run that is under way then ends, and keeps its result,
+    which no session names. Raises StageError if so many runs are not valid that the planned pairs can't be had.
     """
     started = db.now()
     session = SessionDocument(
@@ -85,6 +86,7 @@ def run_session(
     position, extra = 0, math.ceil(2 * pairs * MAX_EXTRA_RATIO)
     while any(remaining.values()) and not stopped():
         side = _next_side(position, remaining)
+        store.require_held(db, lease)
         rows = one_run(file, sides[side], db, data_dir)
         valid = bool(rows) and all(Verdict.read(row["verdict"]).valid for row in rows)
         session.runs += [

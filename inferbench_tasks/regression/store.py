@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+from pymongo.client_session import ClientSession
 
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.under_lease import HeldLease
@@ -55,13 +56,13 @@ class SessionDocument(BaseModel):
 def save_session(db: PerfDB, session: SessionDocument, lease: HeldLease | None = None) -> None:
     """Write it, or what is new of it. ``lease``: that of the device that it runs on, as of ``PerfDB.save_result``."""
     values = to_stored(session.model_dump(exclude={"session_id"}))
-    db.write_once(
-        lambda within: db.collection(SESSIONS).replace_one(
-            {"_id": session.session_id}, values, upsert=True, session=within
-        ),
-        "writing a regression session",
-        lease,
-    )
+    _replace(db, SESSIONS, session.session_id, values, "writing a regression session", lease)
+
+
+def require_held(db: PerfDB, lease: HeldLease | None) -> None:
+    """LeaseLostError where that is held no more: whoever has the device now would be measured beside."""
+    if lease is not None:
+        db.write_once(lambda within: None, "looking at the night's lease", lease)
 
 
 def sessions(db: PerfDB, names: Sequence[str] = ()) -> list[SessionDocument]:
@@ -84,13 +85,20 @@ def baseline(db: PerfDB, name: str) -> Side | None:
 def move_baseline(db: PerfDB, name: str, side: Side, why: str, lease: HeldLease | None = None) -> None:
     """From now on nights are compared with that side. ``lease``: as of ``save_session``."""
     values = {"side": to_stored(side), "why": why}
-    db.write_once(
-        lambda within: db.collection(BASELINES).replace_one(
-            {"_id": name}, values, upsert=True, session=within
-        ),
-        "moving a baseline",
-        lease,
-    )
+    _replace(db, BASELINES, name, values, "moving a baseline", lease)
+
+
+def _replace(
+    db: PerfDB, collection: str, key: str, values: dict[str, Any], doing: str, lease: HeldLease | None
+) -> None:
+    def replace(within: ClientSession | None) -> None:
+        db.collection(collection).replace_one({"_id": key}, values, upsert=True, session=within)
+
+    # Of two that insert at once the second meets the first's document, and replaces it when it is repeated.
+    if not db.write_once(replace, doing, lease) and not db.write_once(replace, doing, lease):
+        raise PerfDBError(
+            f"PerfDB, {doing}: {key!r} was inserted and removed by others meanwhile; try again."
+        )
 
 
 def results_of(

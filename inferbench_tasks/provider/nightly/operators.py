@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.job_key import JobKey
-from inferbench_tasks.errors import CancelledError, InputError, StageError
+from inferbench_tasks.errors import CancelledError, InputError, LeaseLostError, StageError
 from inferbench_tasks.regression.bisect.offer import offer, start_of
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class MeasuringOperator(BaseOperator):
         try:
             with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
                 return self.measure(context["params"], db, data_dir, held_lease(context, db))
-        except (StageError, InputError, CancelledError) as error:
+        except (StageError, InputError, CancelledError, LeaseLostError) as error:
             raise AirflowFailException(str(error)) from error
 
     @abstractmethod

@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.job_key import JobKey
-from inferbench_tasks.errors import CancelledError, InputError, StageError
+from inferbench_tasks.errors import CancelledError, InputError, LeaseLostError, StageError
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.plan.overrides import overridden
 from inferbench_tasks.provider.links import LINKS
@@ -29,8 +29,8 @@ class StageOperator(BaseOperator):
     """Runs ``node`` with the outputs of its job's tasks that it needs; a task's id is its node's.
 
     Returns the stage's output: small JSON. A stage's own failure is final (no retry would be honest:
-    it would measure again until the figures please); an infrastructure error may be retried where the
-    task has retries.
+    it would measure again until the figures please), and so is a lost lease: its whole job is run again, or nothing.
+    Another infrastructure error may be retried where the task has retries.
     """
 
     template_fields: Sequence[str] = ()
@@ -75,7 +75,7 @@ class StageOperator(BaseOperator):
                 # Of a submission's DAG too: Airflow gives a run that a task starts the login of the task's own run.
                 login=None if invocation.is_local() else dag_run.triggering_user_name,
             )
-        except (StageError, InputError, CancelledError) as error:
+        except (StageError, InputError, CancelledError, LeaseLostError) as error:
             raise AirflowFailException(str(error)) from error
         finally:
             self._interruptible = False

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, LeaseLostError, PerfDBError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import night as sessions
 from inferbench_tasks.regression import session as nightly
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.night import DEFAULT_PAIRS, MOST_PAIRS, pairs_for
 from inferbench_tasks.regression.sides import Side
 from tests.unit.regression.builders import P50, nights
+from tests.unit.regression.leases import LEASE, Leased
 
 TODAY = Side(id="b" * 16, tree="/nowhere", python="/usr/bin/python3", git_sha="c" * 40)
 
@@ -56,3 +60,46 @@ def test_an_accepted_baseline_that_is_not_here_is_not_replaced_silently(
         baseline(tmp_path)
     assert accepted[-1] == gone
     assert baseline(tmp_path, new_baseline=True) == TODAY and accepted[-1] == TODAY
+
+
+def run_session(db: Leased, tmp_path: Path) -> store.SessionDocument:
+    submission: Any = SimpleNamespace(name="n", kind="serving")
+    return sessions.run_session(
+        tmp_path / "n.yaml", submission, baseline=TODAY, candidate=TODAY, pairs=1, db=cast(PerfDB, db),
+        data_dir=tmp_path, lease=LEASE,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs that were made: all are valid."""
+    runs: list[str] = []
+
+    def one_run(*given: Any) -> list[dict[str, str]]:
+        runs.append(f"run-{len(runs)}")
+        return [{"run_id": runs[-1], "verdict": "valid"}]
+
+    monkeypatch.setattr(sessions, "one_run", one_run)
+    return runs
+
+
+def test_no_run_is_begun_beside_the_device_s_new_holder(ran: list[str], tmp_path: Path) -> None:
+    """The lease is asked for before each run, and each write is made under it."""
+    whole = Leased()
+    assert len(run_session(whole, tmp_path).runs) == len(ran) == 2
+    look, write = "looking at the night's lease", "writing a regression session"
+    assert whole.writes == [look, write, look, write, write]
+    for held, runs in ((0, 0), (1, 1), (2, 1), (3, 2)):
+        ran.clear()
+        with pytest.raises(LeaseLostError):
+            run_session(Leased(held), tmp_path)
+        assert len(ran) == runs
+
+
+def test_a_baseline_that_another_night_moves_at_once_is_moved_again(tmp_path: Path) -> None:
+    """Of two first nights the second's insertion meets the first's; it is repeated, and no error is kept quiet."""
+    db = Leased(met=1)
+    store.move_baseline(cast(PerfDB, db), "n", TODAY, "the first night", LEASE)
+    assert [values["why"] for values in db.replaced] == ["the first night"]
+    with pytest.raises(PerfDBError, match="moving a baseline: 'n' was inserted and removed"):
+        store.move_baseline(cast(PerfDB, Leased(met=2)), "n", TODAY, "the first night", LEASE)
