@@ -1,10 +1,10 @@
-"""How far this host's clock is from the leader's, by exchanges with PerfDB, and how far that may be wrong.
+"""How far this host's clock is from PerfDB's, by exchanges with its server, and how far that may be wrong.
 
-PerfDB's clock is the leader's: ages of heartbeats and leases are taken by it already, and ``inferbench up`` runs both
-on one host. Its server tells whole milliseconds, rounded down. An exchange that left at ``sent`` and came back at
-``received`` (this host's clock) with the answer ``server`` proves
+All go by PerfDB's clock: ages of heartbeats and leases are taken by it, and runs dated. ``inferbench up`` runs its
+server on the leader's host. It tells whole milliseconds, rounded down. An exchange that left at ``sent`` and came back
+at ``received`` (this host's clock) with the answer ``server`` proves
 
-    sent - (server + 1 ms)  <=  this clock - the leader's  <=  received - server
+    sent - (server + 1 ms)  <=  this clock - PerfDB's  <=  received - server
 
 whatever way took how much of the time. Exchanges begin at various moments within the millisecond, so that all of
 them together leave a range little wider than the shortest round trip (Marzullo 1984: the intersection of all ranges).
@@ -51,7 +51,7 @@ _MS_NS = 1_000_000
 
 
 class ClockOffset(BaseModel):
-    """``ahead_s``: this host's clock less the leader's, wrong by at most ``error_s``."""
+    """``ahead_s``: this host's clock less PerfDB's, wrong by at most ``error_s``."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,26 +62,27 @@ class ClockOffset(BaseModel):
     exchanges: int
 
 
-def fault(ahead_s: float) -> str:
-    """ "" for a clock that jobs can be given by, else what is wrong, by how much, and what to do."""
-    return _beyond(MOST_APART_S, ahead_s, "are allowed")
+def fault(ahead_s: float, whose: str = "PerfDB's") -> str:
+    """ "" for a clock that jobs can be given by, else what is wrong, by how much, and what to do. ``whose``: the clock
+    that it was compared with."""
+    return _beyond(MOST_APART_S, ahead_s, whose, "are allowed")
 
 
 def warning(ahead_s: float) -> str:
     """ "" for a clock that somebody keeps set, else by how much it is off, and what to do; the host serves on."""
-    return _beyond(WARN_APART_S, ahead_s, "are usual at most where NTP keeps it")
+    return _beyond(WARN_APART_S, ahead_s, "PerfDB's", "are usual at most where NTP keeps it")
 
 
-def _beyond(bound_s: float, ahead_s: float, what: str) -> str:
+def _beyond(bound_s: float, ahead_s: float, whose: str, what: str) -> str:
     if abs(ahead_s) <= bound_s:
         return ""
     way = "ahead of" if ahead_s > 0 else "behind"
-    return f"this host's clock is {abs(ahead_s):,.0f} s {way} the leader's, and {bound_s:,.0f} s {what}: {REMEDY}"
+    return f"this host's clock is {abs(ahead_s):,.0f} s {way} {whose}, and {bound_s:,.0f} s {what}: {REMEDY}"
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question for the leader's time: when it left and came back by this host's clock, ns; the answer, ms."""
+    """One question for PerfDB's time: when it left and came back by this host's clock, ns; the answer, ms."""
 
     sent_ns: int
     server_ms: int
@@ -95,7 +96,7 @@ def measured(db: PerfDB, rng: random.Random | None = None) -> ClockOffset | None
         offset = _once(lambda: server_ms(db), rng)
         if offset is not None:
             return offset
-    log.warning("the clock's offset can't be told: this host's clock or the leader's is being set")
+    log.warning("the clock's offset can't be told: this host's clock or PerfDB's is being set")
     return None
 
 

@@ -62,7 +62,7 @@ def _speed(mbit_s: int | None) -> str:
 
 
 def clock(state: NodeState) -> str | None:
-    """``+0.02 ± 0.11 ms, 12 s ago``: how far it is ahead of the leader's, and at most how wrong that is.
+    """``+0.02 ± 0.11 ms, 12 s ago``: how far it is ahead of PerfDB's, and at most how wrong that is.
 
     ``WARNING`` before it where that is more than a clock is off which somebody keeps; ``reason`` says what to do.
     """

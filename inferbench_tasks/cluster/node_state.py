@@ -43,14 +43,14 @@ class NodeState(BaseModel):
     interfaces: list[Interface]
     frameworks: list[FrameworkVersion] | None = None
     clock_ahead_s: float | None
-    """Its clock less the leader's (PerfDB's)."""
+    """Its clock less PerfDB's."""
     clock_error_s: float | None
     """At most so much is that wrong, at the time of the measurement."""
     clock_round_trip_s: float | None
     clock_age_s: float | None
     """Seconds since it was measured."""
     clock_warning: str | None = None
-    """What is wrong with it and what to do; None where nothing is, and where it is not known."""
+    """What is wrong with it and what to do; None where nothing is or is known, and of a host that is gone."""
     cache_fetched_bytes: int | None
     """What was fetched from other hosts and is kept."""
     cache_limit_bytes: int | None
@@ -78,17 +78,21 @@ def node_states(db: PerfDB) -> list[NodeState]:
 
 def _state(host: Host, devices: list[Device], leader: tuple[Versions, str] | None) -> NodeState:
     facts, clock, cache = host.facts, host.clock, host.cache
+    standing = _standing(host.home, host.versions, devices, leader)
+    gone = standing["state"] == "gone"  # nobody measures its clock any more, nor could be told to set it
     return NodeState(
         host=facts.host,
         home=host.home,
-        **_standing(host.home, host.versions, devices, leader),
+        **standing,
         **host.versions.model_dump(),
         **facts.model_dump(exclude={"host"}),
         clock_ahead_s=clock.ahead_s if clock else None,
         clock_error_s=clock.error_s if clock else None,
         clock_round_trip_s=clock.round_trip_s if clock else None,
         clock_age_s=host.clock_age_s if clock else None,
-        clock_warning=(fault(clock.ahead_s) or warning(clock.ahead_s) or None) if clock else None,
+        clock_warning=(fault(clock.ahead_s) or warning(clock.ahead_s) or None)
+        if clock and not gone
+        else None,
         cache_fetched_bytes=cache.fetched_bytes if cache else None,
         cache_limit_bytes=cache.limit_bytes if cache else None,
         disk_free_bytes=cache.free_bytes if cache else None,

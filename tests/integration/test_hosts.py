@@ -76,7 +76,7 @@ def test_a_clock_a_day_ahead_is_known_before_a_job_is_given(
     monkeypatch.setattr(clock, "measured", lambda db: pytest.fail("it was just measured"))
     second.enter()
     for report in (first, second):
-        assert "86,400 s ahead of the leader's" in report.clock_fault and "set-ntp" in report.clock_fault
+        assert "86,400 s ahead of PerfDB's" in report.clock_fault and "set-ntp" in report.clock_fault
     Hosts(perfdb).tell_clock(HOME, ahead.model_copy(update={"ahead_s": 0.5}))
     second.enter()
     assert second.clock_fault == ""

@@ -176,7 +176,7 @@ def _prove(host: str, port: int, secret: Secret, path: Path) -> None:
 def _compare_clocks(answer: httpx.Response) -> None:
     """Before certificates, whose dates a wrong clock takes for a stranger's; InputError for such a clock."""
     if date := answer.headers.get("date"):
-        told = clock.fault(time.time() - parsedate_to_datetime(date).timestamp())
+        told = clock.fault(time.time() - parsedate_to_datetime(date).timestamp(), "the leader's")
         if told:
             raise InputError(
                 f"{answer.url.host} would give no job to this host: {told}. The token was not sent."
