@@ -74,8 +74,9 @@ def cluster_state(db: PerfDB) -> ClusterState:
     """The state of the cluster whose workers and schedulers use this PerfDB."""
     cluster = Cluster(db)
     devices = cluster.devices()
-    waiting, unreadable = [], []
-    for job in cluster.waiting():
+    jobs, unreadable = cluster.waiting()
+    waiting = []
+    for job in jobs:
         try:
             waiting.append(WaitingJob.model_validate(job))
         except ValidationError as error:

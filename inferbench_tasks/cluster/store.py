@@ -210,13 +210,15 @@ class Cluster:
         ]
         self._write(WAITING, {"_id": scheduler}, change, upsert=True)
 
-    def waiting(self) -> list[dict[str, Any]]:
-        """The waiting jobs that living schedulers published, in their order."""
-        return [job for document in self._waiting("jobs") for job in _list(document, "jobs")]
+    def waiting(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The waiting jobs that living schedulers published, in their order; and what can't be read, in words."""
+        published = [_list(document, "jobs") for document in self._waiting("jobs")]
+        return [job for jobs, _ in published for job in jobs], [why for _, why in published if why]
 
     def waiting_of(self, login: str) -> int:
-        """How many jobs of a login wait for a device, by what living schedulers published."""
-        rows = [row for document in self._waiting("by_login") for row in _list(document, "by_login")]
+        """How many jobs of a login wait for a device, by what living schedulers published; what can't be read is none,
+        and told in the log."""
+        rows = [row for document in self._waiting("by_login") for row in _list(document, "by_login")[0]]
         mine = [row.get("jobs") for row in rows if isinstance(row, dict) and row.get("login") == login]
         return sum(count for count in mine if isinstance(count, int))
 
@@ -267,12 +269,12 @@ def _device(fields: Mapping[str, Any]) -> Device:
         return device_in_part(fields, error)
 
 
-def _list(document: Mapping[str, Any], field: str) -> list[Any]:
-    """What a scheduler published; nothing of what is no list."""
+def _list(document: Mapping[str, Any], field: str) -> tuple[list[Any], str]:
+    """What a scheduler published, and ""; nothing of what is no list, and that it was skipped."""
     if isinstance(published := document.get(field) or [], list):
-        return published
-    skipped(f"What scheduler {document['_id']} published (collection {WAITING})", f"{field} is no list")
-    return []
+        return published, ""
+    whose = f"What scheduler {document['_id']} published (collection {WAITING})"
+    return [], skipped(whose, f"{field} is no list")
 
 
 def _fit(device: Device) -> Device:

@@ -389,7 +389,8 @@ def test_what_schedulers_wrote_and_nobody_can_read_is_skipped_and_told(cluster: 
     waiting.insert_one({"_id": "u", "jobs": rows, "at": "now"})
     state = cluster_state(cluster.db)
     assert [one.job for one in state.waiting] == ["dag|b|000"] and cluster.waiting_of("ann") == 1
-    (told,) = state.unreadable
+    whole, told = state.unreadable
+    assert whole.startswith("What scheduler t published") and "jobs is no list" in whole
     assert told.startswith("The waiting job sick") and "priority: " in told
     cluster.remember("one", 2, ["d"])
     cluster.db.collection(HISTORY).insert_one({"_id": "two", "attempt": "often", "avoid": ["d"]})
