@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 #: Of these one that knows the secret needs its place for a round trip.
 PLACES = 64
+_PAUSE_S = 0.1
 
 
 @dataclass(slots=True)
@@ -83,7 +84,11 @@ class Strangers:
     def _greet(self, selector: selectors.BaseSelector) -> None:
         try:
             connection, (peer, *_) = self._listener.accept()
-        except OSError:  # it went before it was looked at
+        except (BlockingIOError, ConnectionAbortedError):  # it went before it was looked at
+            return
+        except OSError as error:  # no more files, say: it stays in the queue, and would be seen at once again
+            log.warning("can't take a connection: %s", error)
+            time.sleep(_PAUSE_S)
             return
         stranger = _Stranger(connection, str(peer), time.monotonic() + wire.GREETING_S)
         self._greeted[connection] = stranger
@@ -116,6 +121,8 @@ class Strangers:
                 return False
             stranger.connection.settimeout(wire.TIMEOUT_S)
             stranger.connection.sendall(proof)
+        except BlockingIOError:  # seen without cause: it has said nothing more
+            return False
         except OSError as error:
             self._let_go(selector, stranger, str(error))
             return False
