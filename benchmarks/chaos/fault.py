@@ -29,7 +29,7 @@ class Done:
     """What was done, in words. ``met``: whether a job met it; asked once it has ended."""
 
     words: str
-    met: Callable[[], bool] = lambda: True
+    met: Callable[[], bool]
 
 
 Fault = Callable[[Amid], AbstractContextManager[Done]]

@@ -40,20 +40,22 @@ def holds_lease(joined: Joined, host: JoinedHost) -> bool:
 @contextmanager
 def link_down(seconds: int, amid: Amid) -> Iterator[Done]:
     """Its cable is out of the switch."""
+    held = holds_lease(amid.joined, amid.host)
     amid.host.plugged(False)
     time.sleep(seconds)
     amid.host.plugged(True)
-    yield Done(f"cable of {amid.host.name} out for {seconds} s")
+    yield Done(f"cable of {amid.host.name} out for {seconds} s", lambda: held)
 
 
 @contextmanager
 def host_killed(amid: Amid) -> Iterator[Done]:
     """All that runs there gets kill -9; after a while its worker is started again."""
+    held = holds_lease(amid.joined, amid.host)
     amid.host.kill()
     away_s = amid.rng.randrange(2, 25)
     time.sleep(away_s)
     amid.host.start()
-    yield Done(f"{amid.host.name} killed whole, back after {away_s} s")
+    yield Done(f"{amid.host.name} killed whole, back after {away_s} s", lambda: held)
     amid.joined.ready(amid.host)
 
 
@@ -76,7 +78,7 @@ def leader_killed(amid: Amid) -> Iterator[Done]:
     time.sleep(amid.rng.randrange(1, 8))
     joined.start_leader()
     joined.driver = Driver(joined.driver.system)
-    yield Done("leader killed whole and started again")
+    yield Done("leader killed whole and started again", lambda: True)  # each job needs it
     joined.ready()
 
 
@@ -98,12 +100,14 @@ def fenced(amid: Amid) -> Iterator[Done]:
 @contextmanager
 def loss(amid: Amid) -> Iterator[Done]:
     """One packet in twenty that it is sent is lost."""
+    held = holds_lease(amid.joined, amid.host)
     drop = ["-m", "statistic", "--mode", "random", "--probability", str(LOSS_RATIO), "-j", "DROP"]
     rule = ["INPUT", "-i", "eth0", *drop]
     there = ["ip", "netns", "exec", amid.host.namespace, "iptables"]
     subprocess.run([*there, "-A", *rule], check=True)
     try:
-        yield Done(f"{LOSS_RATIO:.0%} of the packets to {amid.host.name} lost until the job ended")
+        words = f"{LOSS_RATIO:.0%} of the packets to {amid.host.name} lost until the job ended"
+        yield Done(words, lambda: held)
     finally:
         subprocess.run([*there, "-D", *rule], check=True)
 
@@ -125,8 +129,10 @@ def settable_clock(joined: Joined, host: JoinedHost) -> Iterator[None]:
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         },
     )  # fmt: skip
-    yield
-    _start_again(joined, host, {})
+    try:
+        yield
+    finally:
+        _start_again(joined, host, {})
 
 
 def _start_again(joined: Joined, host: JoinedHost, preload: dict[str, str]) -> None:
@@ -156,13 +162,14 @@ def disk_full(amid: Amid) -> Iterator[Done]:
     """No byte is left on the file system of its data directory, for a while."""
     seconds = amid.rng.randrange(10, 25)
     filler = amid.host.home / "filler"
+    held = holds_lease(amid.joined, amid.host)
     with suppress(OSError), open(filler, "wb") as file:
         while True:
             file.write(bytes(1 << 20))
             file.flush()
     time.sleep(seconds)
     filler.unlink()
-    yield Done(f"disk of {amid.host.name} full for {seconds} s")
+    yield Done(f"disk of {amid.host.name} full for {seconds} s", lambda: held)
 
 
 def missing(name: str) -> str | None:
