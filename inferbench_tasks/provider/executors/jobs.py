@@ -154,8 +154,8 @@ def learnt(db: PerfDB) -> Estimator:
 def leased_s(run: RunDocument) -> float | None:
     """How long a run held its device: from the start of its last opening stage to the end of its closing one.
 
-    Both are by PerfDB's clock. None, too, where that was set meanwhile, which shows in a stage that took less or more
-    by CLOCK_MONOTONIC: nothing is learnt from such a run.
+    Both are by PerfDB's clock. None, too, where a stage took less or more by CLOCK_MONOTONIC: that clock was set
+    meanwhile, or the stage waited for the machine, or for a PerfDB that was away, which the next run need not.
     """
     try:
         leased = pipeline_of(run.job).leased
@@ -179,7 +179,8 @@ def _tried(stage: StageRecord) -> tuple[int, datetime]:
 
 
 def _clock_set_s(stage: StageRecord) -> float:
-    """By how much more the clock of its times went on than CLOCK_MONOTONIC; 0 where that was not stored."""
+    """By how much longer it took from start to end by PerfDB's clock than by CLOCK_MONOTONIC, which begins once it has
+    the machine; 0 where that was not stored."""
     if stage.ended_at is None or stage.duration_s is None:
         return 0.0
     return (stage.ended_at - stage.started_at).total_seconds() - stage.duration_s

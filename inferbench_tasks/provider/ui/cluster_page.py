@@ -54,9 +54,13 @@ def cluster_part(db: PerfDB) -> dict[str, Any]:
 
 
 def timeline(found: Sequence[Stay], since: datetime, now: datetime) -> Chart | None:
-    """A row for each device, a bar for each run on it, its colour by how the run ended; None without any."""
+    """A row for each device, a bar for each run on it, its colour by how the run ended; None without any.
+
+    ``now``: as of before they were looked for; none lasts a negative time that has begun since.
+    """
     if not found:
         return None
+    now = max(now, *(stay.ended_at or stay.started_at for stay in found))
     devices = list(dict.fromkeys(stay.device for stay in found))
     states = [*COLOURS, *sorted({stay.state for stay in found} - COLOURS.keys())]
     data = []
