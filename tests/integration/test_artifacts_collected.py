@@ -12,8 +12,6 @@ import pytest
 
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stores import collect as collecting
-from inferbench_tasks.stores import ledger as ledger_module
 from inferbench_tasks.stores.base import ARTIFACTS, MANIFESTS, OWNERS, open_store
 from inferbench_tasks.stores.collect import collect
 from inferbench_tasks.stores.depot import Depot
@@ -152,11 +150,6 @@ def test_clocks_of_hosts_do_not_matter(
     """A host whose clock is two hours ahead sees what is being stored, and who collects, and what is young."""
     db, references = collected
 
-    def ahead() -> datetime:
-        return datetime.now(UTC) + timedelta(hours=2)
-
-    for module in (ledger_module, collecting):
-        monkeypatch.setattr(module, "utc_now", ahead, raising=False)
     by_this_host = time.time
     monkeypatch.setattr(time, "time", lambda: by_this_host() + 7200)
     ledger, before = Ledger(db), {item.key for item in open_store("gridfs:", db).objects()}

@@ -103,13 +103,13 @@ class Returning:
         assert self.agent is not None
         child = self.agent._child
         if child is not None and child.poll() is None and self.died is None:
-            self.lease = SimpleNamespace(token=7, state="confirmed", est_end_s=0.0, job="j")
+            self.lease = SimpleNamespace(token=7, state="confirmed", job="j")
             self.died, self.away = child.pid, 3
             child.kill()
             child.wait()
         elif child is not None and child.poll() is None and not self.agent._drain:
             signal.raise_signal(signal.SIGTERM)
-        return SimpleNamespace(lease=self.lease, health=self.health, accused="")
+        return SimpleNamespace(lease=self.lease, health=self.health, accused="", expected_left_s=None)
 
     def beat(self, device_id: str, *, health: str, reason: str, queue_s: float) -> None:
         self._ask()
