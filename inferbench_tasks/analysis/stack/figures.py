@@ -131,7 +131,7 @@ def over_batch_sizes(rows: Sequence[Mapping[str, Any]], title: str) -> Chart:
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": "throughput (star: the best batch)",
+            "name": "throughput (star: best of those measured)",
             "x": sizes,
             "y": [row["throughput_sps"] for row in rows],
             "line": line(0),

@@ -54,5 +54,8 @@ class LayerTable(Analysis):
         )
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
-        """What takes most of a run, the runtime's own work between layers too."""
-        return bars(rows, ("layer", "type"), "What takes most of a run", {"ms": "time"})
+        """What takes most of a run, the runtime's own work between layers too; nothing of what took no time, as what
+        is between layers that add up to more than the run.
+        """
+        taken = [row for row in rows if row["ms"] > 0]
+        return bars(taken, ("layer", "type"), "What takes most of a run", {"ms": "time"})

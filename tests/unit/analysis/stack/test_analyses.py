@@ -118,6 +118,17 @@ def test_a_figure_says_that_it_has_the_longest_bars_alone() -> None:
     )
 
 
+def test_what_took_no_time_has_no_bar() -> None:
+    """Layers may add up to more than their run, so that less than nothing is between them; the table has it."""
+    beyond = Subject(
+        profile([[layer("c", "Conv", 70), layer("r", "Relu", 0), layer("d", "Add", 30)]], between_us=[-5])
+    )
+    assert ANALYSES.load("layers")().rows(beyond)[-1]["ms"] == pytest.approx(-0.005)
+    drawn = figure("layers", beyond)
+    assert drawn["data"][0]["y"] == ["1. c · Conv", "2. d · Add"]
+    assert drawn["layout"]["title"]["text"] == "What takes most of a run"
+
+
 def test_a_source_that_tells_no_bytes_is_named() -> None:
     """The analyses of memory say what is missing instead of a table of nothing."""
     for name in ("layer_memory", "type_memory"):
@@ -150,6 +161,7 @@ def test_the_best_batch_size() -> None:
     throughput, latencies = figure("batch_sizes", subject)["data"]
     assert (throughput["x"], throughput["y"]) == (["1", "2", "4", "8"], [10, 18, 19, 18.5])
     assert throughput["marker"]["symbol"] == ["circle", "circle", "star", "circle"]
+    assert throughput["name"].endswith("(star: best of those measured)"), "perhaps a larger one is better"
     assert latencies["y"] == [100, 200, 400, 800] and latencies["yaxis"] == "y2"
 
 
