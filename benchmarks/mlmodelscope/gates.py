@@ -14,6 +14,15 @@ from typing import Literal
 Verdict = Literal["passed", "FAILED", "not judged", "stated"]
 _HERE = "benchmarks.mlmodelscope."
 _PERFDB = "benchmarks.perfdb."
+#: Runs a module as ``python -m`` does, but for the exit code of one that raised: Python's own is that of a failure.
+_PROGRAM = """
+import runpy, sys, traceback
+try:
+    runpy.run_module(sys.argv.pop(), run_name="__main__", alter_sys=True)
+except Exception:
+    traceback.print_exc()
+    sys.exit(70)
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Gate:
     def started(self, report: Path) -> list[str]:
         """As it is run here; ``report``: where tests say which were skipped."""
         if self.module:
-            return [sys.executable, "-m", self.module]
+            return [sys.executable, "-c", _PROGRAM, self.module]
         return [sys.executable, "-m", "pytest", *self.tests, f"--junitxml={report}"]
 
 
@@ -121,7 +130,8 @@ GATES = {
 
 
 def verdict_of(gate: Gate, code: int, report: Path) -> Verdict:
-    """What an exit code and, of tests, their report say. Who was ended, or could not begin, has not judged."""
+    """What an exit code and, of tests, their report say. Who was ended, crashed or could not begin has not
+    judged."""
     if code == 1 and (gate.module or report.exists()):
         return "FAILED"
     if code or (gate.tests and _skipped(report)):

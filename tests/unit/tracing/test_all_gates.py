@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mlmodelscope import __main__ as command
-from benchmarks.mlmodelscope.gates import GATES, Gate, Verdict, summed_up, verdict_of
+from benchmarks.mlmodelscope.gates import GATES, Gate, Verdict, ran, summed_up, verdict_of
 
 ROOT = Path(__file__).parents[3]
 _REPORT = '<testsuites><testsuite><testcase name="a">{}</testcase></testsuite></testsuites>'
@@ -48,6 +48,24 @@ def test_exit_codes_of_programs(code: int, verdict: Verdict, tmp_path: Path) -> 
     assert verdict_of(Gate("x", 1, "m"), code, tmp_path / "none") == verdict
     stated = "stated" if code == 0 else verdict
     assert verdict_of(Gate("x", 1, "m", states=True), code, tmp_path / "none") == stated
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        ("raise ValueError('no trace')", "not judged"),
+        ("import sys; assert sys.argv[1:] == []; sys.exit(1)", "FAILED"),
+        ("import sys; sys.exit(2)", "not judged"),
+        ("assert __name__ == '__main__'", "passed"),
+    ],
+)
+def test_a_program_that_crashes_has_not_judged(
+    program: str, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Python's exit code would be; one that ends by itself is told by its own."""
+    (tmp_path / "made_gate.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert ran(Gate("x", 1, "made_gate")) == verdict
 
 
 @pytest.mark.parametrize(
