@@ -99,12 +99,15 @@ def execute_node(
         if context.cancelled():
             raise CancelledError("The run was cancelled.")
         if lease and run_id is not None:
-            lease.acquire(
+            waited = lease.acquire(
                 run_id,
                 lasting=invocation.is_local(),
                 say=lambda text: context.progress(0, None, text),
                 cancelled=context.cancelled,
             )
+            if waited:  # it begins now, and its times say so
+                with deferred():
+                    db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
             started = time.monotonic()
         holding = fence.enter(db) if fence and not node.cleans_up else None
         if fence:

@@ -64,8 +64,8 @@ class MachineLease:
 
     def acquire(
         self, run_id: str, *, lasting: bool, say: Callable[[str], None], cancelled: Callable[[], bool]
-    ) -> None:
-        """Take or renew the lease for a run; waits while another run holds it.
+    ) -> bool:
+        """Take or renew the lease for a run; waits while another run holds it. Whether it had to.
 
         Raises CancelledError if ``cancelled()`` turns true meanwhile.
         """
@@ -76,7 +76,7 @@ class MachineLease:
                 if held is None or held.run_id == run_id:
                     me = psutil.Process()
                     self._write(Holder(run_id, os.getpid(), me.create_time(), time.time(), lasting))
-                    return
+                    return reported is not None
             if reported != held.run_id:
                 say(f"waiting: run {held.run_id} is using this machine")
                 reported = held.run_id

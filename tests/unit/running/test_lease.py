@@ -17,17 +17,17 @@ from inferbench_tasks.running import lease as module
 from inferbench_tasks.running.lease import Holder, MachineLease
 
 
-def take(lease: MachineLease, run: str, *, lasting: bool = True) -> None:
-    lease.acquire(run, lasting=lasting, say=lambda text: None, cancelled=lambda: False)
+def take(lease: MachineLease, run: str, *, lasting: bool = True) -> bool:
+    return lease.acquire(run, lasting=lasting, say=lambda text: None, cancelled=lambda: False)
 
 
 def test_the_second_run_waits_for_the_first(tmp_path: Path) -> None:
     """A run gets the lease once the other has released it, and is told whom it waits for."""
-    lease, told = MachineLease(tmp_path), list[str]()
-    take(lease, "first")
+    lease, told, waited = MachineLease(tmp_path), list[str](), list[bool]()
+    assert not take(lease, "first")
     second = threading.Thread(
-        target=lambda: MachineLease(tmp_path).acquire(
-            "second", lasting=True, say=told.append, cancelled=lambda: False
+        target=lambda: waited.append(
+            MachineLease(tmp_path).acquire("second", lasting=True, say=told.append, cancelled=lambda: False)
         )
     )
     second.start()
@@ -39,7 +39,7 @@ def test_the_second_run_waits_for_the_first(tmp_path: Path) -> None:
     second.join()
     held = lease.holder()
     assert held is not None and held.run_id == "second"
-    assert told == ["waiting: run first is using this machine"]
+    assert told == ["waiting: run first is using this machine"] and waited == [True]
 
 
 def test_a_run_may_renew_its_own_lease(tmp_path: Path) -> None:
