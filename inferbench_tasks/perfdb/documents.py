@@ -262,7 +262,8 @@ class StageRecord(Document):
     """One execution of one stage; ``pid`` and ``host`` are those of the process that ran it.
 
     Start and end are by PerfDB's clock, ``duration_s`` by CLOCK_MONOTONIC. ``clock``: its host's as it started; None of
-    stages from before it was kept, whose times are by their host's clock.
+    stages from before it was kept, whose times are by their host's clock. ``settled``: its process was killed, and
+    ``ended_at`` is when that was found; false of all stages from before it was kept.
     ``devices``: the ids of those that its job held then; empty where no scheduler leases any, and of stages before.
     """
 
@@ -277,6 +278,7 @@ class StageRecord(Document):
     pid: int | None = None
     host: str | None = None
     clock: HostClock | None = None
+    settled: bool = False
     devices: tuple[str, ...] = ()
 
 

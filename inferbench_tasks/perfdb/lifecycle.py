@@ -282,9 +282,11 @@ class Lifecycle:
         now = self.now()
         entry = {f"stages.$.{name}": to_stored(value) for name, value in fields.items()}
         where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
-        change = {"$set": {**entry, "stages.$.ended_at": now, "updated_at": now}}
+        # One that was taken for killed and ends by itself was not.
+        entry |= {"stages.$.ended_at": now, "stages.$.settled": False, "updated_at": now}
         outcome = self._session.retrying(
-            lambda: self._session.database()["runs"].update_one(where, change), f"recording stage {stage}"
+            lambda: self._session.database()["runs"].update_one(where, {"$set": entry}),
+            f"recording stage {stage}",
         )
         if not outcome.matched_count:
             raise PerfDBError(
@@ -294,7 +296,7 @@ class Lifecycle:
         return now
 
     def _update_running_stages(self, run_id: str, state: RunStatus, error: str, now: datetime) -> None:
-        fields = {"state": state, "error": error, "ended_at": now}
+        fields = {"state": state, "error": error, "ended_at": now, "settled": True}
         change = {"$set": {f"stages.$[open].{name}": value for name, value in fields.items()}}
         self._session.retrying(
             lambda: self._session.database()["runs"].update_one(

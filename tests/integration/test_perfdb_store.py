@@ -188,13 +188,18 @@ def test_the_first_failure_is_the_verdict(perfdb: PerfDB) -> None:
 
 
 def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
-    """end_run ends the stages that never could say so."""
+    """end_run ends the stages that never could say so, and marks them: nobody knows when they ended. One that ends by
+    itself after all is as any other."""
     perfdb.start_run("r", "inv", "job", {"name": "s"})
+    perfdb.stage_started("r", "generate")
+    perfdb.stage_finished("r", "generate", output={}, duration_s=1)
     perfdb.stage_started("r", "serve")
     perfdb.end_run("r", Verdict.failed("serve", "its process was killed"))
     run = perfdb.get_run("r")
     assert run.status == "failed"
-    assert run.stages[0].state == "failed"
+    assert [(stage.state, stage.settled) for stage in run.stages] == [("done", False), ("failed", True)]
+    perfdb.stage_finished("r", "serve", output={}, duration_s=1)
+    assert not perfdb.get_run("r").stages[1].settled
     with pytest.raises(InputError, match="no run 'nobody'"):
         perfdb.end_run("nobody", VALID)
     with pytest.raises(PerfDBError, match="start_run comes before"):
