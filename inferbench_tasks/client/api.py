@@ -314,6 +314,10 @@ class InferBench:
         chosen = {key: value for key, value in (("level", level), ("trace", trace)) if value}
         return self._pages(f"/traces/{quote(run, safe='')}/spans", limit, name=name, **chosen)
 
+    def spans_table(self, run: str) -> pyarrow.Table:
+        """All spans of a trace, with what monitors saw meanwhile in its metadata; of a run behind its stages."""
+        return self._parquet(f"/traces/{quote(run, safe='')}", format="parquet")
+
     def flamegraph(
         self, run: str, *, levels: Sequence[str] = (), trace: str = "", part: str = "measured"
     ) -> Answer:
@@ -390,11 +394,11 @@ class InferBench:
                     "until=) or with limit="
                 )
 
-    def _parquet(self, path: str) -> pyarrow.Table:
+    def _parquet(self, path: str, **parameters: str) -> pyarrow.Table:
         import pyarrow
         import pyarrow.parquet
 
-        content = pyarrow.BufferReader(self._call("GET", path).content)
+        content = pyarrow.BufferReader(self._call("GET", path, params=parameters).content)
         return pyarrow.parquet.ParquetFile(content).read()  # read_table leaves out what is kept of the file
 
     def _get(self, path: str, **parameters: Any) -> Answer:

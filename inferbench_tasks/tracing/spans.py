@@ -115,9 +115,16 @@ def _rows(spans: Sequence[Span]) -> pa.Table:
 
 
 def write(spans: Iterable[Span], path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
-    """The spans as one small Parquet file. ``metadata``: of its schema, what is kept beside them."""
+    """The spans as one small Parquet file. ``metadata``: of the file, what is kept beside them."""
+    write_table(table_of(spans), path, metadata)
+
+
+def write_table(
+    table: pa.Table, to: Path | pa.NativeFile, metadata: Mapping[bytes, bytes] | None = None
+) -> None:
+    """The same of a table of spans; of its own metadata nothing is kept."""
     with pq.ParquetWriter(
-        path,
+        to,
         SCHEMA,
         compression="zstd",
         compression_level=_ZSTD_LEVEL,
@@ -125,7 +132,7 @@ def write(spans: Iterable[Span], path: Path, metadata: Mapping[bytes, bytes] | N
         column_encoding={f.name: "DELTA_BINARY_PACKED" for f in SCHEMA if not pa.types.is_dictionary(f.type)},
         write_statistics=False,  # nobody asks for a part of a file, and of attributes these are whole texts
     ) as file:
-        file.write_table(table_of(spans))
+        file.write_table(table)
         if metadata:  # of the file: what the schema that is written has of it would be there twice
             file.add_key_value_metadata(dict(metadata))
 

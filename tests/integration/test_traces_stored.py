@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.counters import Track, packed, tracks_in
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.keep import keep
 from inferbench_tasks.tracing.spans import write
@@ -28,6 +29,7 @@ COUNTERS = [
     {"counter": "server's CPU, cores", "samples": 12, "least": 0.5, "mean": 1.25, "most": 2.0},
     {"counter": "server's threads", "samples": 12, "least": 7.0, "mean": 7.0, "most": 7.0},
 ]
+TRACK = Track("server's threads", "", [1_000, 2_000], [7.0, 7.0])
 #: What a result has of these, and of a sampler that failed.
 WATCHED = {"counters": COUNTERS, "unseen": "the sampler ended with exit code 1: killed"}
 UNSEEN = "Monitors did not see all of it: the sampler ended with exit code 1: killed.\n"
@@ -40,7 +42,7 @@ def seed(db: PerfDB, folder: Path, **of_the_quick: object) -> None:
     for name, us, backend in (("quick", 30, "onnxruntime"), ("slow", 70, "openvino")):
         layers = [layer("c", "Conv", 100, (1, 8), output_bytes=64), layer("=s", "Softmax", us, (1, 8))]
         path = folder / f"{name}.parquet"
-        write((span for at in range(3) for span in spans_of_run(at, 0, layers)), path)
+        write((span for at in range(3) for span in spans_of_run(at, 0, layers)), path, packed([TRACK]))
         stored = db.files.put(path, "spans.parquet", run_id=name)
         trace = {"levels": ["application", "layer"], "spans": 12, "layers": {"framework_ms": 0.1}}
         trace |= of_the_quick if name == "quick" else {}
@@ -76,6 +78,8 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     assert [(each["left"], each["right"]) for each in beside["comparisons"]] == [("quick", "slow")]
     perfetto = http.get("/inferbench/api/traces/quick", params={"format": "perfetto"}).json()
     assert sum(event["ph"] == "X" for event in perfetto["traceEvents"]) == 12
+    whole = bench.spans_table("quick")
+    assert whole.num_rows == 12 and tracks_in(whole) == [TRACK], "what monitors saw comes with them"
 
 
 def test_a_share_of_a_load_says_so_wherever_it_is_shown(

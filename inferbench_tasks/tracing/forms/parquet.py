@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from inferbench_tasks.tracing.spans import SCHEMA
+from inferbench_tasks.tracing.spans import SCHEMA, write_table
 
 
 def content(table: pa.Table, about: dict[str, str]) -> bytes:
-    """The file; it has no place for what it is about but its columns."""
-    import pyarrow.parquet as pq
-
+    """The file, as small as the stored one and with what monitors saw; what it is about has no place in it."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table.cast(SCHEMA), sink, compression="zstd")
+    write_table(table.cast(SCHEMA), sink, table.schema.metadata)
     return bytes(sink.getvalue().to_pybytes())

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.tracing.counters import Track, packed
+from inferbench_tasks.tracing.counters import Track, packed, tracks_in
 from inferbench_tasks.tracing.export import write
 from inferbench_tasks.tracing.foreign.file import load, read
 from inferbench_tasks.tracing.foreign.tree import arranged
@@ -20,6 +20,7 @@ from inferbench_tasks.tracing.forms import chrome
 from inferbench_tasks.tracing.forms.otlp_json import kind_of, state_of
 from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.spans import LEVELS, LINKS, STATE, Span, id_of, spans_of, table_of
+from inferbench_tasks.tracing.spans import write as store
 
 SPANS = [
     Span(
@@ -151,9 +152,14 @@ def test_a_span_s_state_has_otlp_s_own_field(ending: str, tmp_path: Path) -> Non
 
 
 def test_parquet_as_stored(tmp_path: Path) -> None:
-    """The table itself, to be read by anybody."""
-    write(table_of(SPANS), tmp_path / "x.parquet", {})
-    assert list(spans_of(pq.read_table(tmp_path / "x.parquet"))) == SPANS
+    """The very file, with what monitors saw, to be read by anybody."""
+    track = Track("server's memory", "bytes", [900, 2_500], [7.0, 9.0])
+    store(SPANS, tmp_path / "stored", packed([track]))
+    table = pq.ParquetFile(tmp_path / "stored").read()
+    write(table, tmp_path / "x.parquet", {})
+    again = pq.ParquetFile(tmp_path / "x.parquet").read()
+    assert list(spans_of(again)) == SPANS and tracks_in(again) == [track]
+    assert (tmp_path / "x.parquet").stat().st_size <= (tmp_path / "stored").stat().st_size
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
