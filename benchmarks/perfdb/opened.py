@@ -17,35 +17,42 @@ from pathlib import Path
 from benchmarks.perfdb.filled import filled, measure
 from benchmarks.perfdb.pages import application, weight
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.request_parts import FIRST_BYTE, LAST_BYTE, WAIT
 from inferbench_tasks.tracing.spans import Span, write
 
 #: "100,000 spans open within 2 s".
 LIMIT_MS = 2000.0
-REQUESTS, LAYERS = 100, 996
+REQUESTS, LAYERS = 100, 993
+SPANS = REQUESTS * (LAYERS + 7)
 #: The first result of the database is the one that was traced.
 RUN = "run-0000000"
 _START_NS = 1_790_000_000_000_000_000
 
 
 def spans() -> Iterator[Span]:
-    """Requests of a model of 996 layers, one behind the other: server, inference, run of the runtime, layers."""
+    """Requests of a model of 993 layers, one behind the other: the client's parts, and in the second of them server,
+    inference, run of the runtime, layers."""
     for at in range(REQUESTS):
         trace, start_ns = f"{at + 1:032x}", _START_NS + at * 40_000_000
         took = [30_000 + (at * 7 + place * 13) % 9_000 for place in range(LAYERS)]
         run_ns = sum(took) + 100_000
-        about = {"sample": at, "round": at % 3, "span_id": f"{at + 1:016x}"}
+        about = {"sample": at, "round": at % 3}
+        asking = {"span_id": f"{at + 1:016x}"}
         yield Span(trace, 0, -1, "application", "request", start_ns, run_ns + 900_000, "", about)
-        yield Span(trace, 1, 0, "model", "server", start_ns + 200_000, run_ns + 500_000, "", {"rows": 1})
-        yield Span(trace, 2, 1, "model", "inference", start_ns + 400_000, run_ns + 100_000)
+        yield Span(trace, 1, 0, "application", WAIT, start_ns, 150_000)
+        yield Span(trace, 2, 0, "application", FIRST_BYTE, start_ns + 150_000, run_ns + 650_000, "", asking)
+        yield Span(trace, 3, 0, "application", LAST_BYTE, start_ns + run_ns + 800_000, 100_000)
+        yield Span(trace, 4, 2, "model", "server", start_ns + 200_000, run_ns + 500_000, "", {"rows": 1})
+        yield Span(trace, 5, 4, "model", "inference", start_ns + 400_000, run_ns + 100_000)
         yield Span(
-            trace, 3, 2, "framework", "session.run", start_ns + 450_000, run_ns, "", {"cpu_ns": run_ns}
+            trace, 6, 5, "framework", "session.run", start_ns + 450_000, run_ns, "", {"cpu_ns": run_ns}
         )
         begin_ns = start_ns + 500_000
         for place, ns in enumerate(took):
             kind = ("Conv", "Relu", "Add", "MatMul", "Softmax", "Reshape")[place % 6]
             shape = {"output_shapes": [[1, 64, 56, 1 + place % 56]], "output_bytes": 4 * 64 * 56}
             yield Span(
-                trace, 4 + place, 3, "layer", f"/block{place // 8}/{kind}_{place}", begin_ns, ns, kind, shape
+                trace, 7 + place, 6, "layer", f"/block{place // 8}/{kind}_{place}", begin_ns, ns, kind, shape
             )
             begin_ns += ns
 
@@ -57,7 +64,7 @@ def add_trace(db: PerfDB, folder: Path) -> None:
     file = db.files.put(path, "spans.parquet", run_id=RUN)
     trace = {
         "levels": ["application", "model", "framework", "layer"], "requests": REQUESTS, "defects": 0,
-        "spans": REQUESTS * (LAYERS + 4), "layers": {"framework_ms": 35.0, "explained_ratio": 0.99},
+        "spans": SPANS, "layers": {"framework_ms": 35.0, "explained_ratio": 0.99},
         "file": file.model_dump(),
     }  # fmt: skip
     db.collection("results").update_one({"run_id": RUN}, {"$set": {"extensions.trace": trace}})

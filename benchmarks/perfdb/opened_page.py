@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.perfdb.filled import filled
-from benchmarks.perfdb.opened import LAYERS, LIMIT_MS, REQUESTS, RUN, add_trace
+from benchmarks.perfdb.opened import LIMIT_MS, REQUESTS, RUN, SPANS, add_trace
 from benchmarks.perfdb.pages import application
 from tests.browser import fresh, missing, started
 from tests.listening import listened
@@ -25,7 +25,6 @@ from tests.listening import listened
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SPANS = REQUESTS * (LAYERS + 4)
 TIMES = 6
 #: ms since the navigation began, and how many spans the timeline has then. A function that is asked for once: the
 #: page's policy lets no text be made one there.

@@ -13,6 +13,7 @@ from benchmarks.mlmodelscope.span_bytes import CASES, MOST_BYTES, Stored, judged
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.submission.reader import read_submission_data
 from inferbench_tasks.tracing.counters import KEY, Track, packed, tracks_in
+from inferbench_tasks.tracing.request_parts import FIRST_BYTE, client_parts
 from inferbench_tasks.tracing.spans import SCHEMA, Span, spans_of, table_of, write
 
 _PARTS = ("read", "decode", "queue", "inference", "resume", "encode")
@@ -25,7 +26,7 @@ _USED = {
 
 
 def small_requests(count: int = 90) -> Iterator[Span]:
-    """Of a model of four layers: thirteen spans each, with numbers that differ from request to request."""
+    """Of a model of four layers: sixteen spans each, with numbers that differ from request to request."""
     rng, at_ns = random.Random(1), 1_790_000_000_000_000_000
 
     def used(prefix: str) -> dict[str, int]:
@@ -33,24 +34,31 @@ def small_requests(count: int = 90) -> Iterator[Span]:
 
     for at in range(count):
         trace, at_ns = f"{rng.getrandbits(128):032x}", at_ns + rng.randrange(1_000_000, 3_000_000)
-        about = {
-            "sample": at % 30, "round": at // 30, "span_id": f"{rng.getrandbits(64):016x}",
-            "sent_after_ns": rng.randrange(90_000), "first_byte_after_ns": rng.randrange(900_000),
-        }  # fmt: skip
-        yield Span(trace, 0, -1, "application", "request", at_ns, 900_000 + rng.randrange(90_000), "", about)
-        server_ns = at_ns + rng.randrange(200_000)
+        sent_ns = at_ns + rng.randrange(90_000)
+        first_byte_ns = sent_ns + 600_000 + rng.randrange(300_000)
+        done_ns = first_byte_ns + rng.randrange(90_000)
+        about = {"sample": at % 30, "round": at // 30}
+        yield Span(trace, 0, -1, "application", "request", at_ns, done_ns - at_ns, "", about)
+        for number, (name, begin_ns, end_ns) in enumerate(
+            client_parts(at_ns, sent_ns, first_byte_ns, done_ns), 1
+        ):
+            asking = {"span_id": f"{rng.getrandbits(64):016x}"} if name == FIRST_BYTE else {}
+            yield Span(trace, number, 0, "application", name, begin_ns, end_ns - begin_ns, "", asking)
+        server_ns = sent_ns + rng.randrange(100_000)
         of_process = {"rows": 1, **used("process_")}
-        yield Span(trace, 1, 0, "model", "server", server_ns, rng.randrange(600_000), "", of_process)
+        yield Span(trace, 4, 2, "model", "server", server_ns, rng.randrange(600_000), "", of_process)
         begin_ns = server_ns
-        for number, name in enumerate(_PARTS, 2):
+        for number, name in enumerate(_PARTS, 5):
             length_ns = rng.randrange(90_000)
-            yield Span(trace, number, 1, "model", name, begin_ns, length_ns)
+            yield Span(trace, number, 4, "model", name, begin_ns, length_ns)
             begin_ns += length_ns
-        yield Span(trace, 8, 5, "framework", "session.run", begin_ns, 90_000, "", used("") | used("process_"))
-        for number, name in enumerate(_LAYERS, 9):
+        yield Span(
+            trace, 11, 8, "framework", "session.run", begin_ns, 90_000, "", used("") | used("process_")
+        )
+        for number, name in enumerate(_LAYERS, 12):
             shape = {"output_shapes": [[1, 10 * number]], "output_bytes": 40 * number}
             start_ns, length_ns = begin_ns + 1000 * rng.randrange(80), 1000 * rng.randrange(30)
-            yield Span(trace, number, 8, "layer", f"{name}_{number}", start_ns, length_ns, name, shape)
+            yield Span(trace, number, 11, "layer", f"{name}_{number}", start_ns, length_ns, name, shape)
 
 
 TRACKS = [Track("server's CPU", "cores", [at * 10**8 for at in range(40)], [at / 7 for at in range(40)])]
