@@ -192,8 +192,11 @@ class Checklist:
         names = [event["name"] for event in around]
         assert len(told) == len(spans) + len(around) and names[0] == "invocation" and "collect" in names
         stage = next(event for event in around if event["name"] == "trace")
+        off_us = 1_000 * stage["args"]["clock_error_ms"]
+        assert off_us < 1_000_000, "of both clocks of one host"
+        first_us, last_us = stage["ts"] - off_us, stage["ts"] + stage["dur"] + off_us
         assert all(
-            stage["ts"] <= event["ts"] and event["ts"] + event["dur"] <= stage["ts"] + stage["dur"]
+            first_us <= event["ts"] and event["ts"] + event["dur"] <= last_us
             for event in told
             if event["args"]["trace_id"] in traces
         )

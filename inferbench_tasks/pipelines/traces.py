@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from inferbench_tasks.analysis.report.runs import stored_table
-from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -84,24 +82,10 @@ def find_trace(db: PerfDB, text: str) -> StoredTrace:
 def _stages(db: PerfDB, result: ResultDocument) -> list[Span]:
     """Nothing of a run that PerfDB has the result of alone."""
     try:
-        run, invocation = db.get_run(result.run_id), db.get_invocation(result.invocation_id)
+        run = db.get_run(result.run_id)
+        return stage_spans(run, db.get_invocation(run.invocation_id))
     except InputError:
         return []
-    return stage_spans(run, invocation, _clocks(db))
-
-
-def _clocks(db: PerfDB) -> dict[str, dict[str, float]]:
-    """By a host's name what was measured of its clock last; hosts of one name are not told apart, and say nothing."""
-    hosts = Hosts(db).all()
-    names = Counter(host.facts.host for host in hosts)
-    return {
-        host.facts.host: {
-            "clock_ahead_ms": host.clock.ahead_s * 1e3,
-            "clock_error_ms": host.clock.error_s * 1e3,
-        }
-        for host in hosts
-        if host.clock is not None and names[host.facts.host] == 1
-    }
 
 
 def _spans(db: PerfDB, file: dict[str, Any]) -> pa.Table:

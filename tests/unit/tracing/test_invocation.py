@@ -27,12 +27,16 @@ def at(seconds: float) -> datetime:
 
 
 def run(run_id: str = "i.000", **of_trace: Any) -> RunDocument:
-    """A run that generates for 2 s on the leader, is traced for 5 s on another host, and is being collected."""
+    """A run that generates for 2 s on the leader, is traced for 5 s on another host, whose clock is 3 ms ahead, and is
+    being collected."""
     stages: list[dict[str, Any]] = [
-        {"stage": "generate", "state": "done", "started_at": at(1), "ended_at": at(3), "host": "lead"},
+        {
+            "stage": "generate", "state": "done", "started_at": at(1), "ended_at": at(3.25), "duration_s": 2.0,
+            "host": "lead", "clock": {"ahead_s": -40.0, "error_s": 0.002},
+        },
         {
             "stage": "trace", "state": "done", "started_at": at(4.5), "ended_at": at(9.5), "host": "far", "attempt": 2,
-            **of_trace,
+            "clock": {"ahead_s": 0.003, "error_s": 0.0005}, **of_trace,
         },
         {"stage": "collect", "state": "running", "started_at": at(10), "host": "lead"},
     ]  # fmt: skip
@@ -62,29 +66,51 @@ def requests() -> list[Span]:
     ]
 
 
-def test_stages_lie_in_the_invocation() -> None:
-    """Those that have ended, at their times, each with its host and what is known of that one's clock; the invocation
-    that goes on reaches to the end of the last, and one that is over to its own."""
-    spans = stage_spans(run(), invocation(), {"far": {"clock_ahead_ms": 3.0, "clock_error_ms": 0.5}})
-    assert [(s.name, s.parent, (s.start_ns - BEGUN_NS) / 1e9, s.duration_ns / 1e9) for s in spans] == [
-        ("invocation", -1, 0.0, 9.5), ("generate", 0, 1.0, 2.0), ("trace", 0, 4.5, 5.0),
+def places(spans: list[Span]) -> list[tuple[str, int, float, float]]:
+    """Name, parent, seconds since the invocation began by PerfDB's clock, and how long, of each."""
+    return [(s.name, s.parent, (s.start_ns - BEGUN_NS) / 1e9, s.duration_ns / 1e9) for s in spans]
+
+
+def test_stages_lie_in_the_invocation_on_the_clock_of_the_requests() -> None:
+    """Those that have ended, as long as they say themselves; all put on by what the asking host's clock was ahead of
+    PerfDB's, whichever host they ran on, with the error of both. The invocation that goes on reaches to the end of the
+    last, and one that is over to its own."""
+    spans = stage_spans(run(), invocation())
+    assert places(spans) == [
+        ("invocation", -1, 0.003, 9.5), ("generate", 0, 1.003, 2.0), ("trace", 0, 4.503, 5.0),
     ]  # fmt: skip
     assert {span.level for span in spans} == {"application"} and {kind_of(span) for span in spans} == {1}
-    assert {"submission": "which", "state": "running", "runs": 2}.items() <= spans[0].attributes.items()
-    assert "clock_error_ms" not in spans[1].attributes
+    whole = {"submission": "which", "state": "running", "runs": 2, "clock_ahead_ms": 3.0}
+    assert whole.items() <= spans[0].attributes.items()
+    assert spans[1].attributes["clock_error_ms"] == 2.5
     far = {"run": "i.000", "host": "far", "attempt": 2, "state": "done", "clock_error_ms": 0.5}
     assert far.items() <= spans[2].attributes.items()
-    (whole, *_) = stage_spans(run(), invocation(ended_at=at(12), status="done"), {})
-    assert (whole.duration_ns, whole.attributes["state"]) == (12_000_000_000, "done")
+    (over, *_) = stage_spans(run(), invocation(ended_at=at(12), status="done"))
+    assert (over.duration_ns, over.attributes["state"]) == (12_000_000_000, "done")
+
+
+def test_stages_of_before_clocks_were_kept_stay_where_they_were_dated() -> None:
+    """By their own hosts, so that one may have ended before it began: it took no time; nothing is told of clocks."""
+    spans = stage_spans(run(clock=None, ended_at=at(4)), invocation())
+    assert places(spans) == [("invocation", -1, 0.0, 4.5), ("generate", 0, 1.0, 2.0), ("trace", 0, 4.5, 0.0)]
+    assert not any(name.startswith("clock") for span in spans for name in span.attributes)
+
+
+def test_a_stage_whose_process_was_killed_has_none() -> None:
+    """When it ended nobody knows: what is kept is when that was found."""
+    spans = stage_spans(run(state="failed", settled=True, ended_at=at(5_000)), invocation())
+    assert [span.name for span in spans] == ["invocation", "generate"] and spans[
+        0
+    ].duration_ns == 3_000_000_000
 
 
 def test_runs_of_one_invocation_share_its_trace() -> None:
     """Whichever is looked at, and whenever: the invocation is the same span, the stages of both are others."""
-    one, two = (stage_spans(run(name), invocation(), {}) for name in ("i.000", "i.001"))
+    one, two = (stage_spans(run(name), invocation()) for name in ("i.000", "i.001"))
     assert {span.trace_id for span in (*one, *two)} == {trace_id_of("i")}
     assert one[0].span_id == two[0].span_id and len({span.span_id for span in (*one, *two)}) == 5
     assert [span.span_id for span in one] == [
-        span.span_id for span in stage_spans(run(), invocation(ended_at=at(20)), {})
+        span.span_id for span in stage_spans(run(), invocation(ended_at=at(20)))
     ]
     assert trace_id_of("other") != trace_id_of("i") and len(trace_id_of("i")) == 32
 
@@ -92,9 +118,9 @@ def test_runs_of_one_invocation_share_its_trace() -> None:
 def test_a_run_whose_stages_go_on_has_none() -> None:
     """Its times are not known yet: nothing is made up. A stage that failed says why, by its first line."""
     going = run().model_copy(update={"stages": [run().stages[2]]})
-    assert stage_spans(going, invocation(), {}) == []
+    assert stage_spans(going, invocation()) == []
     assert around(table_of(requests()), []).num_rows == 3
-    failed = stage_spans(run(state="failed", error="no room\nat all"), invocation(), {})[2]
+    failed = stage_spans(run(state="failed", error="no room\nat all"), invocation())[2]
     assert (failed.attributes["state"], failed.attributes["error"]) == ("failed", "no room")
 
 
@@ -103,8 +129,8 @@ def test_requests_lead_to_the_stage_that_asked_them(tmp_path: Path) -> None:
     monitors saw. In Chrome's form they lie in the stage, and that in the invocation."""
     track = Track("server's CPU", "cores", [BEGUN_NS], [1.0])
     write(requests(), tmp_path / "spans.parquet", packed([track]))
-    stages = stage_spans(run(), invocation(), {})
-    table = around(pq.read_table(tmp_path / "spans.parquet"), stages)
+    stages = stage_spans(run(), invocation())
+    table = around(pq.ParquetFile(tmp_path / "spans.parquet").read(), stages)
     found = list(spans_of(table))
     assert found[:3] == stages and [s.trace_id for s in found[3:]] == [s.trace_id for s in requests()]
     link = {"trace_id": trace_id_of("i"), "span_id": stages[2].span_id}
