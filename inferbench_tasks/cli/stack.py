@@ -30,7 +30,7 @@ def stack(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """The newest traced run of each model on each stack, and which layers make the difference to the fastest."""
-    from inferbench_tasks.analysis.stack.document import labelled, stacks, write
+    from inferbench_tasks.analysis.stack.document import labelled, stacks, summary, write
     from inferbench_tasks.analysis.stack.stored import BY, newest
 
     if by not in BY:
@@ -43,18 +43,6 @@ def stack(
     if output is not OutputFormat.table:
         emit(document, output)
         return
-    rows = [
-        {
-            "model": each["model"],
-            "stack": each["label"],
-            "ms": each["framework_ms"],
-            "layers_ratio": each["layers_ratio"],
-            "layers": next(len(table["rows"]) - 1 for table in each["analyses"] if table["name"] == "layers"),
-            "run": each["run"],
-            "verdict": each["verdict"],
-        }
-        for each in document["stacks"]
-    ]
-    emit(rows, output)
+    emit(summary(document), output)
     for each in document["comparisons"]:
         say("\n".join(each["sentences"]))

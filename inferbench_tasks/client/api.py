@@ -299,6 +299,10 @@ class InferBench:
         items: list[Answer] = self._get("/datasets")["items"]
         return items
 
+    def dataset(self, name: str) -> Answer:
+        """One by its name: its row, its manifests in full, and what can be measured on it."""
+        return self._get(f"/datasets/{quote(name, safe='')}")
+
     def traces(self, *, limit: int | None = None) -> Iterator[Answer]:
         """Traced runs, trainings and imported traces, page after page, the newest first; ``origin`` says which."""
         return self._pages("/traces", limit)
@@ -306,6 +310,10 @@ class InferBench:
     def trace(self, run: str) -> Answer:
         """A traced run: the trace, and XSP's analyses with table, formula and sentence, or what is missing."""
         return self._get(f"/traces/{quote(run, safe='')}")
+
+    def analysis(self, run: str, name: str) -> Answer:
+        """One analysis across the stack of a traced run: table, formula, sentence and figure, or what is missing."""
+        return self._get(f"/traces/{quote(run, safe='')}/analyses/{quote(name, safe='')}")
 
     def spans(
         self, run: str, *, level: str = "", name: str = "", trace: str = "", limit: int | None = None
@@ -337,6 +345,11 @@ class InferBench:
         """The newest traced run of each model by stack, version or system, and each with the fastest of its model."""
         return self._get("/stack", model=list(models), by=by)
 
+    def traced_models(self) -> list[Answer]:
+        """The models whose traced runs tell of layers, the one that was traced last first."""
+        items: list[Answer] = self._get("/stack/models")["items"]
+        return items
+
     def manifests(self, *, kind: str = "", name: str = "", limit: int | None = None) -> Iterator[Answer]:
         """Manifests by kind and name, the newest version first, page after page."""
         return self._pages("/manifests", limit, kind=kind, name=name)
@@ -344,6 +357,10 @@ class InferBench:
     def manifest(self, id: str) -> Answer:
         """One in full, the newest that fits ``KIND:NAME@CONSTRAINT`` (``model:digits@^1``), with digest and origin."""
         return self._get(f"/manifests/{quote(id, safe='')}")
+
+    def manifest_results(self, id: str, *, limit: int | None = None) -> Iterator[Answer]:
+        """The results that used one, page after page, the newest first: as what they asked for it, and their locks."""
+        return self._pages(f"/manifests/{quote(id, safe='')}/results", limit)
 
     def models(self) -> list[Answer]:
         """The models that PerfDB has results of: how many valid ones, of how many configurations, on which devices."""

@@ -17,13 +17,15 @@ NAMED = 20
 
 def rows() -> list[dict[str, Any]]:
     """A row of each data set; nothing is opened or fetched. One that can't be had says why."""
-    table = []
-    for name in DATASETS:
-        try:
-            table.append(row(name))
-        except InferBenchError as error:
-            table.append({"name": name, "what": str(error), "form": None, "generated": None, "from": None})
-    return table
+    return [row_or_reason(name) for name in DATASETS]
+
+
+def row_or_reason(name: str) -> dict[str, Any]:
+    """The row of one; of one that can't be had it says why."""
+    try:
+        return row(name)
+    except InferBenchError as error:
+        return {"name": name, "what": str(error), "form": None, "generated": None, "from": None}
 
 
 def row(name: str) -> dict[str, Any]:

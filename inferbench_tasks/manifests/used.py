@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,14 @@ class UsedManifests:
 
     def _keep(self, name: str, first: dict[str, Any]) -> None:
         self._db.collection(COLLECTION).update_one({"_id": name}, {"$setOnInsert": first}, upsert=True)
+
+    def first(self, name: str) -> datetime | None:
+        """When a run first named the manifest of that id; None where none did."""
+        document = self._db.retrying(
+            lambda: self._db.collection(COLLECTION).find_one({"_id": name}, {"created_at": 1}),
+            f"reading whether {name} was used",
+        )
+        return document["created_at"] if document else None
 
     def all(self) -> dict[str, Use]:
         """By the manifest's id."""

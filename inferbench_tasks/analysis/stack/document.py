@@ -30,7 +30,7 @@ def analysed(subject: Subject) -> Document:
     A package's that can't be used says so there, and has no ``number``: it stands behind the others.
     """
     profile = subject.profile
-    made = [_analysis(kind, subject) for kind in ANALYSES]
+    made = [analysis(kind, subject) for kind in ANALYSES]
     made.sort(key=lambda each: (each["number"] is None, each["number"], each["name"]))
     return {
         "run": profile.run_id,
@@ -42,6 +42,15 @@ def analysed(subject: Subject) -> Document:
         "layers_ratio": profile.layers_ms / profile.framework_ms,
         "analyses": made,
     }
+
+
+def analysis(kind: str, subject: Subject) -> Document:
+    """One of them. A package's that can't be used is missing, with the reason: it hides no other."""
+    try:
+        return ANALYSES.told(kind, partial(_made, kind, subject))
+    except InputError as error:
+        about = {"number": None, "name": kind, "title": kind, "formula": None}
+        return about | _NOTHING | {"missing": str(error)}
 
 
 def compared(left: Subject, right: Subject) -> Document:
@@ -74,6 +83,22 @@ def stacks(subjects: Sequence[Subject]) -> Document:
         first, *others = sorted(of_model, key=lambda subject: subject.profile.framework_ms)
         comparisons += [{"model": model, **compared(first, other)} for other in others]
     return {"stacks": [analysed(subject) for subject in subjects], "comparisons": comparisons}
+
+
+def summary(document: Document) -> list[Document]:
+    """A row for each of ``stacks``. ``ms``: a run of the runtime; ``layers_ratio``: what its layers are of it."""
+    return [
+        {
+            "model": each["model"],
+            "stack": each["label"],
+            "ms": each["framework_ms"],
+            "layers_ratio": each["layers_ratio"],
+            "layers": next(len(table["rows"]) - 1 for table in each["analyses"] if table["name"] == "layers"),
+            "run": each["run"],
+            "verdict": each["verdict"],
+        }
+        for each in document["stacks"]
+    ]
 
 
 def labelled(subjects: Sequence[Subject]) -> list[Subject]:
@@ -129,16 +154,8 @@ def page(document: Document) -> str:
     return render("stack.html", title="Across the stack", document=document, charts=charts)
 
 
-def _analysis(kind: str, subject: Subject) -> Document:
-    try:
-        return ANALYSES.told(kind, partial(_made, kind, subject))
-    except InputError as error:  # a package's hides no other
-        about = {"number": None, "name": kind, "title": kind, "formula": None}
-        return about | _NOTHING | {"missing": str(error)}
-
-
-def _made(kind: str, subject: Subject, analysis: type[Analysis]) -> Document:
-    each = derived(analysis, Analysis)()
+def _made(kind: str, subject: Subject, variant: type[Analysis]) -> Document:
+    each = derived(variant, Analysis)()
     about = {"number": int(each.number), "name": kind, "title": each.title, "formula": each.formula}
     if (missing := each.missing(subject)) is not None:
         return about | _NOTHING | {"missing": missing}

@@ -17,6 +17,7 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
@@ -78,6 +79,21 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
             )
         subjects += [subject_of(db, db.get_result(row["run_id"], row["attempt"])) for row in groups.values()]
     return subjects
+
+
+def traced_models(db: PerfDB) -> list[dict[str, Any]]:
+    """A row for each model with traced runs that tell of layers, the one that was traced last first."""
+    fields = ("run_id", "model.name", "backend.kind", "created_at")
+    rows: dict[str, dict[str, Any]] = {}
+    # That it has a trace at all is what an index tells.
+    for each in db.find_raw({"extensions.trace": {"$exists": True}, **_LAYERED}, fields=fields):
+        found = to_plain(each)
+        model = str(value_at(found, "model.name"))
+        nothing = {"model": model, "runs": 0, "backends": [], "newest": found["created_at"]}
+        row = rows.setdefault(model, nothing)
+        row["runs"] += 1
+        row["backends"] = sorted({*row["backends"], str(value_at(found, "backend.kind"))})
+    return list(rows.values())
 
 
 def _points(db: PerfDB, result: ResultDocument) -> list[Point]:

@@ -24,6 +24,7 @@ from inferbench_tasks.provider.api import (
     questions,
     regression,
     runs,
+    stack,
     submissions,
     systems,
     traces,
@@ -37,11 +38,13 @@ from inferbench_tasks.provider.ui import bricks as brick_pages
 from inferbench_tasks.provider.ui import (
     cluster_page,
     compare_page,
+    dataset_pages,
     devices_page,
     evaluation_pages,
     files,
     following,
     home,
+    manifest_pages,
     model_pages,
     new_page,
     pages,
@@ -49,6 +52,7 @@ from inferbench_tasks.provider.ui import (
     pushed,
     recommend_page,
     run_page,
+    stack_page,
     systems_page,
     trace_pages,
 )
@@ -76,6 +80,7 @@ for part in (
     bricks,
     bricks_load,
     traces,
+    stack,
     systems,
     devices,
     datasets,
@@ -110,7 +115,10 @@ app.include_router(training_pages.router)
 app.include_router(scaling_and_clusters.router)
 app.include_router(brick_pages.router)
 app.include_router(evaluation_pages.router)
+app.include_router(dataset_pages.router)
+app.include_router(manifest_pages.router)
 app.include_router(systems_page.router)
+app.include_router(stack_page.router)
 app.include_router(trace_pages.router)
 app.include_router(perfetto.router)
 app.include_router(devices_page.router)

@@ -1,4 +1,4 @@
-"""Traced runs over REST: what was traced, spans, analyses across the stack, and what makes the difference."""
+"""Traced runs over REST: what was traced, spans, analyses of one, and what makes the difference."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.stack.document import analysed, compared, labelled, stacks
-from inferbench_tasks.analysis.stack.stored import newest, subject_of
+from inferbench_tasks.analysis.stack.document import analysed, compared, labelled
+from inferbench_tasks.analysis.stack.stored import subject_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -28,7 +28,6 @@ from inferbench_tasks.tracing.stored import find_imported
 from inferbench_tasks.tracing.timeline import timeline as drawn
 
 router = APIRouter(tags=["traces"])
-By = Literal["stack", "version", "system"]
 #: Names of ``tracing.export.FORMS``.
 Form = Literal["perfetto", "otlp", "otlp_protobuf", "jaeger", "parquet"]
 Deepest = Annotated[
@@ -143,16 +142,6 @@ def timeline(run: str, db: Store, level: Deepest = "layer", trace: Trace = "") -
     found = drawn(columns_of(alike.table), trace) | _instruments(alike)
     content = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(content, media_type="application/json")
-
-
-@router.get("/stack", summary="Models across stacks, versions or systems, layer by layer")
-def stack(
-    request: Request, db: Store, model: Annotated[list[str], Query(max_length=20)], by: By = "stack"
-) -> Response:
-    """``stacks``: the newest traced run of each; ``comparisons``: each with the fastest of its model."""
-    with blame("model"):
-        document = stacks(labelled(newest(db, model, by)))
-    return table(request, "json", [], plain(document))
 
 
 def _instruments(alike: OneLevel) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from html import unescape
 from itertools import groupby
 from operator import itemgetter
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.charts import devices as charts
-from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.devices import costs as of_instances
 from inferbench_tasks.analysis.devices import speedup as of_devices
 from inferbench_tasks.analysis.devices.alike import Newest, newest
@@ -24,6 +22,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
+from inferbench_tasks.provider.ui.titled import titled
 
 router = APIRouter(include_in_schema=False)
 #: So many models and loads have their costs shown at a time.
@@ -68,10 +67,10 @@ def devices(
         read=read,
         speedups=found,
         groups=_by_thing(found.rows),
-        drawing=_drawn(charts.speedups(found.rows)),
+        drawing=titled(charts.speedups(found.rows)),
         speedup_meanings=of_devices.MEANINGS,
         offers=[
-            {"of": offer, "drawing": _drawn(charts.costs(offer.rows, offer.words))}
+            {"of": offer, "drawing": titled(charts.costs(offer.rows, offer.words))}
             for offer in offers[:MOST_OFFERS]
         ],
         more=max(0, len(offers) - MOST_OFFERS),
@@ -93,13 +92,3 @@ def _by_thing(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """The rows of each model that is compared: what they share is told once."""
     shared = itemgetter("model", "precision", "model_digest", "task", "protocol", "asked")
     return [list(group) for _, group in groupby(rows, shared)]
-
-
-def _drawn(chart: Chart | None) -> dict[str, Any] | None:
-    """A chart and its title, which as text of the page wraps on a narrow screen."""
-    if chart is None:
-        return None
-    title, layout = chart["layout"]["title"]["text"], {**chart["layout"]}
-    del layout["title"]
-    layout |= {"margin": {**layout["margin"], "t": 12}, "height": layout["height"] - 32}
-    return {"title": unescape(title), "chart": {**chart, "layout": layout}}

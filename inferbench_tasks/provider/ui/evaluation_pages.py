@@ -1,15 +1,18 @@
-"""The pages of evaluations: how right answers were beside how fast, and two of the same samples in pairs."""
+"""The pages of evaluations: how right answers were beside how fast, two in pairs, and the parts of one together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.evaluations.listed import SPEED, evaluations
-from inferbench_tasks.analysis.evaluations.stored import compare_stored
+from inferbench_tasks.analysis.evaluations.stored import compare_stored, together_stored
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import CSV_ROWS
@@ -17,11 +20,34 @@ from inferbench_tasks.provider.api.parameters import TICKED
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.pager import leading_on
 from inferbench_tasks.provider.ui.render import page, query
+from inferbench_tasks.submission.part import MOST_PARTS
 
 router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
+Run = Annotated[list[str], Query(max_length=MOST_PARTS)]
 #: Of samples that two runs answer otherwise so many are shown at a time.
 SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Rows of evaluated runs with the columns that any of them fills: ``others`` are measures that packages bring."""
+
+    rows: Sequence[dict[str, Any]]
+    measures: Sequence[Figure]
+    others: Sequence[str]
+    speed: Sequence[Figure]
+
+    @classmethod
+    def of(cls, rows: Sequence[dict[str, Any]]) -> Evaluated:
+        """With all columns that they need."""
+        names = {name for row in rows for name in row["measures"]}
+        return cls(
+            rows,
+            [figure for figure in FIGURES.values() if figure.name in names],
+            sorted(name for name in names if name not in FIGURES),
+            [FIGURES[name] for name in SPEED if any(row[name] is not None for row in rows)],
+        )
 
 
 @router.get("/evaluations", response_class=HTMLResponse, dependencies=[TICKED])
@@ -38,15 +64,11 @@ def list_evaluations(
     except InputError as error:
         problem = str(error)
     more, rows = len(rows) > PAGE_SIZE, rows[:PAGE_SIZE]
-    names = {name for row in rows for name in row["measures"]}
     parameters = {**filters.as_dict(), "dataset": dataset}
     return page(
         "evaluations.html",
         here="evaluations",
-        rows=rows,
-        measures=[*(f for f in FIGURES.values() if f.name in names)],
-        others=sorted(name for name in names if name not in FIGURES),
-        speed=[FIGURES[name] for name in SPEED if any(row[name] is not None for row in rows)],
+        of=Evaluated.of(rows),
         given=filters,
         dataset=dataset,
         known=suggestions(db),
@@ -81,4 +103,28 @@ def compare(
         pairs=pairs,
         problem=problem,
         next=query(run=runs, offset=following) if following else None,
+    )
+
+
+@router.get("/evaluations/together", response_class=HTMLResponse)
+def in_one(db: Store, run: Run = []) -> HTMLResponse:  # noqa: B006
+    """The parts of one evaluation as one, with each measure made anew."""
+    runs = [text.strip() for text in run if text.strip()]
+    problem: str | None = None
+    whole: dict[str, Any] | None = None
+    if runs:
+        try:
+            whole = together_stored(db, runs)
+        except InputError as error:
+            problem = str(error)
+    rest = "/inferbench/api/evaluations/together"
+    return page(
+        "evaluations_together.html",
+        here="evaluations",
+        slots=runs or [""],
+        whole=whole,
+        titles={name: FIGURES[name] for name in whole["measures"] if name in FIGURES} if whole else {},
+        problem=problem,
+        csv=rest + query(run=runs, format="csv"),
+        json=rest + query(run=runs),
     )
