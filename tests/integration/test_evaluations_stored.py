@@ -14,6 +14,7 @@ from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.analysis.evaluations.builders import answers, evaluated
+from tests.unit.analysis.evaluations.test_together import part
 from tests.unit.analysis.report.test_varied import VARIED
 from tests.unit.perfdb.builders import result
 
@@ -121,6 +122,49 @@ def test_on_the_pages(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
         'role="alert"' in http.get("/inferbench/evaluations/compare", params={"run": ["good", "other"]}).text
     )
     assert 'role="alert"' in http.get("/inferbench/evaluations", params={"q": "modell=x"}).text
+
+
+def test_parts_as_one(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """One run of two stands for both: 16 of 20 right, over REST, as CSV and on the page; what is no part is said."""
+    for number in (1, 2):
+        found, table = part(number, invocation_id="two")
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(table, path)
+        stored = perfdb.files.put(path, "answers.parquet", run_id=found.run_id)
+        found.extensions["evaluation"]["answers"] = stored.model_dump()
+        perfdb.save_result(found)
+    seed(perfdb, tmp_path)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    assert bench.evaluation_together("part-1")["measures"]["top1_ratio"]["value"] == 0.8
+    page = http.get("/inferbench/evaluations/together?run=part-1").text
+    assert "20 samples in 2 parts" in page and "/inferbench/run/part-2" in page and ">0.8<" in page
+    assert "what it needs of each sample is not kept" in page
+    refused = http.get("/inferbench/evaluations/together?run=good").text
+    assert 'role="alert"' in refused and "asked all of its samples" in refused
+    assert "Give one run" in http.get("/inferbench/evaluations/together").text
+
+
+def test_pages_of_data_sets(perfdb: PerfDB, http: TestClient) -> None:
+    """The list has those that are named and those that models bring; one has its version, classes, licence, measures
+    with their formulas and results; of the user's data nothing is made up, and an unknown name is said.
+    """
+    job = {"evaluate": {"dataset": "words"}}
+    perfdb.save_result(
+        evaluated("read", {3}, provenance={"job": job}, evaluation={"dataset": "words (generated)"})
+    )
+    text = http.get("/inferbench/datasets").text
+    assert "/inferbench/dataset/words" in text and "Those that models bring" in text
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    known = bench.dataset("words")
+    (version,) = known["versions"]
+    page = http.get("/inferbench/dataset/words").text
+    assert f"words@{version['version']}" in page and version["samples_sha256"] in page
+    assert all(f">{metric['name']}<" in page and metric["formula"] for metric in known["metrics"])
+    assert "/inferbench/run/read" in page
+    assert "It has no manifest" in http.get("/inferbench/dataset/folder").text
+    answer = http.get("/inferbench/dataset/wordz")
+    assert answer.status_code == 404 and "did you mean &#39;words&#39;" in answer.text
+    assert http.get("/inferbench/api/datasets/wordz").status_code == 404
 
 
 def test_by_the_commands(

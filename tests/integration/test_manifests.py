@@ -14,16 +14,19 @@ from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.errors import CancelledError, InputError, PerfDBError, SubmissionError
+from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.manifests.kinds.base import Manifest
 from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.manifests.store import COLLECTION, ManifestStore
+from inferbench_tasks.manifests.used import UsedManifests
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission_text
 from inferbench_tasks.submission.schema import Submission
+from tests.unit.perfdb.builders import result
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 TEXT = "kind: scenario\nname: calm\nversion: {version}\nload: {{arrivals: {{kind: poisson, rate_rps: {rate}}}}}\n"
@@ -160,3 +163,47 @@ def test_over_rest(perfdb: PerfDB, http: TestClient) -> None:
         bench.manifest("scenario:calm@^2")
     with pytest.raises(InputError, match="known: "):
         bench.manifest("modle:digits")
+
+
+def test_results_that_used_one(perfdb: PerfDB, http: TestClient) -> None:
+    """A scenario that a run named, in one of two results, and what it said then; a data set by what was judged on it;
+    both over REST, as CSV and on the page, with the lock. Nobody named the newer version.
+    """
+    for version in ("1.4.0", "1.5.0"):
+        ManifestStore(perfdb).add(scenario(version))
+    named = {"kind": "scenario", "name": "calm", "version": "1.4.0", "asked": "calm@^1", "digest": "0" * 64}
+    words = named_dataset("words")
+    assert words is not None
+    lock = {"manifests": [named], "data": {"evaluation": None}, "digest": "cd" * 32}
+    perfdb.save_result(result("plain"))
+    perfdb.save_result(result("calm", extensions={"lock": lock}))
+    judged = {"manifests": [], "data": {"evaluation": {"manifest": words.record()}}, "digest": "ef" * 32}
+    perfdb.save_result(result("read", extensions={"lock": judged, "evaluation": {"dataset": "words"}}))
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    assert list(bench.manifest_results("scenario:calm@1.4.0")) == []  # of no run it is known that it named it
+    UsedManifests(perfdb).remember([named], "calm")
+    (row,) = bench.manifest_results("scenario:calm@1.4.0")
+    assert (row["run"], row["asked"], row["same"], row["lock"]) == ("calm", "calm@^1", False, "cd" * 32)
+    assert list(bench.manifest_results("scenario:calm@^1")) == []
+    (row,) = bench.manifest_results(words.id)
+    assert (row["run"], row["asked"], row["same"]) == ("read", None, True)
+    csv = http.get(f"/inferbench/api/manifests/{words.id}/results?format=csv").text
+    assert csv.splitlines()[0].startswith("run,attempt") and csv.splitlines()[1].startswith("read,1")
+    page = http.get("/inferbench/manifest/scenario:calm@~1.4").text
+    assert "/inferbench/run/calm" in page and "something else" in page and "cd" * 32 in page
+    assert "No run named it" in http.get("/inferbench/manifest/scenario:calm@^1").text
+
+
+def test_pages(perfdb: PerfDB, http: TestClient) -> None:
+    """The list by kind and name; one of each kind; what there is not is said."""
+    ManifestStore(perfdb).add(scenario("1.4.0"))
+    text = http.get("/inferbench/manifests?kind=scenario&name=calm").text
+    assert "/inferbench/manifest/scenario%3Acalm%401.4.0" in text and "there are 1<" in text
+    assert "did you mean &#39;model&#39;" in http.get("/inferbench/manifests?kind=modle").text
+    for id in ("model:digits@^1", "framework:numpy@*", "dataset:words@^1", "stack:onnxruntime@^1"):
+        answer = http.get(f"/inferbench/manifest/{id}")
+        expected = 404 if id.startswith("framework:numpy") else 200
+        assert answer.status_code == expected and "<h1>" in answer.text, answer.text
+    for id, words in (("scenario:calm@^2", "there are: 1.4.0"), ("digits", "name the kind, too")):
+        answer = http.get(f"/inferbench/manifest/{id}")
+        assert answer.status_code == 404 and words in answer.text, answer.text

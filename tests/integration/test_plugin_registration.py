@@ -101,10 +101,13 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
         "runs",
         "models",
         "trainings",
+        "manifests",
         "bricks",
+        "datasets",
         "evaluations",
         "systems",
         "devices",
+        "stack",
         "traces",
         "compare",
         "recommend",
@@ -174,6 +177,6 @@ def test_an_installed_package_needs_no_checkout(tmp_path: Path) -> None:
     answer = registered(tmp_path, {}, python=python, cwd=tmp_path)
     assert answer["core"] == answer["sdk"] == once(ENTRY_POINT)
     assert answer["package"] == f"{packages}/inferbench_tasks"
-    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 15
+    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 18
     code = "from inferbench_tasks.provider.plugins_folder import setting; print(setting())"
     assert subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True).stdout == "{}\n"

@@ -82,6 +82,36 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     assert whole.num_rows == 12 and tracks_in(whole) == [TRACK], "what monitors saw comes with them"
 
 
+def test_one_analysis_and_the_page_of_all(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """The table of one over REST and as CSV, which refuses what is missing; the models that were traced, a row for each
+    stack, and both side by side on the page.
+    """
+    seed(perfdb, tmp_path)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    rows = bench.analysis("quick", "type_latency")["rows"]
+    assert {row["type"]: row["ms"] for row in rows} == pytest.approx({"Conv": 0.1, "Softmax": 0.03})
+    path = "/inferbench/api/traces/quick/analyses"
+    text = http.get(f"{path}/type_latency", params={"format": "csv"}).text
+    assert [float(row["ms"]) for row in csv.DictReader(text.splitlines())] == [row["ms"] for row in rows]
+    assert bench.analysis("quick", "kernels")["missing"]
+    for name, words in (("kernels?format=csv", "kernels of quick needs"), ("lairs", "did you mean 'layers'")):
+        answer = http.get(f"{path}/{name}")
+        assert answer.status_code == 404 and words in answer.text, answer.text
+    (model,) = bench.traced_models()
+    assert (model["model"], model["runs"], model["backends"]) == ("resnet50", 2, ["onnxruntime", "openvino"])
+    text = http.get("/inferbench/api/stack", params={"model": "resnet50", "format": "csv"}).text
+    assert {row["run"]: float(row["ms"]) for row in csv.DictReader(text.splitlines())} == pytest.approx(
+        {"quick": 0.14, "slow": 0.18}
+    )
+    assert '?model=resnet50&amp;by=stack">resnet50</a>' in http.get("/inferbench/stack").text
+    both = http.get("/inferbench/stack?model=resnet50").text
+    assert both.count('<div class="side">') == 30 and "times as long" in both
+    assert http.get("/inferbench/stack?model=resnet50&run=slow&run=").text.count('<div class="side">') == 15
+    for asked, words in (("model=vgg", "there are: resnet50"), ("model=resnet50&run=x", "none of these stacks")):
+        page = http.get(f"/inferbench/stack?{asked}").text
+        assert 'role="alert"' in page and words in page, asked
+
+
 def test_a_share_of_a_load_says_so_wherever_it_is_shown(
     perfdb: PerfDB, http: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str], perfdb_uri: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -84,7 +84,7 @@ def test_a_model_s_page_leads_to_all_that_is_known_of_it(seeded: PerfDB, http: T
         "3 bricks, 2 different"
     )
     assert "13 – 15" in re.sub(r"\.0+", "", text) and "Some CPU" in text
-    assert "/inferbench/api/manifests/model:digits@" in text and "quick start" in text
+    assert "/inferbench/manifest/model:digits@" in text and "quick start" in text
     assert "/inferbench/new?from=quickstart" in text
     links = set(re.findall(r'href="(/inferbench/[^"]+)"', text.replace("&amp;", "&"))) - {"/inferbench/home"}
     assert len(links) > 20

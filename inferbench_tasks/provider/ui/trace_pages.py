@@ -147,6 +147,8 @@ def _of(trace: StoredTrace) -> _Shown:
         shown.ways = {"The run": f"/inferbench/run/{trace.id}"}
         if result.model:
             shown.ways["The model"] = "/inferbench/model" + query(name=result.model.name)
+            if isinstance(result, ResultDocument) and result.extensions["trace"].get("layers"):
+                shown.ways["Its stacks"] = "/inferbench/stack" + query(model=result.model.name)
         if in_airflow := airflow_path(result.invocation_id):
             shown.ways["In Airflow"] = in_airflow
         if isinstance(result, ResultDocument):
