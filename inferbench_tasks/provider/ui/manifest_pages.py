@@ -1,4 +1,4 @@
-"""The pages of manifests: the list by kind, name and version, and one with what it needs, its hashes and its results."""
+"""The pages of manifests: the list by kind, name and version; one with what it needs, its hashes and its results."""
 
 from __future__ import annotations
 

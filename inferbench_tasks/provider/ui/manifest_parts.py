@@ -64,7 +64,7 @@ def _framework(catalogue: Catalogue, asked: str, backend: str | None) -> Need:
     try:
         server = BACKENDS.load(backend) if backend is not None else None
         return Need("framework", asked, catalogue.framework_for(name, constraint, server).id)
-    except InputError as error:
+    except (InferBenchError, ImportError) as error:  # what its environment is made from may not be here
         problem = str(error)
     try:
         return Need("framework", asked, catalogue.runtime_for(name, constraint).id)

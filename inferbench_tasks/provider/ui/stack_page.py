@@ -1,4 +1,4 @@
-"""The page of traced models across the stack: XSP's analyses of two stacks side by side, and what makes the difference."""
+"""The page of traced models across the stack: analyses of two stacks side by side, and what makes the difference."""
 
 from __future__ import annotations
 
