@@ -107,7 +107,10 @@ def test_one_analysis_and_the_page_of_all(perfdb: PerfDB, http: TestClient, tmp_
     both = http.get("/inferbench/stack?model=resnet50").text
     assert both.count('<div class="side">') == 30 and "times as long" in both
     assert http.get("/inferbench/stack?model=resnet50&run=slow&run=").text.count('<div class="side">') == 15
-    for asked, words in (("model=vgg", "there are: resnet50"), ("model=resnet50&run=x", "none of these stacks")):
+    for asked, words in (
+        ("model=vgg", "there are: resnet50"),
+        ("model=resnet50&run=x", "none of these stacks"),
+    ):
         page = http.get(f"/inferbench/stack?{asked}").text
         assert 'role="alert"' in page and words in page, asked
 

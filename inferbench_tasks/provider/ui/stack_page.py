@@ -106,7 +106,7 @@ def _parts(shown: Sequence[Document]) -> list[dict[str, Any]]:
 
 
 def _side(stack: Document, analysis: Document) -> dict[str, Any]:
-    path = f"/inferbench/api/traces/{quote(stack['run'], safe='')}/analyses/{quote(analysis['name'], safe='')}"
+    run, name = (quote(of, safe="") for of in (stack["run"], analysis["name"]))
     return {
         "label": stack["label"],
         "run": stack["run"],
@@ -114,5 +114,5 @@ def _side(stack: Document, analysis: Document) -> dict[str, Any]:
         "missing": analysis["missing"],
         "drawing": titled(analysis["figure"]),
         "table": cells(analysis["rows"]),
-        "csv": path + query(format="csv"),
+        "csv": f"/inferbench/api/traces/{run}/analyses/{name}" + query(format="csv"),
     }

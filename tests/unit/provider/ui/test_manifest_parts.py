@@ -93,8 +93,9 @@ def test_the_page_shows_all_parts() -> None:
     made = page(
         "manifest.html", here="manifests", id=manifest.id, problem=None, asked="^1", manifest=manifest,
         content=manifest.content(), origin="PerfDB", versions=[manifest.row()],
-        needs=list(needs(catalogue(), manifest)), sources=list(sources(manifest)), most_pins=5, text="kind: model", cut=False, served=None, results=[row],
-        more_results=False, lock={"run": "r.000", "text": "form: inferbench-lock-1"}, json="j", csv="c",
+        needs=list(needs(catalogue(), manifest)), sources=list(sources(manifest)), most_pins=5, text="kind: model",
+        cut=False, served=None, results=[row], more_results=False,
+        lock={"run": "r.000", "text": "form: inferbench-lock-1"}, json="j", csv="c",
     )  # fmt: skip
     text = bytes(made.body).decode()
     assert "&lt;b&gt;ours&lt;/b&gt;" in text and "is the newest that fits ^1" in text

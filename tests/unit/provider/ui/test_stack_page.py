@@ -34,7 +34,8 @@ def shown(found: Document, *runs: str) -> str:
     sides = _shown(found, runs)
     values: dict[str, Any] = {
         "model": "m", "by": "stack", "ways": ("stack", "version"), "traced": [], "problem": None, "csv": "c",
-        "json": "j", "rows": summary(found), "comparisons": found["comparisons"], "sides": sides, "parts": _parts(sides),
+        "json": "j", "rows": summary(found), "comparisons": found["comparisons"], "sides": sides,
+        "parts": _parts(sides),
     }  # fmt: skip
     return bytes(page("stack.html", here="stack", **values).body).decode()
 
