@@ -104,7 +104,10 @@ def _of_framework(place: PlaceSpec) -> Source:
         return Source("this environment", place.package, [f"SHA-256 {each}" for each in place.hashes])
     if isinstance(place, ContainerImage):
         return Source("container", f"{place.image}, {place.arch}, {place.accelerator}", [place.digest])
-    pins = list(place.packages) if place.lock_sha256 is None else [f"lock: SHA-256 {place.lock_sha256}"]
+    if place.lock_sha256 is not None:
+        return Source("environment", place.name, [f"lock: SHA-256 {place.lock_sha256}"])
+    lines = [line.split() for line in place.packages]
+    pins = [f"{pin}: SHA-256 {each.partition('sha256:')[2]}" for pin, *hashes in lines for each in hashes]
     return Source("environment", place.name, pins)
 
 
