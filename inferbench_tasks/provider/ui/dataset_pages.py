@@ -13,6 +13,7 @@ from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.datasets import about
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.ui.evaluation_pages import Evaluated
 from inferbench_tasks.provider.ui.render import page, query
 
@@ -47,7 +48,7 @@ def one_dataset(name: str, db: Store) -> HTMLResponse:
         most_labels=MOST_LABELS,
         of=Evaluated.of(found[:MOST_RESULTS]),
         all_results="/inferbench/evaluations" + query(dataset=name) if len(found) > MOST_RESULTS else None,
-        csv="/inferbench/api/evaluations" + query(dataset=name, limit=500, format="csv"),
+        csv="/inferbench/api/evaluations" + query(dataset=name, limit=CSV_ROWS, format="csv"),
     )
 
 

@@ -15,6 +15,7 @@ from inferbench_tasks.manifests.results import results_of
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.manifests import Word, entry_of
+from inferbench_tasks.provider.api.output import CSV_ROWS
 from inferbench_tasks.provider.ui.manifest_parts import needs, runs_on, sources
 from inferbench_tasks.provider.ui.pager import leading_on
 from inferbench_tasks.provider.ui.render import page, query
@@ -44,7 +45,7 @@ def list_manifests(
         name=name,
         rows=[entry.row() for entry in entries[offset : offset + PAGE_SIZE]],
         count=len(entries),
-        csv="/inferbench/api/manifests" + query(**parameters, limit=500, format="csv"),
+        csv="/inferbench/api/manifests" + query(**parameters, limit=CSV_ROWS, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         **leading_on(parameters, offset, PAGE_SIZE, more),
     )
@@ -83,7 +84,7 @@ def one_manifest(id: str, db: Store) -> HTMLResponse:
         more_results=len(results) > MOST_RESULTS,
         lock=_lock(db, results),
         json=rest,
-        csv=f"{rest}/results" + query(limit=500, format="csv"),
+        csv=f"{rest}/results" + query(limit=CSV_ROWS, format="csv"),
     )
 
 

@@ -71,7 +71,10 @@ def test_sources_have_the_hashes_that_pin_them() -> None:
     ]
     here, image = sources(FRAMEWORK)
     assert here.pins == [f"SHA-256 {DIGEST}"] and image.pins == [f"sha256:{DIGEST}"]
-    lines = [f"a==1 --hash=sha256:{DIGEST} --hash=sha256:{'cd' * 32}", f"onnxruntime==1.26.0 --hash=sha256:{DIGEST}"]
+    lines = [
+        f"a==1 --hash=sha256:{DIGEST} --hash=sha256:{'cd' * 32}",
+        f"onnxruntime==1.26.0 --hash=sha256:{DIGEST}",
+    ]
     own = {"kind": "environment", "name": "old", "packages": lines}
     (pinned,) = sources(of_plain({**FRAMEWORK.content(), "runs": [own]}, "a test"))
     assert pinned.pins == [
