@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.datasets.about import rows as dataset_rows
-from inferbench_tasks.datasets.base import DATASETS
+from inferbench_tasks.datasets.base import DATASETS, unknown_split
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
@@ -117,6 +117,11 @@ class InstalledAbilities:
     def datasets_of(self, form: str) -> Sequence[str]:
         """Of those that are installed and can be imported."""
         return [row["name"] for row in dataset_rows() if row["form"] == form]
+
+    def unknown_split(self, dataset: str, split: str) -> str | None:
+        """By what its class says of itself; of one that reads the user's files these tell."""
+        source = DATASETS.load(dataset, "evaluate.dataset")()
+        return None if source.takes_path else unknown_split(dataset, source, None, split)
 
     def unfit_classes(self, model: ModelSpec, dataset: str) -> str | None:
         """By the names of both, or their number; of models that are made here."""

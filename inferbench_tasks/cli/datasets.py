@@ -16,6 +16,7 @@ app = typer.Typer(no_args_is_help=True)
 _PATH = typer.Option(
     None, "--path", help="Your file or folder, for folder, imagenet-val, table, arrays, coco and squad."
 )
+_SPLIT = typer.Option(None, "--split", help="A part of it by name: train, test; the usual one without.")
 
 
 @app.command("list")
@@ -30,12 +31,13 @@ def listing(output: OutputFormat = OUTPUT) -> None:
 def show(
     name: str = typer.Argument(help="As `datasets list` has it."),
     path: Path | None = _PATH,
+    split: str | None = _SPLIT,
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Open a data set: its samples, classes and how many samples each has."""
     from inferbench_tasks.datasets.about import facts
 
-    emit([facts(_opened(name, path))], output)
+    emit([facts(_opened(name, path, split))], output)
 
 
 @app.command()
@@ -66,6 +68,7 @@ def fetch(
 def check(
     name: str = typer.Argument(help="As `datasets list` has it."),
     path: Path | None = _PATH,
+    split: str | None = _SPLIT,
     model: str | None = typer.Option(None, "--model", help="A zoo model that it is to fit."),
     output: OutputFormat = OUTPUT,
 ) -> None:
@@ -80,7 +83,7 @@ def check(
     from inferbench_tasks.datasets.fit import fitted
     from inferbench_tasks.requests.prepare import refuse_too_much
 
-    collection = _opened(name, path)
+    collection = _opened(name, path, split)
     require_unchanged(name, DATASETS.load(name)(), collection)
     read: Callable[[Any], object] = collection.rows
     if model is not None:
@@ -102,11 +105,11 @@ def check(
         say(f"left out: {broken}")
 
 
-def _opened(name: str, path: Path | None) -> Collection:
+def _opened(name: str, path: Path | None, split: str | None) -> Collection:
     from inferbench_tasks.datasets.about import require_usable
 
     require_usable(name)
     if path is None:
-        return open_dataset(name, None, Path.cwd())
+        return open_dataset(name, None, Path.cwd(), split)
     absolute = path.expanduser().absolute()
-    return open_dataset(name, absolute.name, absolute.parent)
+    return open_dataset(name, absolute.name, absolute.parent, split)

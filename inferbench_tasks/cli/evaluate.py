@@ -22,6 +22,9 @@ def evaluate(
     path: str | None = typer.Option(
         None, "--path", help="Your data, below the current folder: for folder, table, arrays, coco, squad."
     ),
+    split: str | None = typer.Option(
+        None, "--split", help="A part of the data set by name: train, test; the usual one without."
+    ),
     samples: int | None = typer.Option(None, "--samples", min=1, help="So many by chance; all without."),
     precision: list[str] = typer.Option(["fp32"], "--precision", help="fp32, fp16, bf16, int8; repeat it."),
     format: str = typer.Option("onnx", "--format", help="The format that is served."),
@@ -37,7 +40,7 @@ def evaluate(
 
     Several precisions are compared sample by sample in the report. Exit code as of `inferbench run`.
     """
-    text = submission(model, dataset, path, samples, precision, format, backend, concurrency)
+    text = submission(model, dataset, path, samples, precision, format, backend, concurrency, split)
     if show:
         typer.echo(text, nl=False)
         return
@@ -53,6 +56,7 @@ def submission(
     format: str,
     backend: str,
     concurrency: int,
+    split: str | None = None,
 ) -> str:
     """The submission's YAML; whoever reads it says what is wrong with it."""
     document: dict[str, Any] = {
@@ -67,7 +71,7 @@ def submission(
         },
         "evaluate": {
             name: value
-            for name, value in (("dataset", dataset), ("path", path), ("samples", samples))
+            for name, value in (("dataset", dataset), ("path", path), ("split", split), ("samples", samples))
             if value is not None
         },
     }

@@ -50,6 +50,7 @@ def _row(name: str, source: type[DataSource]) -> dict[str, Any]:
         "needs": "evaluate.path" if source.takes_path else None,
         "from": source.origin,
         "licence": source.licence,
+        "splits": ", ".join(source().splits(None)) or None,
         "manifest": f"{name}@{described.version}" if described else None,
         "by": DATASETS.origin(name),
     }
@@ -69,6 +70,8 @@ def facts(collection: Collection) -> dict[str, Any]:
     return {
         "name": collection.shown_name,
         "form": collection.form,
+        **({"split": collection.split} if collection.split else {}),
+        **({"all_splits": list(collection.all_splits)} if collection.all_splits else {}),
         "samples": collection.count,
         "classes": max(len(collection.classes), len(counts))
         if labels is not None or collection.classes

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.artifacts.safe_files import inside
-from inferbench_tasks.datasets.described import Described
+from inferbench_tasks.datasets.described import Described, description_of
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import did_you_mean
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class Collection:
     ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
     ``sizes``: of scenes width and height of each, in whose pixels the targets' boxes are. ``unanswerable``: of
     questions, whether some have no answer. ``counts``: what else there is so many of, for people. ``written``: the name
-    of its class is just what stands written in each sample. ``users``: it is the user's own.
+    of its class is just what stands written in each sample. ``users``: it is the user's own. ``split``: the name of the
+    part that it is, None where it has none; ``usual``: whether that is the one that is asked unless another is named.
+    ``all_splits``: those whose samples are in it, where they are several.
     """
 
     name: str
@@ -61,11 +64,16 @@ class Collection:
     counts: Mapping[str, int] = field(default_factory=dict)
     written: bool = False
     users: bool = False
+    split: str | None = None
+    usual: bool = True
+    all_splits: tuple[str, ...] = ()
 
     @property
     def shown_name(self) -> str:
-        """What it is called in results and tables: of what was generated it says so."""
-        return generated_name(self.name) if self.generated else self.name
+        """What it is called in results and tables: of another split than the usual one its name, of what was generated
+        that it is."""
+        name = self.name if self.usual else f"{self.name}, {self.split}"
+        return generated_name(name) if self.generated else name
 
 
 class DataSource(ABC):
@@ -74,7 +82,8 @@ class DataSource(ABC):
     ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
     whether it reads a file or folder of the user's. ``form_by_file``: whether that file decides the form.
     ``described``: what else its manifest says; None of one that has none, as of the user's data. No class inherits it
-    (``datasets.described.description_of``).
+    (``datasets.described.description_of``). ``usual_split``: the name of what ``open`` gives, where ``open_split`` gives
+    others.
     """
 
     title: ClassVar[str]
@@ -85,11 +94,25 @@ class DataSource(ABC):
     takes_path: ClassVar[bool] = False
     form_by_file: ClassVar[bool] = False
     described: ClassVar[Described | None] = None
+    usual_split: ClassVar[str | None] = None
 
     @abstractmethod
     def open(self, path: Path | None) -> Collection:
         """Its samples. InputError, with file and line, where they can't be read; MissingExtraError where the package is
         missing that they come with."""
+
+    def splits(self, path: Path | None) -> tuple[str, ...]:
+        """The parts that can be asked by name (``evaluate.split``); () where there are none. InputError as of ``open``.
+
+        Those of its description: of several only where it opens each, for nobody knows which one ``open`` gives.
+        """
+        described = description_of(type(self))
+        names = tuple(described.splits) if described is not None else ()
+        return names if len(names) == 1 or type(self).open_split is not DataSource.open_split else ()
+
+    def open_split(self, path: Path | None, split: str) -> Collection:
+        """The samples of one of ``splits`` that is not the usual one; as ``open``."""
+        raise InputError(f"{self.title}: has no way to open its split {split}", field="evaluate.split")
 
     def fetch(self, data_dir: Path) -> Path | None:
         """Have what it comes with, once, below ``data_dir/cache/CACHE``: the folder; None where nothing is fetched.
@@ -102,6 +125,10 @@ class DataSource(ABC):
     def digests(self, path: Path) -> list[str]:
         """SHA-256 of all files of the user's that decide the samples: other content is another data set."""
         return [tree_digest(path)]
+
+    def split_digests(self, path: Path, split: str) -> list[str]:
+        """Of those that decide the samples of that split."""
+        return self.digests(path)
 
     def version(self) -> str:
         """What its samples depend on beside the user's files: a package's version, a seed."""
@@ -138,20 +165,49 @@ DATASETS: Registry[type[DataSource]] = Registry(
 )
 
 
-def identity(name: str, path: str | None, base_dir: Path) -> dict[str, Any]:
-    """What decides the samples of a data set: its name, version, and the digests of the user's files."""
+def usual_split(source: DataSource) -> str | None:
+    """The name of the split that is asked unless another is named; None where it has none."""
+    described = description_of(type(source))
+    if described is None or len(described.splits) > 1:
+        return source.usual_split if described is not None else None
+    return next(iter(described.splits), None)
+
+
+def unknown_split(name: str, source: DataSource, path: Path | None, split: str) -> str | None:
+    """Why a data set has no split of that name, with those that are there; None if it has. InputError as of ``open``."""
+    known = source.splits(path)
+    if split in known:
+        return None
+    if not known:
+        other = ", or name the file or folder of that part (evaluate.path)" if source.takes_path else ""
+        return f"{name} has no splits; leave it out{other}"
+    return f"{name} has no split {split!r}{did_you_mean(split, known) or ';'} there are: {', '.join(known)}"
+
+
+def identity(name: str, path: str | None, base_dir: Path, split: str | None = None) -> dict[str, Any]:
+    """What decides the samples of a data set: its name, version, the digests of the user's files, and another split
+    than the usual one."""
     source = DATASETS.load(name, "evaluate.dataset")()
     named: dict[str, Any] = {"dataset": name, "version": source.version()}
+    other = None if split == usual_split(source) else split
     if path is not None:
-        named |= {"path": path, "files": source.digests(inside(base_dir, path, "evaluate.path"))}
-    return named
+        place = inside(base_dir, path, "evaluate.path")
+        files = source.digests(place) if other is None else source.split_digests(place, other)
+        named |= {"path": path, "files": files}
+    return named if other is None else {**named, "split": other}
 
 
-def open_dataset(name: str, path: str | None, base_dir: Path) -> Collection:
-    """The data set of that name, below ``base_dir`` where it is the user's. UnknownKindError, InputError."""
+def open_dataset(name: str, path: str | None, base_dir: Path, split: str | None = None) -> Collection:
+    """The data set of that name, or its ``split``, below ``base_dir`` where it is the user's. UnknownKindError,
+    InputError."""
     source = DATASETS.load(name, "evaluate.dataset")()
     if source.takes_path != (path is not None):
         needed = "needs" if source.takes_path else "is no file of yours and takes no"
         raise InputError(f"the data set {name} {needed} evaluate.path", field="evaluate.path")
-    collection = source.open(None if path is None else inside(base_dir, path, "evaluate.path"))
-    return replace(collection, users=source.takes_path)
+    place = None if path is None else inside(base_dir, path, "evaluate.path")
+    usual = usual_split(source)
+    if split is None or split == usual:
+        return replace(source.open(place), users=source.takes_path, split=usual)
+    if problem := unknown_split(name, source, place, split):
+        raise InputError(problem, field="evaluate.split")
+    return replace(source.open_split(place, split), users=source.takes_path, split=split, usual=False)

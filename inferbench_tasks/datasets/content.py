@@ -45,7 +45,13 @@ def samples_sha256(source: DataSource, collection: Collection) -> str:
 def require_unchanged(name: str, source: DataSource, collection: Collection) -> None:
     """InputError where the samples are others than the manifest's of that version; nothing of one without."""
     described = description_of(type(source))
-    if described is None or (there := samples_sha256(source, collection)) == described.samples_sha256:
+    if described is None:
+        return
+    split = collection.split or ""
+    wanted = described.samples_sha256 if collection.usual else described.split_sha256.get(split)
+    if wanted is None:  # a package that has no hash of that split
+        return
+    if (there := samples_sha256(source, collection)) == wanted:
         return
     files = [f"{file} (SHA-256 {sha256[:12]})" for file, sha256 in described.files.items()]
     theirs = ", ".join([*files, *(f"{library} {made}" for library, made in described.made_with.items())])
@@ -55,7 +61,7 @@ def require_unchanged(name: str, source: DataSource, collection: Collection) -> 
     )
     raise InputError(
         f"the data set {name} has other samples here (SHA-256 {there[:12]}) than its manifest "
-        f"{name}@{described.version} says ({described.samples_sha256[:12]}). {made_with}. A version never changes: "
+        f"{name}@{described.version} says ({wanted[:12]}). {made_with}. A version never changes: "
         "install what those were made with, or leave this data set out",
         field="evaluate.dataset",
     )

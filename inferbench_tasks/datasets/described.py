@@ -16,9 +16,10 @@ LABELLED, UNLABELLED = ("top1_ratio", "top5_ratio", "macro_f1", "auc"), ("agreem
 class Described:
     """``version``: of the manifest, three numbers; raised whenever it says something else, as when other samples come
     out, for then ``samples_sha256`` (``content.samples_sha256``) is another. ``splits``: samples of each part that can
-    be asked. ``labels``: the name of each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what
-    the samples are read from, where they are read. ``made_with``: the versions of the distributions (and of ``python``)
-    that decide what comes out, for who is told that his samples are others.
+    be asked. ``split_sha256``: of each but the usual one what ``samples_sha256`` is of that one. ``labels``:
+    the name of each class by its id. ``metrics``: measures of quality. ``files``: SHA-256 of what the samples are read
+    from, where they are read. ``made_with``: the versions of the distributions (and of ``python``) that decide what
+    comes out, for who is told that his samples are others.
     """
 
     version: str
@@ -28,6 +29,7 @@ class Described:
     metrics: tuple[str, ...] = LABELLED
     files: Mapping[str, str] = field(default_factory=dict)
     made_with: Mapping[str, str] = field(default_factory=dict)
+    split_sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 def description_of(source: Any) -> Described | None:

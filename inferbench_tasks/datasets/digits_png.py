@@ -24,19 +24,28 @@ class DigitsPng(DataSource):
     licence = "CC BY 4.0"
     form = "pictures"
     described = Described(
-        version="1.0.0",
+        version="1.1.0",  # 1.0.0 had no split but test
         samples_sha256="386d66f6ea47b0cde1c5b18133bfa85f99b1bf5a2808b2a102d0935e8515e969",
-        splits={"test": digits.HELD_OUT},
+        splits={"train": digits.SAMPLES - digits.HELD_OUT, "test": digits.HELD_OUT},
         labels=digits.NAMES,
         files=digits.Digits.files,
         made_with={"scikit-learn": "1.9.1", "numpy": "2.4.6"},
+        split_sha256={"train": "f754ab30c15e699bfcd73372b845c32bbf3f67aabba0f9a06a69a3e6307ad1f8"},
     )
+    usual_split = "test"
 
     def open(self, path: Path | None) -> Collection:
         split = digits.split()
         return Collection(
             "digits-png", "pictures", len(split.test_labels), lambda rows: [_png(split.test[at]) for at in rows],
             split.test_labels, digits.NAMES,
+        )  # fmt: skip
+
+    def open_split(self, path: Path | None, split: str) -> Collection:
+        parts = digits.split()
+        return Collection(
+            "digits-png", "pictures", len(parts.train_labels), lambda rows: [_png(parts.train[at]) for at in rows],
+            parts.train_labels, digits.NAMES, training=True,
         )  # fmt: skip
 
     def version(self) -> str:

@@ -19,7 +19,7 @@ from inferbench_tasks.datasets.classes import NAMES_FILE, numbered
 from inferbench_tasks.datasets.pictures import readable
 from inferbench_tasks.errors import InputError
 
-LABEL, TEXT, FILE = "label", "text", "file"
+LABEL, TEXT, FILE, SPLIT = "label", "text", "file", "split"
 MAX_BYTES = 1 << 30
 _ENDINGS = (".csv", ".jsonl", ".parquet")
 #: So many tables of a folder are named.
@@ -31,7 +31,7 @@ _Row = dict[str, Any]
 
 class Table(DataSource):
     """Columns: ``label``; and ``text``, or ``file`` (an image, relative to the table), or else numbers only, which are
-    the model's one input in their order.
+    the model's one input in their order. With ``evaluate.split`` also ``split``: the name of the part that a row is of.
 
     ``path``: the table, or a folder with one, with its images and the names of classes: what reads a stranger's samples
     reaches only what a submission names.
@@ -47,6 +47,18 @@ class Table(DataSource):
     form_by_file = True
 
     def open(self, path: Path | None) -> Collection:
+        return self._opened(path, None)
+
+    def open_split(self, path: Path | None, split: str) -> Collection:
+        return self._opened(path, split)
+
+    def splits(self, path: Path | None) -> tuple[str, ...]:
+        """The names in the column ``split``, sorted; () where the table has none."""
+        if path is None:
+            return ()
+        return tuple(sorted({row[SPLIT] for _, row in _read(_table(path)) if _has_split(row)}))
+
+    def _opened(self, path: Path | None, split: str | None) -> Collection:
         assert path is not None
         path = _table(path)
         rows, places = [], []
@@ -58,14 +70,20 @@ class Table(DataSource):
         if not rows:
             raise InputError(f"{path.name} has no rows", field=_FIELD)
         labels = [_label(row, place) for row, place in zip(rows, places, strict=True)]
-        found = numbered(labels, places, path.parent)
+        found = numbered(labels, places, path.parent)  # by all rows: a class has one number in all splits
         known: dict[str, Any] = {"classes": found.names, "by_name": found.by_name}
-        if TEXT in rows[0]:
+        ids, first = found.ids, rows[0]
+        if split is not None:
+            chosen = [at for at, row in enumerate(rows) if _text(row, SPLIT, places[at]) == split]
+            rows, places, ids = [rows[at] for at in chosen], [places[at] for at in chosen], ids[chosen]
+        elif TEXT in first or FILE in first:
+            known["all_splits"] = tuple(sorted({row[SPLIT] for row in rows if _has_split(row)}))
+        if TEXT in first:
             texts = [_text(row, TEXT, place) for row, place in zip(rows, places, strict=True)]
             return Collection(
-                path.stem, "texts", len(texts), lambda at: [texts[int(i)] for i in at], found.ids, **known
+                path.stem, "texts", len(texts), lambda at: [texts[int(i)] for i in at], ids, **known
             )
-        if FILE in rows[0]:
+        if FILE in first:
             files = [
                 inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}")
                 for row, place in zip(rows, places, strict=True)
@@ -76,13 +94,20 @@ class Table(DataSource):
             good = [files[at] for at in keep]
             return Collection(
                 path.stem, "pictures", len(good), lambda at: [good[int(i)].read_bytes() for i in at],
-                found.ids[keep], left_out=broken, **known,
+                ids[keep], left_out=broken, **known,
             )  # fmt: skip
-        values = _numbers(rows, places)
-        return Collection(path.stem, "tensors", len(values), lambda at: {"": values[at]}, found.ids, **known)
+        values = _numbers(rows, places, () if split is None else (SPLIT,))
+        return Collection(path.stem, "tensors", len(values), lambda at: {"": values[at]}, ids, **known)
 
     def digests(self, path: Path) -> list[str]:
         """Of the table, of the names of classes beside it, and of each image that it names."""
+        return self._digests(path, None)
+
+    def split_digests(self, path: Path, split: str) -> list[str]:
+        """The same, of the images of that split alone."""
+        return self._digests(path, split)
+
+    def _digests(self, path: Path, split: str | None) -> list[str]:
         path = _table(path)
         beside = path.parent / NAMES_FILE
         files = [beside] if beside.is_file() else []
@@ -92,6 +117,8 @@ class Table(DataSource):
                 pictures = TEXT not in row and FILE in row
             if not pictures:
                 break
+            if split is not None and row.get(SPLIT) != split:
+                continue
             files.append(inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}"))
         return [tree_digest(path), *(tree_digest(file) for file in files)]
 
@@ -189,8 +216,13 @@ def _text(row: _Row, name: str, place: str) -> str:
     return value
 
 
-def _numbers(rows: list[_Row], places: list[str]) -> Any:
-    columns = [name for name in rows[0] if name != LABEL]
+def _has_split(row: _Row) -> bool:
+    return isinstance(row.get(SPLIT), str) and bool(row[SPLIT])
+
+
+def _numbers(rows: list[_Row], places: list[str], besides: tuple[str, ...] = ()) -> Any:
+    """A row for each sample, of all columns but the label and ``besides``."""
+    columns = [name for name in rows[0] if name not in (LABEL, *besides)]
     if not columns:
         raise InputError(
             f"{places[0]}: there is nothing but the {LABEL}; needed: {TEXT}, {FILE}, or numbers", field=_FIELD
@@ -198,7 +230,7 @@ def _numbers(rows: list[_Row], places: list[str]) -> Any:
     values = np.empty((len(rows), len(columns)), dtype=np.float32)
     largest = float(np.finfo(np.float32).max)
     for at, (row, place) in enumerate(zip(rows, places, strict=True)):
-        if row.keys() - {LABEL} != set(columns):
+        if row.keys() - {LABEL, *besides} != set(columns):
             raise InputError(f"{place}: it has other columns than the first row", field=_FIELD)
         for to, name in enumerate(columns):
             try:
@@ -206,8 +238,9 @@ def _numbers(rows: list[_Row], places: list[str]) -> Any:
             except (TypeError, ValueError, OverflowError):
                 number = math.nan
             if not abs(number) <= largest:
+                named = "; evaluate.split names the split that is to be asked" if name == SPLIT else ""
                 raise InputError(
-                    f"{place}: {name} is no finite number: {row[name]!r} (float32)"[:300], field=_FIELD
+                    f"{place}: {name} is no finite number: {str(row[name])[:200]!r} (float32){named}", field=_FIELD
                 )
             values[at, to] = number
     return values

@@ -79,7 +79,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return check(spec, abilities)
 
     def file_findings(self, spec: JobSpec, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
-        """Conversations that are none, language models that are none or too small."""
+        """Conversations that are none, splits that are not there, language models that are none or too small."""
         backend = abilities.backend(spec.serve.backend)
         return tuple(file_findings(spec, base_dir, backend.slot_tokens))
 

@@ -1,7 +1,7 @@
 """What is wrong with the contents of files that a serving job names, as far as it can be read without a server.
 
-Conversations are read whole, of a model in GGUF its head. What takes a tokenizer is looked at when the job's requests
-are made (``stages.prompted``).
+Conversations are read whole, of a model in GGUF its head, of the user's data which splits they have.
+What takes a tokenizer is looked at when the job's requests are made (``stages.prompted``).
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ def file_findings(spec: JobSpec, base_dir: Path, slot_tokens: int | None) -> Ite
         path = base_dir / spec.requests.path
         if problem := _conversations_problem(path, stamp_or_none(path)):
             yield Finding(("requests.path",), problem)
+    if spec.evaluate is not None and spec.evaluate.split is not None and spec.evaluate.path is not None:
+        assert spec.evaluate.dataset is not None
+        path = base_dir / spec.evaluate.path
+        # A folder's stamp tells nothing of what lies deeper.
+        look = _split_problem if path.is_file() else _split_problem.__wrapped__
+        problem = look(spec.evaluate.dataset, path, spec.evaluate.split, stamp_or_none(path))
+        if problem is not None:
+            yield Finding((problem[0],), problem[1])
     if spec.model.kind == "file" and spec.model.path.lower().endswith(".gguf"):
         path = base_dir / spec.model.path
         head = _head(path, stamp_or_none(path))
@@ -66,6 +74,19 @@ def _conversations_problem(path: Path, stamp: Stamp) -> str | None:
     except InputError as error:
         return error.message.removeprefix(": ")
     return None
+
+
+@lru_cache(maxsize=64)
+def _split_problem(dataset: str, path: Path, split: str, stamp: Stamp) -> tuple[str, str] | None:
+    """The field and what is wrong: there is no such split, or the data can't be read."""
+    from inferbench_tasks.datasets.base import DATASETS, unknown_split
+
+    source = DATASETS.load(dataset, "evaluate.dataset")()
+    try:
+        problem = unknown_split(dataset, source, path, split) if source.takes_path else None
+    except InputError as error:
+        return error.field or "evaluate.path", error.message
+    return None if problem is None else ("evaluate.split", problem)
 
 
 @lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ NAMES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 CLASSES = len(NAMES)
-HELD_OUT = 10_000
+TRAINED, HELD_OUT = 60_000, 10_000
 _IMAGES, _LABELS = 2051, 2049
 #: No file of it is larger: 60,000 images and their head. A small archive may unpack to anything.
 _MAX_BYTES = 60_000 * SIDE * SIDE + 16
@@ -79,7 +79,7 @@ class Fashion(Dataset):
     name = "fashion-mnist"
     licence = "MIT"
     origin = "Xiao, Rasul, Vollgraf, Fashion-MNIST, 2017; Debian's package dataset-fashion-mnist"
-    splits = {"train": 60_000, "test": HELD_OUT}
+    splits = {"train": TRAINED, "test": HELD_OUT}
     classes = CLASSES
     class_names = NAMES
 

@@ -70,12 +70,12 @@ def make(
         elif dataset is None and before is None:
             dataset = source.made_up()
     else:
-        collection = open_dataset(spec.dataset, spec.path, base_dir)
+        collection = open_dataset(spec.dataset, spec.path, base_dir, spec.split)
         require_unchanged(spec.dataset, DATASETS.load(spec.dataset)(), collection)
         manifest = named_dataset(spec.dataset)
         dataset = fitted(collection, source, model, spec.spans, base_dir, before)
         what = {
-            **identity(spec.dataset, spec.path, base_dir),
+            **identity(spec.dataset, spec.path, base_dir, spec.split),
             "path": None,
         }  # the same data may lie elsewhere
         digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

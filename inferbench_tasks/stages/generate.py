@@ -183,7 +183,7 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     spec = inp.job.evaluate
     assert spec is not None
     seed = {} if spec.samples is None else {"seed": inp.job.traffic.seed}
-    named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
+    named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir, spec.split)
     if spec.dataset is not None:
         manifest = named_dataset(spec.dataset)
         require_resolved(inp.job.manifests, spec.dataset, manifest)

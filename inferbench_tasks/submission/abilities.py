@@ -143,6 +143,9 @@ class Abilities(Protocol):
     def datasets_of(self, form: str) -> Sequence[str]:
         """The names of the data sets whose samples are that."""
 
+    def unknown_split(self, dataset: str, split: str) -> str | None:
+        """Why a known data set, which is not the user's, has no such split, with those that are there; None if it has."""
+
     def unfit_classes(self, model: ModelSpec, dataset: str) -> str | None:
         """Why the labels of a known data set are no classes of a model, as far as both are described; None if they may
         be.

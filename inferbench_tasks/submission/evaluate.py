@@ -42,11 +42,21 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
 def data_findings(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
     """What is asked of the samples that they don't have; see ``submission.vary`` and ``submission.spans``."""
     if spec.evaluate is not None:
+        yield from _split(spec.evaluate, abilities)
         yield from _unfit(spec, spec.evaluate, abilities)
         yield from _processed(spec, spec.evaluate, abilities)
         yield from spans_findings(spec.evaluate.spans, spec.evaluate.dataset, abilities)
     if spec.evaluate is not None and spec.evaluate.vary is not None:
         yield from vary_findings(spec.evaluate.vary, spec.evaluate.dataset, abilities)
+
+
+def _split(evaluate: EvaluateSpec, abilities: Abilities) -> Iterator[Finding]:
+    """A split that a data set of ours doesn't have; of the user's only the files tell."""
+    dataset, split = evaluate.dataset, evaluate.split
+    if dataset is None or split is None or dataset not in abilities.datasets:
+        return
+    if message := abilities.unknown_split(dataset, split):
+        yield Finding(("evaluate.split", "evaluate.dataset"), message)
 
 
 def _unfit(spec: JobSpec, evaluate: EvaluateSpec, abilities: Abilities) -> Iterator[Finding]:

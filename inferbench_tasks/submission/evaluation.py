@@ -22,6 +22,10 @@ class EvaluateSpec(Spec):
     path: RelativePath | None = None
     """Of ``folder``, ``imagenet-val``, ``table``, ``arrays``, ``coco`` and ``squad``: yours, relative to the
     submission."""
+    split: Slug | None = None
+    """Which part of a data set that is named, ``train`` or ``test``: ``inferbench datasets list`` has those of ours. Of
+    yours a folder with the folders of the classes, of a table the rows whose column ``split`` says so. The usual one
+    unless given: what is held out, and of yours all that is there."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
     part: PartText | None = None
@@ -41,4 +45,8 @@ class EvaluateSpec(Spec):
     def _path_of_a_data_set(self) -> EvaluateSpec:
         if self.path is not None and self.dataset is None:
             raise ValueError("path goes with dataset: folder, table, arrays, coco, squad; give that too")
+        if self.split is not None and self.dataset is None:
+            raise ValueError(
+                "split goes with dataset; without, the model's own held-out samples are asked: name the data set"
+            )
         return self

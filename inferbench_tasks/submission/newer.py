@@ -9,6 +9,7 @@ NEWER: dict[str, Any] = {
     "evaluate": None,
     "evaluate.dataset": None,
     "evaluate.path": None,
+    "evaluate.split": None,
     "evaluate.part": None,
     "evaluate.measures": None,
     "evaluate.tolerance_ratio": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +24,7 @@ _HERE = "extensions.evaluation"
 _ASKED = "provenance.job.evaluate.dataset"
 _PARTS = (
     "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
-    "data.generated",
+    "data.generated", "data.split",
 )  # fmt: skip
 _PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "backend.version",
@@ -38,13 +39,14 @@ def evaluations(
     """A row for each result with the block ``evaluate`` that matches, the newest first.
 
     ``dataset``: what was asked, by the name that submissions have for it (``words``, ``folder``) or the one in its
-    results (``words (generated)``, the folder's own); the query's own ``dataset`` is what the model was trained for.
+    results (``words (generated)``, the folder's own), whichever split, or with it (``pets, val``); the query's own ``dataset`` is what the model was trained for.
     InputError for a query that is none.
     """
     terms: list[dict[str, Any]] = [parse(query).filter, {_HERE: {"$exists": True}}]
     if dataset:
         shown = {f"{_HERE}.dataset": {"$in": [dataset, generated_name(dataset)]}}
-        terms.append({"$or": [shown, {_ASKED: dataset}]})
+        split = {f"{_HERE}.dataset": {"$regex": f"^{re.escape(dataset)}, [^,]+$"}}
+        terms.append({"$or": [shown, split, {_ASKED: dataset}]})
     raw = db.find_raw({"$and": terms}, NEWEST_FIRST, limit, offset, fields=_PATHS)
     return [row(to_plain(each)) for each in raw]
 
@@ -53,7 +55,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
     """Of a result as plain nested mappings.
 
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
-    have. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
+    have. ``split``: which part of the data set, None where it has no parts with names. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
     time), by more than ``otherwise_bound_ratio`` of the largest value or by their class; the furthest apart were
     ``otherwise_largest_ratio`` (None: other texts or shapes, or no finite number). ``answers_digest``: of all answers
     to single samples, see ``contracts.answers_digest``; None of results from before it was stored, and where a sample
@@ -78,6 +80,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "device": value_at(document, "device.kind"),
         "device_name": value_at(document, "device.name"),
         "dataset": evaluation.get("dataset"),
+        "split": (evaluation.get("data") or {}).get("split"),
         "samples": evaluation.get("samples"),
         "judged_on": judged_on.of_document(document),
         # Made-up samples of a model that has no data say it in their name alone.

@@ -119,6 +119,10 @@ def _data(views: Sequence[RunView]) -> list[str]:
             notes[f"{count:,} broken samples of {known['name']} are left out (the first: {first})."] = None
         if known.get("class_order") == "sorted names":
             notes[f"Classes of {known['name']} are numbered by their sorted names."] = None
+        if splits := known.get("all_splits"):
+            notes[
+                f"Samples of all splits of {known['name']} were asked ({', '.join(splits)}); evaluate.split asks one."
+            ] = None
         if known.get("training"):
             notes[
                 f"{known['name']} has images that models are usually trained on: how many are right says little of new "

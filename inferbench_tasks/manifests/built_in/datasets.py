@@ -132,4 +132,5 @@ def _content(name: str, source: type[DataSource]) -> dict[str, Any] | None:
         "metrics": described.metrics,
         "generated": source.generated,
         "samples_sha256": described.samples_sha256,
+        "split_sha256": dict(described.split_sha256),
     }

@@ -34,6 +34,8 @@ class DatasetManifest(Manifest):
     samples_sha256: Sha256 | None = None
     """Of all samples and what is right of each: where those of a data set of InferBench are others, an evaluation is
     refused."""
+    split_sha256: Annotated[dict[Slug, Sha256], Field(max_length=20)] = {}
+    """The same of the other splits: ``samples_sha256`` is of the one that is asked unless another is named."""
     metrics: Annotated[tuple[Slug, ...], Field(strict=False, max_length=50)] = ()
     """What can be measured on it: ``inferbench metrics`` and the measures of quality have the formulas."""
 

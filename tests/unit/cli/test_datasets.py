@@ -22,9 +22,9 @@ def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch
     monkeypatch.setattr("inferbench_tasks.requests.prepare.MAX_BYTES", 700)
     for count in (2, 3):
         np.savez(tmp_path / f"{count}.npz", input=np.zeros((count, 64), np.float32), labels=np.arange(count))
-    check("arrays", tmp_path / "2.npz", "digits", OutputFormat.json)
+    check("arrays", tmp_path / "2.npz", None, "digits", OutputFormat.json)
     with pytest.raises(InputError, match="3 samples of 256 bytes are more than the"):
-        check("arrays", tmp_path / "3.npz", "digits", OutputFormat.json)
+        check("arrays", tmp_path / "3.npz", None, "digits", OutputFormat.json)
 
 
 def test_what_is_fetched_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,19 @@ def test_the_options_become_a_submission(tmp_path: Path) -> None:
     assert [job.spec.convert.precision for job in expand(read)] == ["fp32", "int8"]
 
 
+def test_a_split_stands_in_the_submission(tmp_path: Path) -> None:
+    """By its name; one that is not there is refused with those that are."""
+    file = tmp_path / "s.yaml"
+    for split in ("train", "val"):
+        file.write_text(submission("digits", "digits", None, None, ["fp32"], "onnx", "onnxruntime", 2, split))
+        if split == "train":
+            read = serving_only(read_submission(file, INSTALLED), "this test")
+            assert read.evaluate is not None and read.evaluate.split == "train"
+        else:
+            with pytest.raises(InputError, match="digits has no split 'val'; there are: train, test"):
+                read_submission(file, INSTALLED)
+
+
 def test_an_unknown_data_set_is_refused_with_those_there_are(tmp_path: Path) -> None:
     """Before anything starts, with a hint."""
     file = tmp_path / "s.yaml"

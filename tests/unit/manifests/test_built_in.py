@@ -94,7 +94,7 @@ def test_data_sets_that_come_with_no_model_have_manifests() -> None:
     made = {manifest.id: manifest for manifest in datasets()}
     named = {"digits", "digits-png", "fashion-mnist", "mnist-5k", "words", "file-types", "shapes"}
     assert {m.name for m in made.values() if m.samples_sha256} == named
-    assert {"dataset:digits@1.0.0", "dataset:digits@1.1.0", "dataset:fashion-mnist@1.1.0"} <= set(made)
+    assert {"dataset:digits@1.0.0", "dataset:digits@1.2.0", "dataset:fashion-mnist@1.2.0"} <= set(made)
     words = made["dataset:words@1.1.0"]
     assert words.generated and words.splits == {"test": 1000} and words.classes == len(words.labels) == 20
     assert words.labels[:2] == ("server", "model") and "CC0" in str(words.licence)
@@ -102,8 +102,12 @@ def test_data_sets_that_come_with_no_model_have_manifests() -> None:
     assert {"top1_ratio", *read} <= set(words.metrics)
     mnist = made["dataset:mnist-5k@1.0.0"]
     assert not mnist.generated and mnist.splits == {"train": 5000} and len(mnist.files) == 1
-    digits = made["dataset:digits@1.1.0"]
-    assert digits.files == Digits.files and digits.splits == {"test": 450}
+    digits = made["dataset:digits@1.2.0"]
+    assert (
+        digits.files == Digits.files
+        and digits.splits == Digits.splits
+        and set(digits.split_sha256) == {"train"}
+    )
     shapes = made["dataset:shapes@1.0.0"]
     assert {"ssim", "mean_iou", "average_precision"} <= set(shapes.metrics)
     for manifest in made.values():

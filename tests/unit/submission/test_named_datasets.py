@@ -178,8 +178,8 @@ def test_who_runs_it_with_other_samples_than_it_was_read_with_is_refused(
         return evaluation_settings(inp, model, tmp_path)
 
     assert settings(named) == settings(bare)
-    later = own("digits").model_copy(update={"version": "1.2.0"})
-    for there, words in ((later, r"dataset:digits@1\.2\.0"), (None, "one without a manifest")):
+    later = own("digits").model_copy(update={"version": "1.9.0"})
+    for there, words in ((later, r"dataset:digits@1\.9\.0"), (None, "one without a manifest")):
         monkeypatch.setattr(
             "inferbench_tasks.manifests.built_in.datasets.named_dataset", lambda _, there=there: there
         )
