@@ -32,8 +32,11 @@ def list_(
     offset: int = OFFSET,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Evaluated runs, the newest first: each measure with its 95% interval, beside latency and throughput."""
-    from inferbench_tasks.analysis.evaluations.listed import evaluations
+    """Evaluated runs, the newest first: each measure with its 95% interval, beside latency and throughput.
+
+    The parts of one evaluation are one row, without speed: each of them had a load of its own.
+    """
+    from inferbench_tasks.analysis.evaluations.found import evaluations
     from inferbench_tasks.perfdb.queries import parse
 
     parse(query or [])  # a wrong query is refused before anything is started
@@ -82,6 +85,10 @@ def show(
         emit(body | {"mlperf": evaluation["mlperf"]} if "mlperf" in evaluation else body, output)
         return
     emit(_narrow([summary])[0], output)
+    if summary["part"]:
+        say(
+            f"It is part {summary['part']}; `inferbench evaluations together {summary['run']}` has all of them as one"
+        )
     if (by_loadgen := words("It", evaluation)) is not None:
         say(by_loadgen)
     if varied:
@@ -135,7 +142,7 @@ def together(
     ),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """The parts of one evaluation (`evaluate.part: 1/2`) as one: each measure anew, over all samples."""
+    """The parts of one evaluation (`evaluate.parts: 8`) as one: each measure anew, over all samples."""
     from inferbench_tasks.analysis.evaluations.stored import together_stored
 
     with _open() as db:

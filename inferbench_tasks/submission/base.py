@@ -46,6 +46,8 @@ class JobBase(Spec):
     devices_field: ClassVar[str] = "devices"
     #: The dotted path of the field that has stages run on another host, where there is one.
     elsewhere_field: ClassVar[str] = "kind"
+    #: Dotted paths that tell the members of one point apart, and stand beside its swept values.
+    member_fields: ClassVar[tuple[str, ...]] = ()
 
     name: Slug
     """Of the submission, its DAG and its results."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from inferbench_tasks.contracts.spec import RelativePath, Slug, Spec, Versioned
-from inferbench_tasks.submission.part import PartText
+from inferbench_tasks.submission.part import PartsCount, PartText
 from inferbench_tasks.submission.spans import SpansSpec
 from inferbench_tasks.submission.vary import VarySpec
 
@@ -29,8 +29,12 @@ class EvaluateSpec(Spec):
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
     part: PartText | None = None
-    """Only a part of these samples, ``1/2`` or ``2/2``: what other workers ask meanwhile, each part a job of a sweep
-    (``evaluate.part: [1/2, 2/2]``). ``inferbench evaluations together`` makes one evaluation of them."""
+    """Only a part of these samples, ``1/2`` or ``2/2``, as a job of ``parts`` has it; or by hand, where the other parts
+    are asked elsewhere. ``inferbench evaluations together`` makes one evaluation of runs that are named."""
+    parts: PartsCount | None = None
+    """In so many parts, each a job of its own, side by side on the devices that there are: report, lists and page show
+    them as one evaluation, exact. ``auto``: as many as it takes for each one's samples to fit (2 GiB). A load is then
+    one of each part."""
     measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
     tolerance_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -49,4 +53,6 @@ class EvaluateSpec(Spec):
             raise ValueError(
                 "split goes with dataset; without, the model's own held-out samples are asked: name the data set"
             )
+        if self.parts is not None and self.part is not None:
+            raise ValueError("part is one of parts; leave one of both out")
         return self

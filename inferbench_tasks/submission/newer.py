@@ -11,6 +11,7 @@ NEWER: dict[str, Any] = {
     "evaluate.path": None,
     "evaluate.split": None,
     "evaluate.part": None,
+    "evaluate.parts": None,
     "evaluate.measures": None,
     "evaluate.tolerance_ratio": None,
     "evaluate.vary": None,

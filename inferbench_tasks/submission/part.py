@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from numpy.typing import NDArray
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 MOST_PARTS = 1000
 
@@ -43,3 +43,20 @@ def _read(text: str) -> str:
 
 
 PartText = Annotated[str, AfterValidator(_read)]
+
+#: ``auto``: as many as it takes for each one's samples to fit; a number in its place once a submission was read.
+AUTO: Literal["auto"] = "auto"
+PartsCount = Annotated[int, Field(ge=2, le=MOST_PARTS)] | Literal["auto"]
+
+
+def in_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs of a submission with ``evaluate.parts``, as plain data: one for each part; itself alone without.
+
+    What is no number of parts stays, for the schema to tell.
+    """
+    evaluate = data.get("evaluate")
+    of = evaluate.get("parts") if isinstance(evaluate, dict) else None
+    if type(of) is not int or not 2 <= of <= MOST_PARTS or evaluate.get("part") is not None:
+        return [data]
+    rest = {name: value for name, value in evaluate.items() if name != "parts"}
+    return [{**data, "evaluate": {**rest, "part": str(Part(number, of))}} for number in range(1, of + 1)]

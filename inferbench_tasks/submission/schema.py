@@ -29,6 +29,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, S
 from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.newer import NEWER
+from inferbench_tasks.submission.part import in_parts
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.prompt_parts import SharedPrefixSpec, TraceColumnsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
@@ -306,6 +307,7 @@ class JobSpec(JobBase):
 
     devices_field: ClassVar[str] = "serve.devices"
     elsewhere_field: ClassVar[str] = "load.from"
+    member_fields: ClassVar[tuple[str, ...]] = ("evaluate.part",)
     newer: ClassVar[dict[str, Any]] = NEWER | {f"requests.{name}": None for name in PROMPT_FIELDS}
 
     kind: Literal["serving"] = DEFAULT_KIND
@@ -466,8 +468,8 @@ class JobSpec(JobBase):
 
     @classmethod
     def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:
-        """The members of its share, each alone and beside the others."""
-        return members(data)
+        """The members of its share, each alone and beside the others; the parts of its evaluation."""
+        return [part for member in members(data) for part in in_parts(member)]
 
 
 class Submission(SubmissionBase, JobSpec):

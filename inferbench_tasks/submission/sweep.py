@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from pydantic import ValidationError
 
-from inferbench_tasks.dotted import contains, last, parts, set_at
+from inferbench_tasks.dotted import contains, last, parts, set_at, value_at
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.abilities import Abilities
@@ -46,7 +46,8 @@ class Job(Generic[SpecT_co]):
     ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid; in an interleaved
     sweep its place among all jobs of all blocks. ``digest`` is the canonical one of what it asks for.
     ``job_id`` is the submission's name and the start of that digest: it stays the same while the
-    job asks for the same, wherever in a sweep it stands. ``point`` has the swept values by dotted path.
+    job asks for the same, wherever in a sweep it stands. ``point`` has the swept values by dotted path, and what tells
+    apart the jobs that one point stands for (``member_fields``).
     """
 
     index: int
@@ -184,7 +185,7 @@ def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list
             )
         )
     if not problems and (count := count_jobs(sweep) * each) > MAX_JOBS:
-        of_each = f", {each} for each point with share.beside" if each > 1 else ""
+        of_each = f", {each} for each point (share.beside, evaluate.parts)" if each > 1 else ""
         problems.append((("sweep",), f"makes {count:,} jobs{of_each}; at most {MAX_JOBS:,} are allowed"))
     return problems
 
@@ -282,10 +283,15 @@ class _Expansion:
             set_at(data, path, copy.deepcopy(value))
         data = self.submission.job.at_point(data, [path for path, _, _ in places])
         for member in self.submission.job.members(data):
-            self._add(self.count, places, member)
+            own = {
+                path: value
+                for path in self.submission.job.member_fields
+                if (value := value_at(member, path)) is not None and value != value_at(data, path)
+            }
+            self._add(self.count, places, member, own)
             self.count += 1
 
-    def _add(self, index: int, places: list[_Place], data: dict[str, Any]) -> None:
+    def _add(self, index: int, places: list[_Place], data: dict[str, Any], own: dict[str, Any]) -> None:
         try:
             spec = self.submission.job.model_validate(data)
         except ValidationError as error:
@@ -306,7 +312,7 @@ class _Expansion:
             self._note(("sweep",), text)
             return
         self._digests[digest] = index
-        point = {path: value for path, _, value in places}
+        point = {path: value for path, _, value in places} | own
         self.jobs.append(Job(index, digest, job_id(self.submission.name, digest), point, spec))
 
     def _add_invalid(self, index: int, places: list[_Place], at: FieldPath, message: str) -> None:

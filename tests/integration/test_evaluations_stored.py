@@ -94,6 +94,65 @@ def test_data_sets_are_found_by_the_names_that_submissions_have(
     assert [row["run"] for row in json.loads(capsys.readouterr().out)] == ["drawn"]
 
 
+def test_parts_are_one_evaluation_wherever_they_are_listed(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path
+) -> None:
+    """One row over all samples over REST and on the page, found by its worst part's verdict, and paired as one; where a
+    part failed there is no figure, and the row says which. A part whose others nobody asked stands by itself."""
+
+    def save(
+        run: str, invocation: str, number: int, of: int = 2, verdict: str = "valid", failed: bool = False
+    ) -> None:
+        result, table = part(number, of, invocation_id=invocation, verdict=verdict)
+        if failed:
+            result.extensions.clear()
+        else:
+            path = tmp_path / f"{run}.parquet"
+            pq.write_table(table, path)
+            stored = perfdb.files.put(path, "answers.parquet", run_id=run)
+            result.extensions["evaluation"]["answers"] = stored.model_dump()
+        perfdb.save_result(result.model_copy(update={"run_id": run}))
+
+    for number in (1, 2):
+        save(f"whole.{number}", "whole", number)
+        save(f"late.{number}", "late", number, verdict="invalid: late" if number == 2 else "valid")
+        save(
+            f"broken.{number}",
+            "broken",
+            number,
+            verdict="failed: load, it broke" if number == 2 else "valid",
+            failed=number == 2,
+        )
+    save("single.1", "single", 1, 3)
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    rows = {row["run"]: row for row in bench.evaluations()}
+    assert {run: (row["parts"], row["part"], row["verdict"]) for run, row in rows.items()} == {
+        "whole.1": (2, None, "valid"),
+        "late.1": (2, None, "invalid: part 2/2: late"),
+        "broken.1": (2, None, "failed: load, part 2/2: it broke"),
+        "single.1": (None, "1/3", "valid"),
+    }
+    assert rows["whole.1"]["measures"]["top1_ratio"]["value"] == 0.8 and rows["whole.1"]["samples"] == 20
+    assert rows["broken.1"]["measures"] == {}
+    assert rows["broken.1"]["withheld"] == (
+        "no figure of all: part 2/2 (failed: load, it broke) has no answers"
+    )
+    assert {row["run"] for row in bench.evaluations("verdict=valid")} == {"whole.1", "single.1"}
+    assert {row["run"] for row in bench.evaluations("verdict=invalid")} == {"late.1"}
+    pages = [
+        http.get("/inferbench/api/evaluations", params={"limit": 1, "offset": at}).json() for at in range(4)
+    ]
+    assert {each["items"][0]["run"] for each in pages} == {*rows}
+    assert [each["next_offset"] for each in pages] == [1, 2, 3, None]
+    page = http.get("/inferbench/evaluations").text
+    assert page.count("and the other parts, 2 in all") == 3 and "part 1/3 alone" in page
+    assert bench.compare_evaluations("whole.2", "late.1")["samples"] == 20
+    refused = http.get("/inferbench/api/evaluations/together", params={"run": ["broken.1"]})
+    assert refused.status_code == 422 and "part 2/2 (failed: load, it broke) has no answers" in refused.text
+    pair = http.get("/inferbench/api/evaluations/compare", params={"run": ["whole.1", "whole.2"]})
+    assert pair.status_code == 422 and "parts of one evaluation" in pair.text
+
+
 def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     """Not evaluated, other samples, one run, a bound that is too large: said, no 500."""
     seed(perfdb, tmp_path)

@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from inferbench_tasks.analysis.evaluations.under_load import bound_of, counted
-from inferbench_tasks.datasets.base import generated_name
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.offered import offered
-from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
-from inferbench_tasks.perfdb.values import to_plain
 
 #: The figures of speed that stand beside the measures.
 SPEED = ("p50_ms", "p99_ms", "throughput_samples_per_s", "joule_per_sample", "cost_usd_per_1k_samples")
-_HERE = "extensions.evaluation"
-_ASKED = "provenance.job.evaluate.dataset"
+HERE = "extensions.evaluation"
+#: Where a result says which part it is of.
+PART = "provenance.job.evaluate.part"
 _PARTS = (
     "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
-    "data.generated", "data.split",
+    "data.generated", "data.split", "parts",
 )  # fmt: skip
-_PATHS = (
+PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "backend.version",
-    "device.kind", "device.name", "load", "verdict", *(f"{_HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
-    *(FIGURES[name].field_path for name in SPEED), "summary.energy.method",
+    "device.kind", "device.name", "load", "verdict", *(f"{HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
+    *(FIGURES[name].field_path for name in SPEED), "summary.energy.method", PART,
 )  # fmt: skip
-
-
-def evaluations(
-    db: PerfDB, query: str | Iterable[str] = "", dataset: str = "", limit: int = 50, offset: int = 0
-) -> list[dict[str, Any]]:
-    """A row for each result with the block ``evaluate`` that matches, the newest first.
-
-    ``dataset``: what was asked, by the name that submissions have for it (``words``, ``folder``) or the one in its
-    results (``words (generated)``, the folder's own), whichever split, or with it (``pets, val``); the query's own ``dataset`` is what the model was trained for.
-    InputError for a query that is none.
-    """
-    terms: list[dict[str, Any]] = [parse(query).filter, {_HERE: {"$exists": True}}]
-    if dataset:
-        shown = {f"{_HERE}.dataset": {"$in": [dataset, generated_name(dataset)]}}
-        split = {f"{_HERE}.dataset": {"$regex": f"^{re.escape(dataset)}, [^,]+$"}}
-        terms.append({"$or": [shown, split, {_ASKED: dataset}]})
-    raw = db.find_raw({"$and": terms}, NEWEST_FIRST, limit, offset, fields=_PATHS)
-    return [row(to_plain(each)) for each in raw]
 
 
 def row(document: dict[str, Any]) -> dict[str, Any]:
     """Of a result as plain nested mappings.
 
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
-    have. ``split``: which part of the data set, None where it has no parts with names. ``otherwise``: samples that were answered otherwise under load than alone (without a load: than the first
-    time), by more than ``otherwise_bound_ratio`` of the largest value or by their class; the furthest apart were
-    ``otherwise_largest_ratio`` (None: other texts or shapes, or no finite number). ``answers_digest``: of all answers
-    to single samples, see ``contracts.answers_digest``; None of results from before it was stored, and where a sample
-    got no answer.
+    have. ``part``: of a run that asked only that, ``1/8``; ``parts``: of how many the row is, each part's answers once;
+    its ``run`` is the first of them, and it has no speed, for each part had a load of its own. ``split``: which part of
+    the data set, None where it has no parts with names. ``otherwise``: samples that were answered otherwise under load
+    than alone (without a load: than the first time), by more than ``otherwise_bound_ratio`` of the largest value or by
+    their class; the furthest apart were ``otherwise_largest_ratio`` (None: other texts or shapes, or no finite number).
+    ``answers_digest``: of all answers to single samples, see ``contracts.answers_digest``; None of results from before
+    it was stored, and where a sample got no answer.
     """
-    evaluation = value_at(document, _HERE) or {}
+    evaluation = value_at(document, HERE) or {}
     under_load = evaluation.get("under_load") or {}
     measures = {
         name: {"value": each.get("value"), "ci95": each.get("ci95")}
         for name, each in (under_load.get("measures") or {}).items()
     }
-    speed = {name: FIGURES[name].stored(document.get("summary") or {}) for name in SPEED}
+    summary = {} if evaluation.get("parts") else document.get("summary") or {}
+    speed = {name: FIGURES[name].stored(summary) for name in SPEED}
     return {
         "run": document["run_id"],
         "attempt": document["attempt"],
+        "part": None if evaluation.get("parts") else value_at(document, PART),
+        "parts": evaluation.get("parts"),
         "created": document["created_at"],
         "model": value_at(document, "model.name"),
         "precision": value_at(document, "model.precision"),

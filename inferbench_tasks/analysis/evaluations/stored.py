@@ -6,9 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from inferbench_tasks.analysis.evaluations.beside import KEYS, Parts, missing_in, parts_beside
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.analysis.evaluations.pairs import compare
-from inferbench_tasks.analysis.evaluations.together import PART, otherwise, part_of, together
+from inferbench_tasks.analysis.evaluations.together import part_of, together
+from inferbench_tasks.analysis.evaluations.whole import whole_of
 from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -24,25 +26,48 @@ def together_stored(db: PerfDB, runs: list[str]) -> dict[str, Any]:
     """The parts of one evaluation, see ``together``. One run stands for all parts of its invocation; InputError."""
     ids = list(dict.fromkeys(db.resolve_run(run) for run in runs))
     if len(ids) == 1:
-        ids = _parts_beside(db, db.get_result(ids[0]))
+        result = db.get_result(ids[0])
+        part_of(result)
+        ids = _runs_of(_beside(db, result))
     results = [db.get_result(each) for each in ids]
     for result in results:
         part_of(result)  # said before any file of answers is read
     return together([(result, answers_of(db, result)) for result in results])
 
 
-def _parts_beside(db: PerfDB, result: ResultDocument) -> list[str]:
-    """The runs of its invocation that asked a part of the same."""
-    part_of(result)
-    query = {"invocation_id": result.invocation_id, PART: {"$type": "string"}}
-    # A run that was lost and ran again is there twice, with one id.
-    return sorted({each.run_id for each in db.find_results(query) if otherwise(result, each) is None})
+def _beside(db: PerfDB, result: ResultDocument) -> Parts:
+    """The parts of what it is a part of; {} where it asked all."""
+    (document,) = db.find_raw({"run_id": result.run_id, "attempt": result.attempt}, fields=KEYS)
+    return parts_beside(db, document)
+
+
+def _runs_of(parts: Parts) -> list[str]:
+    """InputError where one of several has no answers."""
+    if len(parts) > 1 and (missing := missing_in(parts)):
+        raise InputError(f"part {', '.join(missing)} has no answers: there is no figure of all", field="RUN")
+    return [each["run_id"] for each in parts.values()]
 
 
 def compare_stored(db: PerfDB, runs: list[str], limit: int = 50, offset: int = 0) -> dict[str, Any]:
-    """Two runs in pairs, see ``pairs.compare``; InputError unless there are two, both evaluated on the same samples."""
+    """Two runs in pairs, see ``pairs.compare``; InputError unless there are two, both evaluated on the same samples.
+
+    A part stands for all parts of its evaluation, where its invocation has others.
+    """
     ids = list(dict.fromkeys(db.resolve_run(run) for run in runs))
     if len(ids) != 2:
         raise InputError(f"two different runs make pairs; these are {len(ids)}", field="RUN")
-    first, second = (db.get_result(each) for each in ids)
-    return compare(first, second, (answers_of(db, first), answers_of(db, second)), limit, offset)
+    (first, one), (second, two) = (_with_answers(db, each) for each in ids)
+    if first.run_id == second.run_id:
+        raise InputError(f"{ids[0]} and {ids[1]} are parts of one evaluation: no pair", field="RUN")
+    return compare(first, second, (one, two), limit, offset)
+
+
+def _with_answers(db: PerfDB, run_id: str) -> tuple[ResultDocument, pa.Table]:
+    """A run with its answers, or all parts of what it is a part of as one."""
+    result = db.get_result(run_id)
+    parts = _beside(db, result)
+    if len(parts) < 2:
+        return result, answers_of(db, result)
+    results = [db.get_result(each) for each in _runs_of(parts)]
+    whole = whole_of([(each, answers_of(db, each)) for each in results])
+    return whole.result, whole.table

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.analysis.evaluations.differing import AUC, PARTS, RANK, SCORES, TOP5
-from inferbench_tasks.analysis.evaluations.listed import evaluation_of
+from inferbench_tasks.analysis.evaluations.listed import PART, evaluation_of
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -27,8 +27,6 @@ from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.part import Part
 from inferbench_tasks.submission.schema import JobSpec
 
-#: Where a result says which part it is of.
-PART = "provenance.job.evaluate.part"
 #: Measures of the classes that answers name -> what these are set against.
 _OF_CLASSES = {"top1_ratio": "label", "macro_f1": "label", "agreement_ratio": "answer_source"}
 _NOT_KEPT = "what it needs of each sample is not kept"

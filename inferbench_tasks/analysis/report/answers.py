@@ -50,7 +50,7 @@ def tables(views: Sequence[RunView]) -> list[Table]:
     alone = evaluated(views)
     if not alone:
         return []
-    found = merged(alone)
+    found = merged(alone, [view for view in views if not view.evaluation])
     shown = found.views
     by_loadgen = [said for view in alone if (said := words_of_loadgen(view.label, view.evaluation))]
     return [

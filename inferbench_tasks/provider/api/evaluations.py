@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.evaluations.listed import evaluation_of, evaluations, flat, row
+from inferbench_tasks.analysis.evaluations.found import evaluations
+from inferbench_tasks.analysis.evaluations.listed import evaluation_of, flat, row
 from inferbench_tasks.analysis.evaluations.samples import Only, picked, rows
 from inferbench_tasks.analysis.evaluations.stored import answers_of, compare_stored, together_stored
 from inferbench_tasks.analysis.evaluations.varied import rows as varied_rows
@@ -34,7 +35,8 @@ def list_evaluations(
     ``next_offset`` is null on the last page; ``truncated``: there are more that no offset reaches.
 
     Filters stand in ``q``: ``model=digits device=cpu backend=openvino verdict=valid``. CSV has a column for each
-    measure and each end of its interval.
+    measure and each end of its interval. The parts of one evaluation (``evaluate.parts``) are one item: ``run`` is the
+    first of them, ``parts`` how many, and each had a load of its own, so that there is no speed.
     """
     with blame("q"):
         found = evaluations(db, q, dataset, limit + 1, offset)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.evaluations.listed import SPEED, evaluations
+from inferbench_tasks.analysis.evaluations.found import evaluations
+from inferbench_tasks.analysis.evaluations.listed import SPEED
 from inferbench_tasks.analysis.evaluations.stored import compare_stored, together_stored
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure

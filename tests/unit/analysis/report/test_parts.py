@@ -173,6 +173,16 @@ def test_a_whole_with_a_part_that_does_not_count_says_so() -> None:
     assert "coins, 2 parts does not count, for fp32, 2/2 is invalid: late." in measures["note"]
 
 
+def test_a_part_that_failed_is_named_and_there_is_no_whole() -> None:
+    """The part that answered stands as what it is, and the note says what became of the other one."""
+    failed = part(2)
+    failed.verdict = Verdict.model_validate("failed: load, it broke")
+    failed.result = failed.answers = None
+    (measures, *_) = answers.tables([part(1), failed])
+    assert [row[0] for row in measures["rows"]] == ["fp32, 1/2"]
+    assert "fp32, 2/2 has no answers, it is failed: load, it broke. No figure is of all" in measures["note"]
+
+
 def test_runs_that_asked_all_stand_where_they_stood() -> None:
     """Between parts too; a run without its answers is no part."""
     whole = part(1)
