@@ -137,6 +137,12 @@ class InstalledAbilities:
 
         return _of_source(model, lambda source: unfit_measures(source, dataset, names)) or {}
 
+    def samples_to_ask(self, spec: JobBase, base_dir: Path) -> tuple[int, int]:
+        """By what the model's source and the data set say of themselves; of files by their heads and names."""
+        from inferbench_tasks.datasets.foreseen import samples_to_ask
+
+        return samples_to_ask(spec, base_dir)
+
     def framework(self, model: ZooModel) -> str:
         """Asked of the model itself; nothing of it is fetched or made."""
         return zoo_source(model).framework

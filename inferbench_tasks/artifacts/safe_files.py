@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.artifacts import exported_program, saved_model, torchscript
+from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 
 MAX_BYTES = 8 << 30
@@ -59,21 +60,9 @@ def require_no_pointer(file: Path) -> None:
 
 def external_data(path: Path) -> list[Path]:
     """The files that an ONNX model keeps its weights in; InputError where one is missing, elsewhere or no file."""
-    import onnx
-    from google.protobuf.message import DecodeError
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (DecodeError, ValueError) as error:
-        raise InputError(
-            f"{path} is damaged or no ONNX model: {error}; export or copy it again", field="model.path"
-        ) from error
-    if not model.graph.node:
-        raise InputError(
-            f"{path} is damaged or no ONNX model: its graph is empty; export or copy it again",
-            field="model.path",
-        )
+    model = _onnx(path)
     files: set[Path] = set()
     for tensor in _tensors(model):
         if uses_external_data(tensor):
@@ -90,6 +79,42 @@ def external_data(path: Path) -> list[Path]:
             f"{path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}", field="model.path"
         )
     return sorted(files)
+
+
+def onnx_inputs(path: Path) -> tuple[TensorSpec, ...]:
+    """What an ONNX model takes, without the batch axis, -1 for a size that is left open; InputError as of the above."""
+    import onnx
+
+    graph = _onnx(path).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    specs = []
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        tensor = value.type.tensor_type
+        sizes = [axis.dim_value or -1 for axis in tensor.shape.dim]
+        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type else "unknown"
+        specs.append(TensorSpec(name=value.name, dtype=dtype, shape=tuple(sizes[1:])))
+    return tuple(specs)
+
+
+def _onnx(path: Path) -> Any:
+    """The file's ``onnx.ModelProto`` without what lies beside it; InputError where it is none."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged or no ONNX model: {error}; export or copy it again", field="model.path"
+        ) from error
+    if not model.graph.node:
+        raise InputError(
+            f"{path} is damaged or no ONNX model: its graph is empty; export or copy it again",
+            field="model.path",
+        )
+    return model
 
 
 def _tensors(model: Any) -> Iterator[Any]:

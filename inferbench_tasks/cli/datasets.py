@@ -96,7 +96,8 @@ def check(
         source = resolve(ZooModel(kind="zoo", name=model), Path.cwd())
         artifact = build_model(source, settings.data_dir(), Watch())
         dataset = fitted(collection, source, artifact)
-        refuse_too_much(dataset.inputs(np.arange(1)), collection.count, "evaluate.samples")
+        count = collection.count
+        refuse_too_much(dataset.inputs(np.arange(1)), count, "evaluate.samples", of=count)
         read = dataset.inputs
     for start in range(0, collection.count, 256):
         read(np.arange(start, min(start + 256, collection.count)))

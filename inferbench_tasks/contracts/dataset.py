@@ -16,6 +16,12 @@ if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them 
 MAX_BYTES = 2 << 30
 
 
+def fewest_parts(count: int, sample_bytes: int, most_bytes: int = MAX_BYTES) -> int | None:
+    """Of so many samples of a size the fewest parts that fit, all of a size but for one; None: one alone does not."""
+    fits = most_bytes // max(1, sample_bytes)
+    return -(-count // fits) if fits else None
+
+
 class Dataset(ABC):
     """Labelled or unlabelled samples in the form that one model takes.
 

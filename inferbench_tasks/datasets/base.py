@@ -82,8 +82,8 @@ class DataSource(ABC):
     ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
     whether it reads a file or folder of the user's. ``form_by_file``: whether that file decides the form.
     ``described``: what else its manifest says; None of one that has none, as of the user's data. No class inherits it
-    (``datasets.described.description_of``). ``usual_split``: the name of what ``open`` gives, where ``open_split`` gives
-    others.
+    (``datasets.described.description_of``). ``usual_split``: the name of what ``open`` gives, where
+    ``open_split`` gives others.
     """
 
     title: ClassVar[str]
@@ -125,6 +125,13 @@ class DataSource(ABC):
     def digests(self, path: Path) -> list[str]:
         """SHA-256 of all files of the user's that decide the samples: other content is another data set."""
         return [tree_digest(path)]
+
+    def count(self, path: Path, split: str | None) -> int | None:
+        """How many samples the user's files have, broken ones too, by their names alone; None where that takes reading.
+
+        ``split``: one of ``splits``, or all that is asked without.
+        """
+        return None
 
     def split_digests(self, path: Path, split: str) -> list[str]:
         """Of those that decide the samples of that split."""
@@ -174,7 +181,8 @@ def usual_split(source: DataSource) -> str | None:
 
 
 def unknown_split(name: str, source: DataSource, path: Path | None, split: str) -> str | None:
-    """Why a data set has no split of that name, with those that are there; None if it has. InputError as of ``open``."""
+    """Why a data set has no split of that name, with those that are there; None if it has. InputError as of
+    ``open``."""
     known = source.splits(path)
     if split in known:
         return None

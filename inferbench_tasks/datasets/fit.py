@@ -162,7 +162,7 @@ def _require_whole(collection: Collection, source: ModelSource, model: ModelArti
     if collection.whole is None:
         return
     width, height = collection.whole
-    shape = _image_shape(source, _only(model, "images"))
+    shape = image_shape(source, _only(model, "images"))
     if len(shape) != 3 or -1 in shape:
         return  # which is no image, and is said where its inputs are made
     rows, columns = shape[1:] if shape[0] in (1, 3) else shape[:2]
@@ -175,7 +175,7 @@ def _require_whole(collection: Collection, source: ModelSource, model: ModelArti
         )
 
 
-def _image_shape(source: ModelSource, spec: TensorSpec) -> tuple[int, ...]:
+def image_shape(source: ModelSource, spec: TensorSpec) -> tuple[int, ...]:
     """The input's shape; a height and width that it leaves open are those that the model is known to be given."""
     shape = spec.shape
     if len(shape) != 3 or source.picture_size is None:
@@ -219,7 +219,7 @@ def image_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
     """The settings of the processor ``image`` by which files of pictures become that model's inputs; InputError where
     it takes none."""
     spec = _only(model, "images")
-    shape = _image_shape(source, spec)
+    shape = image_shape(source, spec)
     first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
     if not (first or last) or -1 in shape:
         raise InputError(

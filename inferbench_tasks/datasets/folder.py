@@ -51,9 +51,12 @@ class Folder(DataSource):
     def open_split(self, path: Path | None, split: str) -> Collection:
         assert path is not None
         own = (path / split / NAMES_FILE).is_file()
-        others = [] if own else [name for name in _classes(path, self.splits(path))]
+        others = [] if own else _classes(path, self.splits(path))
         beside = path / split if own else path
         return _collection(path, beside, _images_in(path / split, path), others)
+
+    def count(self, path: Path, split: str | None) -> int:
+        return sum(1 for _ in _images(path if split is None else path / split))
 
     def split_digests(self, path: Path, split: str) -> list[str]:
         """Of the split, and of what numbers its classes: the names of all, and the list beside."""
@@ -93,7 +96,9 @@ def _classes(path: Path, splits: tuple[str, ...]) -> list[str]:
 def _collection(path: Path, beside: Path, files: list[Path], others: list[str]) -> Collection:
     """``beside``: where the names of classes may be listed; ``others``: classes that have a number, too."""
     if len(files) > MAX_FILES:
-        raise InputError(f"{path.name} has {len(files):,} images, allowed: {MAX_FILES:,}", field="evaluate.path")
+        raise InputError(
+            f"{path.name} has {len(files):,} images, allowed: {MAX_FILES:,}", field="evaluate.path"
+        )
     places = [str(file.relative_to(path)) for file in files]
     keep, broken = readable(files, places, path.name)
     good = [files[at] for at in keep]

@@ -61,6 +61,9 @@ class ImageNetVal(DataSource):
             np.array(ids, dtype=np.int64)[keep], classes, left_out=broken,
         )  # fmt: skip
 
+    def count(self, path: Path, split: str | None) -> int:
+        return sum(1 for _ in _labelled(path, _synsets(path)))
+
     def digests(self, path: Path) -> list[str]:
         """Of the images and of the files of labels: the training set beside them is none of it."""
         files = [path / name for name in (MAPPING, SOLUTION, LISTED) if (path / name).is_file()]

@@ -99,6 +99,9 @@ class Table(DataSource):
         values = _numbers(rows, places, () if split is None else (SPLIT,))
         return Collection(path.stem, "tensors", len(values), lambda at: {"": values[at]}, ids, **known)
 
+    def count(self, path: Path, split: str | None) -> int:
+        return sum(1 for _, row in _read(_table(path)) if split is None or row.get(SPLIT) == split)
+
     def digests(self, path: Path) -> list[str]:
         """Of the table, of the names of classes beside it, and of each image that it names."""
         return self._digests(path, None)
@@ -240,7 +243,8 @@ def _numbers(rows: list[_Row], places: list[str], besides: tuple[str, ...] = ())
             if not abs(number) <= largest:
                 named = "; evaluate.split names the split that is to be asked" if name == SPLIT else ""
                 raise InputError(
-                    f"{place}: {name} is no finite number: {str(row[name])[:200]!r} (float32){named}", field=_FIELD
+                    f"{place}: {name} is no finite number: {str(row[name])[:200]!r} (float32){named}",
+                    field=_FIELD,
                 )
             values[at, to] = number
     return values

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.contracts.answers import classes_scored
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.arrays import Arrays
-from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
+from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset, fewest_parts
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError, StageError
@@ -24,7 +24,7 @@ from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.calls import by_calls, joined
 from inferbench_tasks.requests.ragged import is_ragged, objects, packed, rows_of, sample_shape, unpacked
 from inferbench_tasks.requests.sized import sized_noise
-from inferbench_tasks.submission.part import Part
+from inferbench_tasks.submission.part import MOST_PARTS, Part
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ def every(
         )
     rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
     which = np.sort(rng.permutation(len(dataset))[:count]) if count else np.arange(len(dataset))
+    total = len(which)
     if part is not None:
         if part.of > len(which):
             raise InputError(
@@ -86,7 +87,7 @@ def every(
             )
         which = part.of_rows(which)
     indices = which.astype(np.int64)
-    refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples")
+    refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples", of=total)
     labels = dataset.labels()
     return dataset.inputs(indices), None if labels is None else labels[indices], indices
 
@@ -126,13 +127,24 @@ def bytes_of(row: Any) -> bytes:
     return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
 
 
-def refuse_too_much(one: Arrays, count: int, field: str = "requests.samples") -> None:
-    """InputError where so many samples like this one are more than fit."""
+def refuse_too_much(
+    one: Arrays, count: int, field: str = "requests.samples", *, of: int | None = None
+) -> None:
+    """InputError where so many samples like this one are more than fit.
+
+    ``of``: how many are to be evaluated, of which these are all or a part: then in how many parts they fit.
+    """
     size = sum(array.nbytes for array in one.values())
     if size * count > MAX_BYTES:
+        parts = None if of is None else fewest_parts(of, size, MAX_BYTES)
+        asked = (
+            ""
+            if parts is None or parts > MOST_PARTS
+            else f"; all {of:,} fit in parts (evaluate.parts: {parts})"
+        )
         raise InputError(
             f"{count} samples of {size} bytes are more than the {MAX_BYTES >> 30} GiB that "
-            f"fit; allowed for this model: {MAX_BYTES // size}",
+            f"fit; allowed for this model: {MAX_BYTES // size}{asked}",
             field=field,
         )
 

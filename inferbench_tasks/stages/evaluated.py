@@ -55,6 +55,13 @@ def make(
     """
     spec = inp.job.evaluate
     assert spec is not None
+    if (
+        spec.parts is not None
+    ):  # a number is one job for each part; ``auto`` is told where a submission is read
+        raise InputError(
+            "auto was not told where the submission was read, without its files; give a number",
+            field="evaluate.parts",
+        )
     processors = inp.job.processors
     built = pipeline_of(inp, source, model, base_dir) if processors is not None else None
     pipeline = built[0] if built is not None else None

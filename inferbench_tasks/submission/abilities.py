@@ -144,7 +144,9 @@ class Abilities(Protocol):
         """The names of the data sets whose samples are that."""
 
     def unknown_split(self, dataset: str, split: str) -> str | None:
-        """Why a known data set, which is not the user's, has no such split, with those that are there; None if it has."""
+        """Why a known data set has no such split, with those that are there; None if it has, or if the user's files
+        tell.
+        """
 
     def unfit_classes(self, model: ModelSpec, dataset: str) -> str | None:
         """Why the labels of a known data set are no classes of a model, as far as both are described; None if they may
@@ -156,6 +158,13 @@ class Abilities(Protocol):
     ) -> Mapping[str, str]:
         """Of known measures those that can't be had of a model on a known data set (None: its own), as far as both are
         described, with the reason.
+        """
+
+    def samples_to_ask(self, spec: JobBase, base_dir: Path) -> tuple[int, int]:
+        """How many samples a serving job with ``evaluate`` asks, all parts together, and the bytes of one as its model
+        takes it.
+
+        InputError where neither the model nor the data tells before it is made and read.
         """
 
     def framework(self, model: ZooModel) -> str:

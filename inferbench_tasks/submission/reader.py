@@ -14,6 +14,7 @@ from inferbench_tasks.dotted import contains, parts
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.auto_parts import undecided, with_parts
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, SubmissionBase, SweepSpec, normal_sweep
 from inferbench_tasks.submission.bounds import data_problems
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
@@ -125,12 +126,15 @@ def _validate(
     if submission is not None and not problems:
         jobs, more, files = _beyond_the_schema(submission, document, abilities, base_dir)
         problems += more
-    if problems or submission is None:
+    told = submission
+    if submission is not None and not problems and (specs := undecided(jobs)):
+        told, problem = with_parts(submission, specs, abilities, base_dir)
+        problems += [] if problem is None else [document.problem(*problem)]
+    if problems or submission is None or told is None:
         raise SubmissionError(_in_order(problems))
-    if not files.items() - submission.files.items():
-        return submission, jobs
-    submission = submission.model_copy(update={"files": {**submission.files, **files}})
-    return submission, expand(submission)  # the files' contents are in their digests
+    if files.items() - told.files.items():  # their contents are in the jobs' digests
+        told = told.model_copy(update={"files": {**told.files, **files}})
+    return told, jobs if told is submission else expand(told)
 
 
 def _under_current_names(document: Document) -> Document:
