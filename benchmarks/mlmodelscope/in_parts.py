@@ -71,7 +71,7 @@ def _sent(db: PerfDB, data_dir: Path, name: str) -> dict[str, Any]:
     """One submission to its end: seconds on devices, verdicts, and how many pictures were named rightly."""
     submission = yaml.safe_load(FILE.read_text(encoding="utf-8")) | {"name": f"in-parts-{name}"}
     if name == "whole":
-        del submission["sweep"]
+        del submission["evaluate"]["parts"]
     path = data_dir / f"{submission['name']}.yaml"
     path.write_text(yaml.safe_dump(submission), encoding="utf-8")
     before = {run.run_id for run in db.find_runs({"submission.name": submission["name"]})}

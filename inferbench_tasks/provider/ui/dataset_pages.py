@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.evaluations.listed import evaluations
+from inferbench_tasks.analysis.evaluations.found import evaluations
 from inferbench_tasks.datasets.about import rows
 from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.perfdb.store import PerfDB
