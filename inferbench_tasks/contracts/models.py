@@ -11,6 +11,7 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.named_classes import NamedClasses
+from inferbench_tasks.contracts.pictures import image_settings
 from inferbench_tasks.errors import CancelledError, InputError
 
 if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them compute
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them 
 
 #: Of an image's three colours.
 ColourOrder = Literal["rgb", "bgr"]
+#: Others published them, a training that InferBench runs makes them, or nobody trained them.
+Weights = Literal["published", "trained_here", "random"]
 #: Of a network that nobody trained: right answers are right by chance.
 RANDOM_WEIGHTS = "its weights are random, so what is right is right by chance"
 
@@ -50,6 +53,23 @@ class Package:
     megabytes: int
 
 
+@dataclass(frozen=True)
+class Step:
+    """A processor by its kind with its settings, between raw data and a model's tensor."""
+
+    kind: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What others say of a model's very weights. ``figure``: as it is called here; ``source``: who, and where exactly."""
+
+    figure: str
+    value: float
+    source: str
+
+
 #: Inputs and outputs.
 Signature = tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
@@ -66,6 +86,12 @@ class ModelSource(ABC):
     recipe: ClassVar[int] = 1
     #: The package that its weights come in, or of what else it is made; None where all of it is made here.
     package: ClassVar[Package | None] = None
+    #: Where its weights come from; None: nobody says.
+    weights: Weights | None = None
+    #: What others published of these weights.
+    published: tuple[Published, ...] = ()
+    #: Whether inputs and outputs with three axes, of which the first or the last has 1 or 3 values, are pictures.
+    takes_pictures: ClassVar[bool] = False
     #: What a dynamic size of the signature is taken as when FLOPs and bytes are counted.
     dynamic_size: int = 16
     #: Mean and std, in units of 0 to 255, that its images are normalised with.
@@ -94,6 +120,20 @@ class ModelSource(ABC):
     def signature(self) -> Signature | None:
         """Its inputs and outputs as ``make`` gives them; None where only making it tells."""
         return None
+
+    def steps_before(self, tensor: TensorSpec) -> tuple[Step, ...]:
+        """From raw data to that input; () where nothing is known of it, and of random weights, to which all data is
+        alike."""
+        if not self.takes_pictures or self.weights == "random":
+            return ()
+        settings = image_settings(tensor.shape, self.pixels, self.colour_order)
+        return () if settings is None else (Step("image", settings),)
+
+    def steps_after(self, tensor: TensorSpec) -> tuple[Step, ...]:
+        """From that output to what a user reads: the class, where it scores those of the model's own data."""
+        dataset = self.dataset()
+        names = dataset.class_names if dataset is not None and self.weights != "random" else ()
+        return (Step("labels", {"names": names}),) if names and tensor.shape == (len(names),) else ()
 
     def sized(self, layers: int | None, width: int | None) -> ModelSource:
         """The same model in another size; None: its own. InputError where its size can't be chosen."""

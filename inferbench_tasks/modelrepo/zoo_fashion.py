@@ -26,6 +26,8 @@ class FashionMnist(ModelSource):
 
     task = "image-classification"
     licence = "data MIT; weights trained here"
+    weights = "trained_here"
+    takes_pictures = True
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         """InputError where it is not to be had in that framework."""

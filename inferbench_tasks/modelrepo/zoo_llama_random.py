@@ -44,6 +44,7 @@ class LlamaRandom(OneFramework):
     only = "is only to be had in GGUF; leave framework out"
     task = "text-generation"
     licence = "weights are random; vocabulary Apache-2.0"
+    weights = "random"
     accuracy_reason = RANDOM_WEIGHTS
     package = PACKAGE
     extra = "llm"

@@ -11,7 +11,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
+from inferbench_tasks.contracts.models import Made, Package, Signature, Step, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.one_framework import OneFramework
@@ -43,6 +43,7 @@ class MiniLm(OneFramework):
     only = "is only to be had in torch"
     task = "text-embedding"
     licence = "Apache-2.0 (weights), MIT (package)"
+    weights = "published"
     #: Tokens that FLOPs and bytes are counted for.
     dynamic_size = 32
     package = PACKAGE
@@ -61,6 +62,10 @@ class MiniLm(OneFramework):
             tuple(TensorSpec(name=name, dtype="int64", shape=(-1,)) for name in names),
             (TensorSpec(name="embedding", dtype="float32", shape=(384,)),),
         )
+
+    def steps_before(self, tensor: TensorSpec) -> tuple[Step, ...]:
+        """By the tokenizer's file in the package."""
+        return (Step("tokenizer", {"path": f"{FOLDER}/tokenizer.json", "max_tokens": MAX_TOKENS}),)
 
     def dataset(self) -> Sentences:
         return Sentences(self.encode)

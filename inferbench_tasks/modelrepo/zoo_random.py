@@ -25,6 +25,8 @@ class RandomWeights(ModelSource):
     """A network of ``NETWORKS`` with random weights."""
 
     licence = "weights are random"
+    weights = "random"
+    takes_pictures = True
     accuracy_reason = RANDOM_WEIGHTS
 
     def __init__(self, name: str, framework: str | None = None) -> None:

@@ -27,6 +27,7 @@ class SmolLm2(OneFramework):
     only = "is only to be had in GGUF; leave framework out"
     task = "text-generation"
     licence = "Apache-2.0"
+    weights = "published"
     package = PACKAGE
 
     def settings(self) -> dict[str, Any]:

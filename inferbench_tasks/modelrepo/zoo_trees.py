@@ -24,6 +24,7 @@ class BreastCancerTrees(OneFramework):
     only = "is trained by scikit-learn; leave framework out"
     task = "tabular-classification"
     licence = "data CC BY 4.0; trees trained here"
+    weights = "trained_here"
 
     def settings(self) -> dict[str, Any]:
         """The recipe and the libraries that follow it."""

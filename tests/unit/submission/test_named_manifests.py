@@ -57,11 +57,11 @@ def test_what_is_measured_is_what_the_manifests_stand_for() -> None:
     assert plain.spec.manifests == ()
     records = {record.kind: record for record in named.spec.manifests if record.kind != "framework"}
     assert {kind: (record.asked, record.version) for kind, record in records.items()} == {
-        "model": ("digits@^1", "1.0.0"),
+        "model": ("digits@^1", "1.1.0"),
         "scenario": ("poisson-50@~1.0", "1.0.0"),
         "stack": ("onnxruntime-batching@^1", "1.0.0"),
     }
-    assert records["model"].digest == INSTALLED.manifests().manifest("model", "digits", "1.0.0").digest
+    assert records["model"].digest == INSTALLED.manifests().manifest("model", "digits", "1.1.0").digest
 
 
 def test_names_are_swept_and_each_job_knows_its_own() -> None:
@@ -91,7 +91,7 @@ def test_names_are_swept_and_each_job_knows_its_own() -> None:
     first, second = jobs(both)
     assert (first.spec.model.name, first.spec.traffic.arrivals.kind) == ("digits", "single_stream")
     assert (second.spec.model.name, second.spec.traffic.arrivals.kind) == ("lstm", "closed_loop")
-    assert "model:digits@1.0.0" in names(first) and "model:digits@1.0.0" not in names(second)
+    assert "model:digits@1.1.0" in names(first) and "model:digits@1.1.0" not in names(second)
 
 
 def test_what_is_wrong_has_its_line_and_what_there_is() -> None:
@@ -196,14 +196,14 @@ def test_records_that_are_given_must_be_true() -> None:
         return read
 
     for change, told in (
-        ({"sets": {}}, "is not what adain@1.0.0 puts into a submission"),
-        ({"wanted_by": "stack:x@1.0.0"}, "is not what adain@1.0.0 puts into a submission"),
-        ({"version": "9.9.9 || 1.0.0"}, "must be one version, as 1.0.0"),
-        ({"asked": "digits@^1"}, "does not lead to adain@1.0.0"),
-        ({"asked": "adain@^2"}, "does not lead to adain@1.0.0"),
+        ({"sets": {}}, "is not what adain@1.1.0 puts into a submission"),
+        ({"wanted_by": "stack:x@1.0.0"}, "is not what adain@1.1.0 puts into a submission"),
+        ({"version": "9.9.9 || 1.1.0"}, "must be one version, as 1.1.0"),
+        ({"asked": "digits@^1"}, "does not lead to adain@1.1.0"),
+        ({"asked": "adain@^2"}, "does not lead to adain@1.1.0"),
         ({"digest": "0" * 64}, "another one is given"),
         (
-            {"kind": "dataset", "name": "digits"},
+            {"kind": "dataset", "name": "digits", "version": "1.0.0"},
             "no version of the data set digits that can be evaluated on fits '1.0.0'",
         ),
         ({"kind": "metric", "name": "digits"}, "a submission names model, scenario, stack, dataset"),
@@ -211,7 +211,7 @@ def test_records_that_are_given_must_be_true() -> None:
         with pytest.raises(SubmissionError) as caught:
             given({**true, **change})
         assert told in str(caught.value)
-    (job,) = expand(given(true, {**forged, "digest": framework.digest, "wanted_by": "model:adain@1.0.0"}))
+    (job,) = expand(given(true, {**forged, "digest": framework.digest, "wanted_by": "model:adain@1.1.0"}))
     assert names(job) == set()
     assert not any(record.version == "9.9" for record in job.spec.manifests)
     with pytest.raises(SubmissionError, match="only serving submissions name manifests"):
