@@ -69,6 +69,11 @@ class ManifestsHere:
         place = self.backend(backend) if backend else None
         return named(self.catalogue.framework_for(name, constraint, place))
 
+    def framework_in(self, name: str, constraint: str, image: str | None) -> NamedManifest | None:
+        """By the images of the frameworks' manifests that lie in files."""
+        manifest = self.catalogue.framework_in(name, constraint, image)
+        return named(manifest) if manifest is not None else None
+
     def runtime_for(self, name: str, constraint: str) -> NamedManifest:
         """By the frameworks' manifests that are built in or lie in files."""
         return named(self.catalogue.runtime_for(name, constraint))

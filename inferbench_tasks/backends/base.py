@@ -60,7 +60,8 @@ class Deployment:
     secret: str = field(default="", repr=False)
     #: The cores that a process of it may run on; empty: those of who starts it.
     cores: tuple[int, ...] = ()
-    #: The version of the backend's ``package`` that has to run; only for backends with ``other_versions``.
+    #: The version of the backend's ``package`` that has to run: the one that a job names, for backends with
+    #: ``other_versions``, or that its stack's image brings. Whoever tells no version while it runs does not look at it.
     runtime: Runtime | None = None
 
     @property

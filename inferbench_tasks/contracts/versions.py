@@ -96,6 +96,11 @@ class Constraint:
         public = Version(version.public)
         return any(_all_hold(bounds, public) for bounds in self.alternatives)
 
+    @property
+    def takes_any(self) -> bool:
+        """Whether every version fits, as ``*`` says."""
+        return any(not bounds for bounds in self.alternatives)
+
     def newest(self, versions: Iterable[str]) -> str | None:
         """The newest of these that fits; None where none does."""
         fitting = [text for text in versions if self.allows(Version(text))]

@@ -15,6 +15,7 @@ from inferbench_tasks.backends.base import Backend
 from inferbench_tasks.catalogue import config_folder
 from inferbench_tasks.contracts.versions import Constraint, newest_first
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.manifests.images import only_in_images, version_in
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.reading import read_manifest
@@ -191,8 +192,20 @@ class Catalogue:
                 f"{e.manifest.version} ({e.manifest.about()})" for e in self.entries("framework", name)
             )
             where = f"the environment {place}" if place != HERE else "this environment"
-            raise InputError(f"{name} does not run in {where}" + (f"; it runs as {others}" if others else ""))
-        return there.resolve("framework", name, constraint).manifest
+            words = f"{name} does not run in {where}" + (f"; it runs as {others}" if others else "")
+            raise InputError(words + self._only_in_images(name, constraint))
+        try:
+            return there.resolve("framework", name, constraint).manifest
+        except InputError as error:
+            raise InputError(
+                error.message + self._only_in_images(name, constraint), field=error.field
+            ) from error
+
+    def framework_in(self, name: str, constraint: str, image: str | None) -> Manifest | None:
+        """The version of a framework that an image brings, see ``images.version_in``; by manifests that are built in or
+        lie in files.
+        """
+        return version_in(self._trusted(name), name, _parsed(constraint), image)
 
     def runtime_for(self, name: str, constraint: str) -> FrameworkManifest:
         """The newest version of a framework that fits and can run beside others: in InferBench's own environment, or
@@ -202,10 +215,24 @@ class Catalogue:
         if not entries:
             names = {e.manifest.name for e in self.entries("framework") if _can_run(e.manifest)}
             hint = did_you_mean(name, sorted(names)) or f"; known: {', '.join(sorted(names))}"
+            hint = self._only_in_images(name, constraint) or hint
             raise InputError(f"there is no runtime {name[:100]!r}{hint}", field="name")
-        manifest = Catalogue(entries).resolve("framework", name, constraint).manifest
+        try:
+            manifest = Catalogue(entries).resolve("framework", name, constraint).manifest
+        except InputError as error:
+            raise InputError(
+                error.message + self._only_in_images(name, constraint), field=error.field
+            ) from error
         assert isinstance(manifest, FrameworkManifest)
         return manifest
+
+    def _trusted(self, name: str) -> list[FrameworkManifest]:
+        """Of a framework what may decide what runs here: many write to a PerfDB."""
+        manifests = (entry.manifest for entry in self.entries("framework", name) if entry.origin != PERFDB)
+        return [manifest for manifest in manifests if isinstance(manifest, FrameworkManifest)]
+
+    def _only_in_images(self, name: str, constraint: str) -> str:
+        return only_in_images(self._trusted(name), _parsed(constraint))
 
 
 def place_of(framework: str, backend: type[Backend] | None) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.backends import other_runtimes
+from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.other_runtimes import Runtime
 from inferbench_tasks.contracts.versions import Requirement
-from inferbench_tasks.submission.schema import ServeSpec
+from inferbench_tasks.submission.manifest_record import of_job
+from inferbench_tasks.submission.schema import JobSpec, ServeSpec
 
 if TYPE_CHECKING:
     from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
@@ -27,6 +29,19 @@ def named_runtime(serve: ServeSpec) -> Runtime | None:
     wanted = Requirement.parse(serve.framework)
     manifest = Catalogue.of_runtimes().runtime_for(wanted.name, wanted.constraint.text)
     return Runtime(manifest.name, manifest.version, environment_of(manifest))
+
+
+def runtime_in_image(job: JobSpec) -> Runtime | None:
+    """The runtime that the image of a job's stack brings, as its manifest says; None where none does."""
+    if job.serve.launcher != "container":
+        return None
+    package = BACKENDS.load(job.serve.backend).package
+    own = (
+        record
+        for record in of_job(job.manifests, job.model_dump(mode="json"))
+        if record.kind == "framework" and record.wanted_by.startswith("stack:")
+    )
+    return next((Runtime(r.name, r.version, None) for r in own if r.name == package), None)
 
 
 def environment_of(manifest: FrameworkManifest) -> Environment | None:

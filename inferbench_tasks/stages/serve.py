@@ -27,7 +27,7 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.loadgen.shared_inputs import check_shareable
-from inferbench_tasks.manifests.runtime import named_runtime
+from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
@@ -225,7 +225,7 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
         shared_memory=inp.job.traffic.transport == SHARED_MEMORY,
         listens=listens,
         secret=secret,
-        runtime=named_runtime(inp.job.serve),
+        runtime=named_runtime(inp.job.serve) or runtime_in_image(inp.job),
     )
 
 

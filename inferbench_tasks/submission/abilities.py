@@ -81,6 +81,11 @@ class KnownManifests(Protocol):
     def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
         """The newest version of a framework that fits and runs where the backend does; InputError."""
 
+    def framework_in(self, name: str, constraint: str, image: str | None) -> NamedManifest | None:
+        """The version of a framework that a container's image brings (None: the backend's own); None where nobody says
+        and any will do, InputError where another one is needed.
+        """
+
     def runtime_for(self, name: str, constraint: str) -> NamedManifest:
         """The newest version of a framework that fits and runs here, or in an environment of pinned packages that is
         made on first use; InputError.

@@ -214,16 +214,22 @@ class _Resolving:
         text = by.content.get("framework")
         if text is None:
             return
-        manifest = self.runtimes.of_stack(by)
+        serve = {**(self.document.data.get("serve") or {}), **by.content.get("settings", {})}
+        manifest: NamedManifest | None
         try:
             wanted = Requirement.parse(text)
-            if manifest is None and self.runtimes.replace(wanted, text, by):
-                return
-            manifest = manifest or self.known.framework_for(wanted.name, wanted.constraint.text, backend)
+            if by.kind == "stack" and serve.get("launcher") == "container":
+                manifest = self.known.framework_in(wanted.name, wanted.constraint.text, serve.get("image"))
+            else:
+                manifest = self.runtimes.of_stack(by)
+                if manifest is None and self.runtimes.replace(wanted, text, by):
+                    return
+                manifest = manifest or self.known.framework_for(wanted.name, wanted.constraint.text, backend)
         except (InputError, ValueError) as error:
             self._problem(at, f"needs {text}: {error}")
             return
-        self._record(manifest, text, {}, f"{by.kind}:{by.name}@{by.version}")
+        if manifest is not None:
+            self._record(manifest, text, {}, f"{by.kind}:{by.name}@{by.version}")
 
     # -- the sweep ----------------------------------------------------------------------------------
 

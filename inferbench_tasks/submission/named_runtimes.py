@@ -73,6 +73,8 @@ class NamedRuntimes:
         text, kind = stack.content.get("framework"), stack.content.get("backend")
         if text is None or kind not in self.abilities.backends:
             return None
+        if stack.content.get("settings", {}).get("launcher") == "container":
+            return None  # its image brings the version
         backend = self.abilities.backend(str(kind))
         with suppress(InputError, ValueError):  # told by what needs it
             wanted = Requirement.parse(text)

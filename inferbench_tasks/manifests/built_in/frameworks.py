@@ -1,6 +1,9 @@
 """Manifests of the frameworks that run here: in InferBench's environment, or in one that a backend makes.
 
-They say what this installation has; another one has other versions under the same names.
+They say what this installation has; another one has other versions under the same names. None has a container's image:
+InferBench publishes none, what is built by ``docker/`` has another digest on each machine, and the one image of others
+that a backend takes (``tensorflow/serving``) is named by a tag, which can move. Whoever knows a digest writes it into a
+manifest of theirs.
 """
 
 from __future__ import annotations

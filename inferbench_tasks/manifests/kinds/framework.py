@@ -62,7 +62,9 @@ class OwnEnvironment(Spec):
 
 
 class ContainerImage(Spec):
-    """An image of one architecture and accelerator, by digest."""
+    """An image of one architecture and accelerator, by digest. A job that is to run in it names it (``serve.image``, or
+    its stack's settings). None is built in: InferBench publishes no image, and those that are built here, or that
+    `tensorflow_serving` takes by its tag, have a digest that no file here can know before."""
 
     kind: Literal["container"]
     image: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=300)]
@@ -73,6 +75,11 @@ class ContainerImage(Spec):
     """The architecture."""
     accelerator: Slug = "cpu"
     """``cpu``, ``cuda``."""
+
+    @property
+    def pinned(self) -> str:
+        """As a submission names it: with the digest."""
+        return f"{self.image.partition('@')[0]}@{self.digest}"
 
 
 PlaceSpec = Annotated[Here | OwnEnvironment | ContainerImage, Field(discriminator="kind")]
