@@ -122,7 +122,9 @@ def test_ids_are_kind_name_and_constraint() -> None:
 def test_the_files_that_come_with_inferbench_are_manifests() -> None:
     """Each is named as its file."""
     entries = list(files(ROOT / "configs" / "manifests"))
-    assert {entry.manifest.name for entry in entries} >= {"single-stream", "offline", "onnxruntime-batching"}
+    assert {entry.manifest.name for entry in entries} >= {
+        "single-stream", "multi-stream", "server-50", "offline", "onnxruntime-batching", "onnxruntime-int8",
+    }  # fmt: skip
     assert all(entry.origin.endswith(f"/{entry.manifest.name}.yaml") for entry in entries)
 
 
