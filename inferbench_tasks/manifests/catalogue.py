@@ -186,20 +186,15 @@ class Catalogue:
         Without a backend, or of a framework that is not the backend's: where it runs in InferBench's environment.
         """
         place = place_of(name, backend)
-        there = Catalogue(e for e in self.entries("framework", name) if place in _places(e.manifest))
-        if not there.entries():
+        there = [e for e in self.entries("framework", name) if place in _places(e.manifest)]
+        if not there:
             others = ", ".join(
                 f"{e.manifest.version} ({e.manifest.about()})" for e in self.entries("framework", name)
             )
             where = f"the environment {place}" if place != HERE else "this environment"
             words = f"{name} does not run in {where}" + (f"; it runs as {others}" if others else "")
             raise InputError(words + self._only_in_images(name, constraint))
-        try:
-            return there.resolve("framework", name, constraint).manifest
-        except InputError as error:
-            raise InputError(
-                error.message + self._only_in_images(name, constraint), field=error.field
-            ) from error
+        return self._framework_among(there, name, constraint)
 
     def framework_in(self, name: str, constraint: str, image: str | None) -> Manifest | None:
         """The version of a framework that an image brings, see ``images.version_in``; by manifests that are built in or
@@ -217,14 +212,17 @@ class Catalogue:
             hint = did_you_mean(name, sorted(names)) or f"; known: {', '.join(sorted(names))}"
             hint = self._only_in_images(name, constraint) or hint
             raise InputError(f"there is no runtime {name[:100]!r}{hint}", field="name")
-        try:
-            manifest = Catalogue(entries).resolve("framework", name, constraint).manifest
-        except InputError as error:
-            raise InputError(
-                error.message + self._only_in_images(name, constraint), field=error.field
-            ) from error
+        manifest = self._framework_among(entries, name, constraint)
         assert isinstance(manifest, FrameworkManifest)
         return manifest
+
+    def _framework_among(self, entries: list[Entry], name: str, constraint: str) -> Manifest:
+        """The newest of these that fits; InputError, which also says what helps where an image alone has one."""
+        try:
+            return Catalogue(entries).resolve("framework", name, constraint).manifest
+        except InputError as error:
+            words = error.message + self._only_in_images(name, constraint)
+            raise InputError(words, field=error.field) from error
 
     def _trusted(self, name: str) -> list[FrameworkManifest]:
         """Of a framework what may decide what runs here: many write to a PerfDB."""

@@ -8,7 +8,7 @@ version that is asked for never leads into one by itself.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from packaging.version import Version
 
@@ -16,7 +16,8 @@ from inferbench_tasks.contracts.versions import Constraint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.manifests.kinds.framework import ContainerImage, FrameworkManifest
 
-Manifests = Iterable[FrameworkManifest]
+Manifests = Sequence[FrameworkManifest]
+Pair = tuple[FrameworkManifest, ContainerImage]
 
 
 def version_in(
@@ -73,15 +74,13 @@ def _what_fits(manifests: Manifests, framework: str, constraint: Constraint) -> 
     )
 
 
-def _of_this_machine(
-    pairs: Iterable[tuple[FrameworkManifest, ContainerImage]],
-) -> list[tuple[FrameworkManifest, ContainerImage]]:
+def _of_this_machine(pairs: Iterable[Pair]) -> list[Pair]:
     """The newest version first."""
     here = [pair for pair in pairs if pair[1].arch == platform.machine()]
     return sorted(here, key=lambda pair: Version(pair[0].version), reverse=True)
 
 
-def _images(manifests: Manifests) -> list[tuple[FrameworkManifest, ContainerImage]]:
+def _images(manifests: Iterable[FrameworkManifest]) -> list[Pair]:
     return [
         (manifest, place)
         for manifest in manifests
@@ -90,5 +89,5 @@ def _images(manifests: Manifests) -> list[tuple[FrameworkManifest, ContainerImag
     ]
 
 
-def _versions(pairs: Iterable[tuple[FrameworkManifest, ContainerImage]]) -> str:
+def _versions(pairs: Iterable[Pair]) -> str:
     return ", ".join(dict.fromkeys(manifest.version for manifest, _ in pairs))
