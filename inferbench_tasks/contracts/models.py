@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Published:
-    """What others say of a model's very weights. ``figure``: as it is called here; ``source``: who, and where exactly."""
+    """What others say of a model's very weights. ``source``: who, and where exactly."""
 
     figure: str
     value: float

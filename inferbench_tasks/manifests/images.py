@@ -66,7 +66,9 @@ def only_in_images(manifests: Manifests, constraint: Constraint) -> str:
 def _what_fits(manifests: Manifests, framework: str, constraint: Constraint) -> str:
     fitting = [pair for pair in _images(manifests) if constraint.allows(Version(pair[0].version))]
     if here := _of_this_machine(fitting):
-        images = ", ".join(f"{place.pinned} ({manifest.version}, {place.accelerator})" for manifest, place in here)
+        images = ", ".join(
+            f"{place.pinned} ({manifest.version}, {place.accelerator})" for manifest, place in here
+        )
         return f"images of {platform.machine()} with a version that fits: {images}; name one as image"
     return (
         f"write a manifest of {framework} under configs/manifests whose runs has the image with its digest "

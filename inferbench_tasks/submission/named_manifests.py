@@ -245,6 +245,12 @@ class _Resolving:
             for number, (at, group) in enumerate(written)
         ]
         by_name = [path for path in _SWEPT if _swept_by_name(path, grid.get(path))]
+        for path in by_name:
+            inside = tuple(f"{section}." for section in _SWEPT[path])
+            if both := [other for other in grid if other != path and str(other).startswith(inside)]:
+                self._problem(
+                    (*place, path), f"overlaps with {both[0]}, which is swept too; sweep one of them"
+                )
         groups += [self._columns({path: grid.pop(path)}, base, place, place) for path in by_name]
         if groups:
             sweep["zip"] = groups
@@ -301,7 +307,8 @@ class _Resolving:
                 return self.known.dataset(name, constraint)
             return self.known.manifest(kind, name, constraint)
         except InputError as error:
-            self._problem(at, error.message if error.field else str(error))
+            of_name = error.field == "name" and at[-1] == "version"
+            self._problem((*at[:-1], "name") if of_name else at, error.message if error.field else str(error))
             return None
 
     def _given(self) -> list[Any]:

@@ -106,7 +106,11 @@ def test_whose_weights_they_are_and_what_is_published_of_them(by_name: dict[str,
     assert {name for name, kind in weights.items() if kind == "trained_here"} >= {
         "digits", "breast-cancer-trees", "fashion-mnist", "canonical-cnn", "canonical-mlp-tensorflow"
     }  # fmt: skip
-    assert (weights["magika"], weights["resnet50"], weights["llama-random"]) == ("published", "random", "random")
+    assert (weights["magika"], weights["resnet50"], weights["llama-random"]) == (
+        "published",
+        "random",
+        "random",
+    )
     told = {name: [each.value for each in m.published] for name, m in by_name.items() if m.published}
     assert told == {
         "efficientnet-lite0": [0.751],
@@ -123,7 +127,9 @@ def test_nobody_published_what_is_right_of_weights_of_ours(weights: str) -> None
     source = {"kind": "built_in", "model": {"kind": "zoo", "name": "resnet50"}}
     said = {"kind": "model", "name": "x", "version": "1.0.0", "sources": [source], "published": [figure]}
     assert isinstance(of_plain({**said, "weights": "published"}, "mine"), ModelManifest)
-    with pytest.raises(SubmissionError, match="published: what others published is of other weights than these"):
+    with pytest.raises(
+        SubmissionError, match="published: what others published is of other weights than these"
+    ):
         of_plain({**said, "weights": weights}, "mine")
 
 

@@ -41,7 +41,6 @@ def names() -> dict[str, str]:
         "{datasets}": ", ".join(DATASETS),
         "{measures}": ", ".join(MEASURES),
         "{data sets of pictures}": ", ".join(INSTALLED.datasets_of("pictures")),
-        "{onnxruntime here}": version("onnxruntime"),
         "{openvino here}": version("openvino"),
         "{keys}": ", ".join(Submission.model_fields),
         "{serve keys}": ", ".join(ServeSpec.model_fields),

@@ -101,7 +101,7 @@ def test_what_is_wrong_has_its_line_and_what_there_is() -> None:
         "serve: {backend: openvino}\nload:\n  scenario: poissn-50\n  duration_s: 4\n"
     )
     assert told == [
-        "x.yaml:2: model.version: no version of the model digits fits '^2'; there are: 1.0.0",
+        "x.yaml:2: model.version: no version of the model digits fits '^2'; there are: 1.1.0",
         "x.yaml:4: serve.backend: the stack onnxruntime-batching@1.0.0 says it; leave it out, or name no stack",
         "x.yaml:6: load.scenario: there is no manifest of the scenario 'poissn-50'; did you mean 'poisson-50'?",
     ]
@@ -127,7 +127,7 @@ def test_a_submission_that_was_read_can_be_read_again() -> None:
         assert read_submission_data(json.loads(first.model_dump_json()), "again", INSTALLED) == first
     document["manifests"][1]["digest"] = "0" * 64
     assert document["manifests"][1]["kind"] == "model"
-    with pytest.raises(SubmissionError, match=r"digits@1\.0\.0 has the digest .* another one is given"):
+    with pytest.raises(SubmissionError, match=r"digits@1\.1\.0 has the digest .* another one is given"):
         read_submission_data(document, "again", INSTALLED)
 
 
