@@ -30,7 +30,7 @@ _ASK = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """The version of a package that has to serve. ``environment``: None where it runs in InferBench's own."""
+    """The version of a package that has to serve. ``environment``: None where InferBench's own has it, or an image."""
 
     package: str
     version: str
