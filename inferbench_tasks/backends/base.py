@@ -20,6 +20,7 @@ from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.drawn import apart
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.contracts.token_counters import TokenCounters
+from inferbench_tasks.formats.stored_precision import FULL
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.config import Tracing
@@ -63,6 +64,8 @@ class Deployment:
     #: The version of the backend's ``package`` that has to run: the one that a job names, for backends with
     #: ``other_versions``, or that its stack's image brings. Whoever tells no version while it runs does not look at it.
     runtime: Runtime | None = None
+    #: In which precision the job asks to compute (``convert.precision``); the model's own is that of its weights.
+    precision: str = FULL
 
     @property
     def model_name(self) -> str:

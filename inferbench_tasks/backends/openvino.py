@@ -9,7 +9,7 @@ from inferbench_tasks.backends.own_server import OwnServer
 
 
 class OpenVino(OwnServer):
-    """One stream per instance; the runtime's own precision is fixed to the conversion's."""
+    """One stream per instance; the runtime computes in what the job asks for, whatever the file's weights are in."""
 
     kind = "openvino"
     formats = ("openvino",)
@@ -21,5 +21,5 @@ class OpenVino(OwnServer):
 
     def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
         """Left alone, the runtime would compute in bf16 where the CPU can."""
-        precision = {"fp16": "f16", "bf16": "bf16"}.get(deployment.model.precision, "f32")
+        precision = {"fp16": "f16", "bf16": "bf16"}.get(deployment.precision, "f32")
         return {"inference_precision": precision}

@@ -14,7 +14,7 @@ from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.formats.check import Difference, compare, require_within
 from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
-from inferbench_tasks.formats.stored_precision import QUANTISED
+from inferbench_tasks.formats.stored_precision import FULL, QUANTISED
 from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.requests.ragged import is_ragged, rows_of
@@ -108,7 +108,6 @@ def run(inp: Input, ctx: Context) -> Output:
         watch.step(0, None, f"comparing {model.format} with its source")
         predict = FORMATS.load(model.format)().open(model)
         rows = min(CHECKED_SAMPLES, inp.generate.requests.samples)
-        exact = spec.precision == "fp32"  # nothing is lost on the way, whatever the weights came in
         worst = Difference()
         fixed = model.batch_size  # else a batch axis that is not really free shows at one of these
         batches = [
@@ -118,7 +117,7 @@ def run(inp: Input, ctx: Context) -> Output:
         if any(is_ragged(array) for array in samples.values()):  # the batches are of the first one then
             batches += [(_sample(samples, row), _sample(reference, row)) for row in range(1, rows)]
         for asked, expected in batches:
-            comparison = compare(predict(asked), expected, exact)
+            comparison = compare(predict(asked), expected, spec.exact)
             if comparison.undecidable or comparison.ratio >= worst.ratio:
                 worst = comparison
             if worst.undecidable:
@@ -135,7 +134,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _require_whole(source: ModelArtifact, precision: str) -> None:
     """InputError where weights that are quantised already are to be reduced: they would only be called otherwise."""
-    if source.precision in QUANTISED and precision != "fp32":
+    if source.precision in QUANTISED and precision != FULL:
         raise InputError(
             f"{source.name} comes in {source.precision}, and nothing is made in {precision} of that; leave "
             f"convert.precision out: it is served, and called, as it is",

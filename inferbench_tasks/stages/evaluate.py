@@ -113,7 +113,7 @@ def run(inp: Input, ctx: Context) -> Output:
         ids,
         inp.convert.tolerance_ratio,
         apart=apart,
-        exact=inp.job.convert.precision == "fp32",
+        exact=inp.job.convert.exact,
         meaning=meaning,
         unlabelled=model.accuracy_reason or UNLABELLED,
         targets=targets,

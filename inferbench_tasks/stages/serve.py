@@ -101,7 +101,7 @@ def run(inp: Input, ctx: Context) -> Output:
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
-    requests = inp.generate.requests
+    requests, exact = inp.generate.requests, inp.job.convert.exact
     shared = inp.job.traffic.transport == SHARED_MEMORY
     if not backend.streams:
         samples, reference = first_answer.load_sent(requests)
@@ -123,7 +123,13 @@ def run(inp: Input, ctx: Context) -> Output:
     def asked_first(probe: Probe) -> None:
         """Of each of several, by itself."""
         first_answer.ask_and_check(
-            probe, samples, reference, interface, interface.batch_size or 1, inp.convert.tolerance_ratio
+            probe,
+            samples,
+            reference,
+            interface,
+            interface.batch_size or 1,
+            inp.convert.tolerance_ratio,
+            exact=exact,
         )
 
     ctx.progress(0, 3, f"starting {spec.backend}")
@@ -151,7 +157,13 @@ def run(inp: Input, ctx: Context) -> Output:
                 difference = _first_stream(inp, started.endpoint, folder, ctx.base_dir)
             else:
                 difference = first_answer.ask_and_check(
-                    started.probe, samples, reference, interface, interface.batch_size or 1, tolerance
+                    started.probe,
+                    samples,
+                    reference,
+                    interface,
+                    interface.batch_size or 1,
+                    tolerance,
+                    exact=exact,
                 )
             answered_s = time.monotonic()
             if backend.streams and not spec.dummy_weights:
@@ -159,7 +171,7 @@ def run(inp: Input, ctx: Context) -> Output:
             if rows > 1 and interface.batch_size is None:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
                 again = first_answer.ask_and_check(
-                    started.probe, samples, reference, interface, rows, tolerance
+                    started.probe, samples, reference, interface, rows, tolerance, exact=exact
                 )
                 difference = max(difference, again)
         except ServerError as error:
@@ -226,6 +238,7 @@ def deployment_of(inp: Input, ctx: Context, *, listens: str, secret: str) -> Dep
         listens=listens,
         secret=secret,
         runtime=named_runtime(inp.job.serve) or runtime_in_image(inp.job),
+        precision=inp.job.convert.precision,
     )
 
 

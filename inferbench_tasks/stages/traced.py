@@ -100,6 +100,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
             runtime=named_runtime(inp.job.serve),
+            precision=inp.job.convert.precision,
         )
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
 
@@ -175,8 +176,9 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
     model = inp.generate.requests.as_served(inp.convert.model)
     try:
         first_answer.ask_and_check(
-            probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio
-        )
+            probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio,
+            exact=inp.job.convert.exact,
+        )  # fmt: skip
     except ServerError as error:
         raise ServerError(f"With the instruments of the level {level} on: {error}") from error
 

@@ -122,6 +122,11 @@ class ConvertSpec(Spec):
     tolerance_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
     """Bound on max|converted - source| / max|source| of the answers to real inputs; by the precision unless given."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is to be lost on the way, whatever the source model's weights are in."""
+        return self.precision == "fp32"
+
 
 class BatchingSpec(Spec):
     """Dynamic batching in the server."""

@@ -22,7 +22,7 @@ class OpenVinoEngine:
             "INFERENCE_NUM_THREADS": config.threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
-            # The conversion chose the precision; the runtime must not change it behind its back.
+            # The job chose the precision; the runtime must not change it behind its back.
             "INFERENCE_PRECISION_HINT": config.engine_settings.get("inference_precision", "f32"),
         }
         self.source: OpenVinoCounters | None = None

@@ -154,7 +154,13 @@ def _through(inp: Input, merged: serve.Output) -> float:
     try:
         return max(
             first_answer.ask_and_check(
-                probe, samples, reference, interface, size, inp.convert.tolerance_ratio
+                probe,
+                samples,
+                reference,
+                interface,
+                size,
+                inp.convert.tolerance_ratio,
+                exact=inp.job.convert.exact,
             )
             for size in sorted(sizes)
         )

@@ -71,7 +71,13 @@ def run(inp: Input, ctx: Context) -> Output:
     def check(probe: Probe) -> None:
         differences.append(
             first_answer.ask_and_check(
-                probe, samples, reference, interface, interface.batch_size or 1, inp.convert.tolerance_ratio
+                probe,
+                samples,
+                reference,
+                interface,
+                interface.batch_size or 1,
+                inp.convert.tolerance_ratio,
+                exact=inp.job.convert.exact,
             )
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 from inferbench_tasks.backends import triton, triton_environment
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.openvino import OpenVino
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters
 from inferbench_tasks.backends.triton_config import pbtxt
@@ -50,6 +51,15 @@ def test_tensorflow_serving_mounts_the_model_read_only_at_its_version(tmp_path: 
     assert "--tensorflow_intra_op_parallelism=4" in launch.argv
     assert not any("batching" in argument for argument in launch.argv)
     assert backend.label() == "TensorFlow Serving 2.18.0"
+
+
+@pytest.mark.parametrize("stored", ["fp32", "fp16", "int8"])
+def test_openvino_computes_in_what_the_job_asks_for(tmp_path: Path, stored: str) -> None:
+    """Whatever a file's weights are in: OpenVINO's own tools keep them in half precision by default."""
+    model = dense_case(tmp_path).model.model_copy(update={"format": "openvino", "precision": stored})
+    for asked, hint in {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}.items():
+        deployment = Deployment("r", model, spec(), tmp_path, tmp_path, precision=asked)
+        assert OpenVino().engine_settings(deployment) == {"inference_precision": hint}
 
 
 def test_tritons_configuration_is_protobuf_text() -> None:

@@ -33,10 +33,12 @@ def model(precision: str = "fp32") -> ModelArtifact:
     )
 
 
-def check(y: Any = Y, labels: Any = LABELS, precision: str = "fp32", reference: Any = None) -> float:
+def check(
+    y: Any = Y, labels: Any = LABELS, precision: str = "fp32", exact: bool = True, reference: Any = None
+) -> float:
     """The difference of an answer of batch size 2."""
     expected = {"y": Y, "label": LABELS} if reference is None else reference
-    return check_answer({"y": y, "label": labels}, expected, model(precision), 2, 1e-3)
+    return check_answer({"y": y, "label": labels}, expected, model(precision), 2, 1e-3, exact)
 
 
 def test_the_difference_is_relative_to_the_largest_value() -> None:
@@ -70,7 +72,13 @@ def test_a_wrong_answer_stops_the_run_with_both_values(y: Any, labels: Any, mess
 
 def test_labels_may_differ_at_reduced_precision() -> None:
     """There a decision on the edge may fall otherwise; the accuracy judges it."""
-    assert check(labels=LABELS[::-1], precision="int8") == 0
+    assert check(labels=LABELS[::-1], precision="int8", exact=False) == 0
+
+
+def test_what_came_quantised_and_is_served_as_it_is_answers_the_same_labels() -> None:
+    """What its weights are in says nothing of what serving it may lose."""
+    with pytest.raises(ServerError, match=r"Output label .* differs"):
+        check(labels=LABELS[::-1], precision="int8")
 
 
 def test_a_model_that_answers_nothing_but_nan_is_refused() -> None:

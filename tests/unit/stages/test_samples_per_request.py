@@ -57,7 +57,10 @@ def test_the_server_is_made_for_and_checked_with_a_whole_query(
         asked["deployment"] = deployment
         return SimpleNamespace(probe=SimpleNamespace(close=lambda: None), server=None)
 
-    def ask(probe: Any, samples: Any, reference: Any, model: Any, rows: int, tolerance: float) -> float:
+    def ask(
+        probe: Any, samples: Any, reference: Any, model: Any, rows: int, tolerance: float, *, exact: bool
+    ) -> float:
+        assert exact
         asked["rows"].append(rows)
         if rows > 1:
             raise ServerError("enough was seen")
