@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
-BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+#: By the precision that weights are stored in.
+BYTES_PER_WEIGHT = {
+    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0, "fp8": 1.0, "int4": 0.5, "fp4": 0.5, "nf4": 0.5, "int2": 0.25,
+}  # fmt: skip
 
 
 def position(view: RunView) -> tuple[float, float] | None:
@@ -31,9 +34,11 @@ def position(view: RunView) -> tuple[float, float] | None:
 def intensity(
     flops: int | None, moved_bytes: int | None, parameters: int | None, precision: str, batch: float
 ) -> float | None:
-    """FLOP/byte of a run over ``batch`` samples; FLOPs and bytes are those of one. None where they are not known."""
+    """FLOP/byte of a run over ``batch`` samples; FLOPs and bytes are those of one, ``precision`` is its weights'. None
+    where they are not known.
+    """
     if not flops or not moved_bytes:
         return None
-    weights = (parameters or 0) * BYTES_PER_WEIGHT.get(precision, 4)
+    weights = (parameters or 0) * BYTES_PER_WEIGHT.get(precision, 4.0)
     moved = max(moved_bytes - weights, 0) * batch + min(weights, moved_bytes)
     return flops * batch / moved

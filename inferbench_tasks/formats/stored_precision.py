@@ -1,11 +1,14 @@
 """In which precision a model file keeps its weights: that of most of them, whatever its name says.
 
-As of language models, it is of the weights: how a runtime computes with them is its own choice.
+As of language models, it is of the weights: how a runtime computes with them is its own choice
+(``computed_precision``). Whole numbers are weights only where they stand for others, by scales: masks and tables of
+them are what they say.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,13 +19,35 @@ FULL = "fp32"
 #: ONNX's types of tensors -> what a model of such weights is called; sizes and indices are in others.
 _CALLED = {
     "FLOAT": FULL, "DOUBLE": FULL, "FLOAT16": "fp16", "BFLOAT16": "bf16",
-    "INT8": "int8", "UINT8": "int8", "INT4": "int4", "UINT4": "int4",
+    "INT8": "int8", "UINT8": "int8", "INT4": "int4", "UINT4": "int4", "INT2": "int2", "UINT2": "int2",
     "FLOAT8E4M3FN": "fp8", "FLOAT8E4M3FNUZ": "fp8", "FLOAT8E5M2": "fp8", "FLOAT8E5M2FNUZ": "fp8", "FLOAT4E2M1": "fp4",
 }  # fmt: skip
 #: Of whole numbers, or nearly: nothing is made of them that is not so already.
-QUANTISED = ("int8", "int4", "fp8", "fp4")
-#: Operators of ONNX Runtime whose weights are several numbers to a byte; ``bits`` says how many bits each has.
-_PACKED = ("com.microsoft.MatMulNBits", "com.microsoft.GatherBlockQuantized")
+QUANTISED = ("int8", "int4", "int2", "fp8", "fp4", "nf4")
+#: Operators of ONNX Runtime whose weights are several numbers to a byte -> which input these are.
+_PACKED = {
+    "com.microsoft.MatMulNBits": 1,
+    "com.microsoft.MatMulBnb4": 1,
+    "com.microsoft.GatherBlockQuantized": 0,
+}
+#: Operators that take numbers which stand for others, by scales.
+_BY_SCALES = re.compile(
+    r"(DequantizeLinear|QLinear\w+|\w+Integer)"
+    r"|com\.microsoft\.(DequantizeLinear|Q[A-Z]\w+|DynamicQuantize\w+|MatMulIntegerToFloat|\w+NBits|MatMulBnb4|\w+BlockQuantized)"
+)
+#: Operators that give what they take, in other places.
+_MOVING = (
+    "Identity",
+    "Transpose",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Slice",
+    "Split",
+    "Concat",
+    "Gather",
+)
 
 
 def most(counts: Mapping[str, int]) -> str:
@@ -37,23 +62,45 @@ def onnx_precision(model: Any) -> str:
     """
     from onnx import TensorProto
 
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node] + all_nodes(model.graph)
-    graphs += [body for node in nodes for body in bodies(node)]
+    if model.functions:  # in a function weights have the names of its inputs
+        import onnx.inliner
+
+        model = onnx.inliner.inline_local_functions(model)
+    nodes = all_nodes(model.graph)
+    graphs = [model.graph, *(body for node in nodes for body in bodies(node))]
+    by_scales = _by_scales(nodes)
     rounded = {n.input[0] for n in nodes if n.op_type == "QuantizeLinear"}
-    packed = {n.input[1]: int(attribute(n, "bits", 4)) for n in nodes if operator(n) in _PACKED}
+    packed = {n.input[_PACKED[operator(n)]]: _packed(n) for n in nodes if operator(n) in _PACKED}
     counts: Counter[str] = Counter()
     for name, tensor in _tensors(graphs, nodes):
         kind = _CALLED.get(TensorProto.DataType.Name(tensor.data_type))
-        if kind is None or not tensor.dims:
+        if kind is None or not tensor.dims or (kind.startswith("int") and name not in by_scales):
             continue
         count = math.prod(tensor.dims)
         if name in packed:
-            kind, count = f"int{packed[name]}", count * 8 // packed[name]
+            kind, bits = packed[name]
+            count = count * 8 // bits
         elif name in rounded and kind == FULL:
             kind = "int8"
         counts[kind] += count
     return most(counts)
+
+
+def _packed(node: Any) -> tuple[str, int]:
+    """What the numbers of such an operator are called, and how many bits each has."""
+    if operator(node) == "com.microsoft.MatMulBnb4":
+        return "nf4" if attribute(node, "quant_type", 1) else "fp4", 4
+    bits = int(attribute(node, "bits", 4))
+    return f"int{bits}", bits
+
+
+def _by_scales(nodes: list[Any]) -> set[str]:
+    """What comes, as it is, to operators that take numbers by scales."""
+    names = {name for n in nodes if _BY_SCALES.fullmatch(operator(n)) for name in n.input}
+    moving = [n for n in nodes if operator(n) in _MOVING]
+    while more := {name for n in moving if names.intersection(n.output) for name in n.input} - names:
+        names |= more
+    return names
 
 
 def _tensors(graphs: list[Any], nodes: list[Any]) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.openvino import OpenVinoFormat
-from inferbench_tasks.formats.stored_precision import most
+from inferbench_tasks.formats.stored_precision import QUANTISED, most
 from inferbench_tasks.modelrepo.onnx_file import Adapted
 from inferbench_tasks.modelrepo.own_batch import (
     Tensors,
@@ -27,7 +27,7 @@ ORIGINAL = "original.xml"
 #: Types of constants -> what a model of such weights is called; sizes and indices are in others.
 CALLED = {
     "f32": "fp32", "f64": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4",
-    "f8e4m3": "fp8", "f8e5m2": "fp8",
+    "i2": "int2", "u2": "int2", "f8e4m3": "fp8", "f8e5m2": "fp8", "f4e2m1": "fp4", "nf4": "nf4",
 }  # fmt: skip
 REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
 
@@ -43,7 +43,7 @@ def adapt(path: Path, shown: str) -> Adapted:
     original = path.with_name(ORIGINAL)
     _move(path, original)  # its weights are read while they are needed: they can't be written over
     model = _read(original, shown)
-    tensors, parameters, precision = _tensors(model, shown), _parameters(model), _precision(model)
+    tensors, parameters, precision = _tensors(model, shown), _parameters(model), precision_of(model)
     if tensors.batch is None:
         _move(original, path)
         return Adapted(tensors.inputs, tensors.outputs, None, (), parameters, precision)
@@ -103,13 +103,37 @@ def _parameters(model: Any) -> int:
     return sum(math.prod(map(int, op.shape)) for op in constants if op.get_element_type().is_real())
 
 
-def _precision(model: Any) -> str:
-    """In which most of its constants are."""
+def precision_of(model: Any) -> str:
+    """In which most of its constants are; of those that are quantised the ones with scales alone, others are tables."""
     counts: Counter[str] = Counter()
     for op in model.get_ops():
-        if op.get_type_name() == "Constant" and (kind := CALLED.get(op.get_element_type().get_type_name())):
+        kind = CALLED.get(op.get_element_type().get_type_name()) if op.get_type_name() == "Constant" else None
+        if kind is not None and (kind not in QUANTISED or _scaled(op)):
             counts[kind] += math.prod(map(int, op.shape))
     return most(counts)
+
+
+def _scaled(constant: Any) -> bool:
+    """Whether its numbers become others by scales: they are converted, and then multiplied by constants, less a zero
+    point where there is one."""
+    return any(
+        taker.get_type_name() in ("Subtract", "Multiply")
+        and all(_constant(value.get_node()) for value in taker.input_values())
+        for converted in _takers(constant)
+        if converted.get_type_name() == "Convert"
+        for taker in _takers(converted)
+    )
+
+
+def _constant(node: Any) -> bool:
+    """Whether it is a constant, converted or not."""
+    if node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return bool(node.get_type_name() == "Constant")
+
+
+def _takers(node: Any) -> list[Any]:
+    return [taken.get_node() for taken in node.output(0).get_target_inputs()]
 
 
 def _read(path: Path, shown: str) -> Any:

@@ -15,7 +15,7 @@ from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.savedmodel import SIGNATURE
-from inferbench_tasks.formats.stored_precision import most
+from inferbench_tasks.formats.stored_precision import QUANTISED, most
 from inferbench_tasks.formats.tflite import TfliteFormat
 from inferbench_tasks.formats.tflite_runner import Tensor, tensors
 from inferbench_tasks.modelrepo.onnx_file import Adapted
@@ -89,12 +89,15 @@ def operators(path: Path) -> dict[str, int]:
 
 
 def _precision(opened: Any) -> str:
-    """In which most of its constants are: what no operator writes, and nobody gives."""
+    """In which most of its constants are: what no operator writes, and nobody gives. Whole numbers without scales are
+    tables."""
     others = {int(index) for detail in opened._get_ops_details() for index in detail["outputs"]}
     others |= {int(detail["index"]) for detail in opened.get_input_details()}
     counts: Counter[str] = Counter()
     for detail in opened.get_tensor_details():
         kind = CALLED.get(np.dtype(detail["dtype"]).name)
+        if kind in QUANTISED and not len(detail["quantization_parameters"]["scales"]):
+            continue
         if kind is not None and detail["name"] and int(detail["index"]) not in others:
             counts[kind] += math.prod(map(int, detail["shape"]))
     return most(counts)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from inferbench_tasks.formats.stored_precision import most, onnx_precision
+from inferbench_tasks.analysis.intensity import BYTES_PER_WEIGHT
+from inferbench_tasks.formats.stored_precision import QUANTISED, most, onnx_precision
+from inferbench_tasks.modelrepo.openvino_file import precision_of as openvino_precision
 
 
 def model(*nodes: Any, **weights: Any) -> Any:
@@ -44,6 +46,18 @@ ROUNDED = [
     helper.make_node("DequantizeLinear", ["q", "s", "z"], ["f"]),
     helper.make_node("MatMul", ["x", "f"], ["y"]),
 ]
+MASKED = [
+    helper.make_node("Cast", ["t"], ["m"], to=TensorProto.FLOAT),
+    helper.make_node("MatMul", ["x", "w"], ["p"]),
+    helper.make_node("Add", ["p", "m"], ["y"]),
+]
+#: Weights as ONNX Runtime's quantiser leaves those of an embedding.
+EMBEDDED = [
+    helper.make_node("Gather", ["w", "i"], ["g"]),
+    helper.make_node("DequantizeLinear", ["g", "s", "z"], ["y"]),
+]
+INTEGERS = [helper.make_node("MatMulInteger", ["x", "w"], ["y"])]
+ATTENTION = [helper.make_node("QAttention", ["x", "w", "s"], ["y"], domain="com.microsoft", num_heads=1)]
 SCALES = {"s": of(np.float32, 2), "z": of(np.int8, 2)}
 
 
@@ -58,6 +72,10 @@ SCALES = {"s": of(np.float32, 2), "z": of(np.int8, 2)}
         (model(*ROUNDED, w=of(np.float32), **SCALES), "int8"),  # as training for int8 leaves them
         (model(*QDQ, w=of(np.int8), b=of(np.float32, 32, 64), **SCALES), "fp32"),  # most of it is not
         (model(PRODUCT, w=of(np.float32), shape=of(np.int64, 500)), "fp32"),  # sizes are no weights
+        (model(*MASKED, w=of(np.float32), t=of(np.uint8, 500, 2)), "fp32"),  # nor are masks and tables
+        (model(*EMBEDDED, w=of(np.int8), i=of(np.int64, 5), **SCALES), "int8"),
+        (model(*INTEGERS, w=of(np.uint8)), "int8"),
+        (model(*ATTENTION, w=of(np.int8), s=of(np.float32, 2)), "int8"),
         (model(helper.make_node("Identity", ["x"], ["y"])), "fp32"),
     ],
 )
@@ -73,10 +91,58 @@ def test_weights_that_share_a_byte_count_as_what_they_are() -> None:
     )
     assert onnx_precision(model(packed, w=of(np.uint8, 2, 1, 16), s=of(np.float32, 100))) == "fp32"
     assert onnx_precision(model(packed, w=of(np.uint8, 2, 1, 16), s=of(np.float32, 40))) == "int4"
+    table = helper.make_node(
+        "GatherBlockQuantized", ["w", "i", "s"], ["y"], domain="com.microsoft", bits=4, block_size=16
+    )
+    assert (
+        onnx_precision(model(table, w=of(np.uint8, 32, 16), i=of(np.int64, 5), s=of(np.float32, 32)))
+        == "int4"
+    )
+    two = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", bits=2, K=32, N=2)
+    assert onnx_precision(model(two, w=of(np.uint8, 2, 1, 8), s=of(np.float32, 2))) == "int2"
+    normal = helper.make_node(
+        "MatMulBnb4", ["x", "w", "s"], ["y"], domain="com.microsoft", quant_type=1, K=32, N=2
+    )
+    assert onnx_precision(model(normal, w=of(np.uint8, 32), s=of(np.float32, 2))) == "nf4"
+    assert {"int4", "int2", "nf4"} <= set(QUANTISED) <= BYTES_PER_WEIGHT.keys()
     constant = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(of(np.float16)))
     body = helper.make_graph([constant, PRODUCT], "b", [], [helper.make_tensor_value_info("y", 1, None)])
     either = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
     assert onnx_precision(model(either, c=np.array(True))) == "fp16"
+
+
+def test_weights_that_a_function_of_the_file_takes_are_its_weights() -> None:
+    """There they have the names of the function's inputs."""
+    imports = [helper.make_opsetid("", 17)]
+    function = helper.make_function("own", "Product", ["a", "b", "c", "d"], ["e"], [
+        helper.make_node("DequantizeLinear", ["b", "c", "d"], ["f"]), helper.make_node("MatMul", ["a", "f"], ["e"]),
+    ], imports)  # fmt: skip
+    called = model(
+        helper.make_node("Product", ["x", "w", "s", "z"], ["y"], domain="own"), w=of(np.int8), **SCALES
+    )
+    called.functions.append(function)
+    called.opset_import.append(helper.make_opsetid("own", 1))
+    assert onnx_precision(called) == "int8"
+
+
+def test_openvinos_tables_are_no_weights() -> None:
+    """Whole numbers that are converted and scaled are weights, less a zero point or not; a table is what it says."""
+    openvino = pytest.importorskip("openvino")
+    from openvino import opset13 as ops
+
+    x = ops.parameter([2, 32], np.float32)
+    table = ops.constant(of(np.uint8, 32, 32))
+    scaled = ops.multiply(ops.convert(ops.constant(of(np.int8, 32, 32)), "f32"), of(np.float32, 32, 1))
+    less = ops.subtract(ops.convert(table, "f32"), ops.convert(ops.constant(of(np.uint8, 32, 1)), "f32"))
+    product = ops.matmul(x, of(np.float32, 32, 2), False, False)
+    masked = ops.multiply(ops.convert(ops.constant(of(np.uint8, 500, 2, 2)), "f32"), product)
+    for result, precision in (
+        (ops.matmul(x, scaled, False, False), "int8"),
+        (ops.matmul(x, ops.multiply(less, of(np.float32, 32, 1)), False, False), "int8"),
+        (masked, "fp32"),
+        (ops.matmul(x, ops.convert(ops.constant(of(np.float16, 32, 2)), "f32"), False, False), "fp16"),
+    ):
+        assert openvino_precision(openvino.Model([result], [x])) == precision
 
 
 def test_without_weights_it_is_full() -> None:
