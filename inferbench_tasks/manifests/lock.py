@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
@@ -57,8 +58,8 @@ def planned(job: JobSpec) -> dict[str, Any]:
     }
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
     data = {"dataset": None, "requests_digest": None, "evaluation": _asked(job)}
-    version, own = _runtime(job, backend)
-    return _lock(job, backend, model, _framework_of(job), version, own, image, data)
+    version = _runtime_version(job, backend)
+    return _lock(job, backend, model, _framework_of(job), version, _own(job, backend), image, data)
 
 
 def measured(
@@ -96,8 +97,7 @@ def measured(
             "manifest": evaluation.manifest and evaluation.manifest.model_dump(),
         },
     }
-    _, own = _runtime(job, backend)
-    return _lock(job, backend, model, source.framework, ran.version, own, image, data)
+    return _lock(job, backend, model, source.framework, ran.version, _own(job, backend), image, data)
 
 
 def _asked(job: JobSpec) -> dict[str, Any] | None:
@@ -191,28 +191,28 @@ def _framework_of(job: JobSpec) -> str | None:
     return getattr(job.model, "framework", None)
 
 
-def _runtime(job: JobSpec, backend: Backend) -> tuple[str | None, dict[str, Any] | None]:
-    """Of the runtime that would serve, the one that is named or else what is here: its version, and which environment
-    it runs in that is not ours.
+def _runtime_version(job: JobSpec, backend: Backend) -> str | None:
+    """Of the runtime that would serve, the one that is named or else what is here; None where that is not here yet."""
+    with suppress(InferBenchError, PackageNotFoundError, OSError, subprocess.SubprocessError):
+        runtime = named_runtime(job.serve)
+        return runtime.version if runtime else backend.version()
+    return None
 
-    The version is None where what it runs on is not here yet; ``lock_sha256`` where hashes are not compared, or where
-    nothing here tells of the runtime.
+
+def _own(job: JobSpec, backend: Backend) -> dict[str, Any] | None:
+    """Which environment the runtime runs in that is not ours; ``lock_sha256`` is None where hashes are not compared, or
+    where nothing here tells of the runtime.
     """
     try:
         runtime = named_runtime(job.serve)
-    except (
-        InferBenchError
-    ):  # its manifest is gone since: no reason to lose what was measured, nor was it ours
-        return None, {"name": job.serve.framework, "lock_sha256": None, "folder": None}
+    except InferBenchError:
+        # Its manifest is gone since: no reason to lose what was measured, nor was it ours.
+        return {"name": job.serve.framework, "lock_sha256": None, "folder": None}
     if runtime is not None:
-        return runtime.version, _facts(runtime.environment)
-    version: str | None = None
-    own: Environment | None = None
-    with suppress(InferBenchError, PackageNotFoundError, OSError):
-        version = backend.version()
+        return _facts(runtime.environment)
     with suppress(PackageNotFoundError):
-        own = backend.environment()
-    return version, _facts(own)
+        return _facts(backend.environment())
+    return None
 
 
 def _facts(own: Environment | None) -> dict[str, Any] | None:

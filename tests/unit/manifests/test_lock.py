@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.backends.environments import LOCKS
+from inferbench_tasks.backends.own_server import OwnServer
 from inferbench_tasks.contracts.handles import BackendInfo, DataManifest, ModelArtifact, RequestSet
 from inferbench_tasks.manifests import pins
 from inferbench_tasks.manifests.built_in.datasets import named_dataset
@@ -65,6 +67,17 @@ def test_a_lock_says_each_version_and_hash() -> None:
     assert after["data"] == {"dataset": "digits", "requests_digest": "c" * 64, "evaluation": None}
     assert before["digest"] == digest_of(before) != after["digest"]
     assert planned(job())["digest"] == before["digest"]
+
+
+def test_a_finished_run_asks_no_runtime_for_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ran has told it: a program that does not answer just then loses nothing that was measured."""
+
+    def silent(self: OwnServer) -> str:
+        raise subprocess.TimeoutExpired("tensorflow_model_server --version", 30)
+
+    monkeypatch.setattr(OwnServer, "version", silent)
+    assert ran(job(), "1.2.3")["runtime"]["version"] == "1.2.3"
+    assert planned(job())["runtime"]["version"] is None
 
 
 def test_a_backend_with_an_environment_of_its_own_says_its_lock() -> None:
