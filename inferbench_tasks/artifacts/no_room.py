@@ -1,7 +1,8 @@
 """That something had no room on a host's disk, though that is not full: its next jobs would fail likewise, one by one.
 
-Who fetches writes it down, and the workers of the data directory take no job meanwhile, so that others get them. It
-lasts until there is room, at most ``LASTS_S``: jobs that need less than that one are not kept off for good.
+Who fetches writes it down, and the workers of the data directory take no job meanwhile, so that others get them, where
+there are others (``workers.agent``). It lasts until there is room, at most ``LASTS_S``: jobs that need less than that
+one are not kept off for good.
 """
 
 from __future__ import annotations

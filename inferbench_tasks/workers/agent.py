@@ -21,8 +21,9 @@ from types import FrameType
 import psutil
 
 from inferbench_tasks import settings
+from inferbench_tasks.artifacts.no_room import why_no_room
 from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import InferBenchError, PerfDBAwayError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.processes import of_session
@@ -145,7 +146,7 @@ class Agent:
     def _look(self, now: float, accused: str = "") -> None:
         """A fault counts once it has lasted; a device without one is fit at once. ``accused``: by others, see there."""
         of_clock = self.report.clock_fault if self.report else ""
-        fault = accused or of_clock or self._left() or self.check()
+        fault = accused or of_clock or self._left() or self.check() or self._no_room()
         if not fault:
             if self.fault:
                 log.info("fit again device=%s", self.device.device_id)
@@ -155,6 +156,21 @@ class Agent:
         elif now - self._faulty_since >= SETTLE_S and not self.fault:
             self.fault = fault
             log.warning("quarantined device=%s reason=%s", self.device.device_id, fault)
+
+    def _no_room(self) -> str:
+        """What had no room here lately, where jobs may go to another host instead: a device of this kind is fit there.
+        Without one they would only wait for the same.
+        """
+        why = why_no_room(self.data_dir)
+        mine = self.device
+        elsewhere = why and any(
+            (other.home, other.host) != (mine.home, mine.host)
+            and other.device_type == mine.device_type
+            and other.health == "ok"
+            and other.present(TTL_S)
+            for other in self.cluster.devices()
+        )
+        return why if elsewhere else ""
 
     def _left(self) -> str:
         """What is still at work here of the job before, in words; "" where nothing is.

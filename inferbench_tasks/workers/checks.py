@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 
 from inferbench_tasks import settings
-from inferbench_tasks.artifacts.no_room import why_no_room
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError
 
@@ -36,7 +35,6 @@ class Check:
         return (
             self._memory()
             or settings.disk_full(self.data_dir)
-            or why_no_room(self.data_dir)
             or (self._cores() if self.device.gpu_index is None else self._gpu())
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect
 
+from inferbench_tasks.artifacts.no_room import write_down
 from inferbench_tasks.cli.worker import _cache_use
 from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.device import Device
@@ -172,5 +174,33 @@ def test_a_host_whose_clock_is_a_day_off_is_given_no_job(
     agent._look(SETTLE_S)
     assert "86,400 s ahead" in agent.fault and "set-ntp" in agent.fault
     report.clock_fault = ""
+    agent._look(SETTLE_S + 1)
+    assert agent.fault == ""
+
+
+def test_what_had_no_room_lately_sends_jobs_elsewhere_and_keeps_none_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that jobs can go to instead is another host's, of the kind, fit, and its worker is there; without one
+    they are taken here. Fit again once there is room.
+    """
+    monkeypatch.setattr("inferbench_tasks.workers.agent.Check.__call__", lambda self: "")
+    mine = find("cpu")
+    other = mine.model_copy(update={"device_id": "o", "host": "other", "home": "another"})
+    cluster = SimpleNamespace(devices=lambda: [mine, other])
+    agent = Agent(mine, cast(Cluster, cluster), [], tmp_path)
+    write_down(tmp_path, shutil.disk_usage(tmp_path).total)
+    assert "MB that a job needs have no room on the file system of" in agent._no_room()
+    for unlike in (
+        {"device_type": "t4"}, {"health": "quarantined"}, {"stopped": True}, {"age_s": 60.0},
+        {"host": mine.host, "home": mine.home},
+    ):  # fmt: skip
+        cluster.devices = lambda unlike=unlike: [mine, other.model_copy(update=unlike)]
+        assert agent._no_room() == "", unlike
+    cluster.devices = lambda: [mine, other]
+    agent._look(0.0)
+    agent._look(SETTLE_S)
+    assert "choose another data directory" in agent.fault
+    write_down(tmp_path, 1)
     agent._look(SETTLE_S + 1)
     assert agent.fault == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from inferbench_tasks import settings
-from inferbench_tasks.artifacts.no_room import write_down
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.workers import checks
@@ -55,16 +53,6 @@ def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     _busy(monkeypatch, [0.0] * 4)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=100e6))
     assert checks.Check(CPU, HERE)() == "only 100 MB of memory are free, 268 are needed"
-
-
-def test_what_had_no_room_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is not full has too little for what a job needed: fit again once there is enough."""
-    _busy(monkeypatch, [0.0] * 4)
-    check = checks.Check(CPU, tmp_path)
-    write_down(tmp_path, shutil.disk_usage(tmp_path).total)
-    assert "MB that a job needs have no room on the file system of" in check()
-    write_down(tmp_path, 1)
-    assert check() == ""
 
 
 def test_a_full_disk_of_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
