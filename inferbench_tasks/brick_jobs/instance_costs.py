@@ -51,7 +51,7 @@ def with_bricks(db: PerfDB, offer: Offer) -> Offer:
             offer.batch_size,
             _GRANULARITY,
             CALIBRATE_ON,
-            precision=offer.thing.precision,
+            precision=offer.thing.asked_precision,
         )
     except InputError as error:
         offer.notes.append(f"no processor is predicted by bricks: {error}")

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from inferbench_tasks.analysis.evaluations.differing import APART, OTHERWISE
 from inferbench_tasks.contracts.arrays import Arrays, blocks
 from inferbench_tasks.contracts.columns import numbers
+from inferbench_tasks.formats.computed_precision import computed_in
+from inferbench_tasks.formats.stored_precision import FULL
 from inferbench_tasks.quality.base import decisions
 from inferbench_tasks.quality.noise import NOISE_RATIO, noise_ratio
 
@@ -73,19 +75,20 @@ def passes_apart(
     return Apart(ratio, other_class, both, bound_ratio)
 
 
-def bound_of(job: JobSpec, served: str = "fp32") -> float:
+def bound_of(job: JobSpec, served: str = FULL) -> float:
     """What a server's answers under load may differ from its own to single samples, see ``quality.noise``.
 
-    ``served``: the precision of what it serves, of weights that came in another than full.
+    ``served``: what its weights are in. Where nobody knows what a quantised file computes in, it is allowed what one
+    that computes in whole numbers may do.
     """
     if job.evaluate is not None and job.evaluate.tolerance_ratio is not None:
         return job.evaluate.tolerance_ratio
-    precision = job.convert.precision
-    if precision == "fp32" and served in NOISE_RATIO:
-        precision = served
+    precision = computed_in(job.convert.precision, served, job.convert.format)
+    if precision is None:
+        precision = served if served in NOISE_RATIO else FULL
     noise = noise_ratio(precision, job.serve.device.kind)
     # In full precision nothing is lost: who allows a conversion more there says what another order of sums does.
-    return max(noise, job.convert.tolerance_ratio or 0.0) if precision == "fp32" else noise
+    return max(noise, job.convert.tolerance_ratio or 0.0) if precision == FULL else noise
 
 
 def with_apart(table: pa.Table, apart: Apart) -> pa.Table:

@@ -2,7 +2,8 @@
 
 Ceilings: measured on one core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie
 below for want of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it. A run stands below
-ceilings of its own precision: a GPU's fp16 may lie above the roof of fp32.
+ceilings of the precision that it computes in: a GPU's fp16 may lie above the roof of fp32. Of a file that came
+quantised nobody knows that (``formats.computed_precision``), and it is not drawn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, colour
 from inferbench_tasks.analysis.intensity import position
+from inferbench_tasks.formats.computed_precision import computed_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     #: A run with its FLOP/byte and GFLOP/s.
     _Placed = tuple[RunView, tuple[float, float]]
 
-#: The precision of the measured ceilings, and of models that tell none.
+#: The precision of the measured ceilings.
 _MEASURED_IN = "fp32"
 
 
@@ -37,7 +39,7 @@ def rooflines(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwa
     return [
         _chart(precision, points, roofs)
         for precision, points in of_each
-        if (roofs := _roofs(precision, points, measured, sheet))
+        if precision is not None and (roofs := _roofs(precision, points, measured, sheet))
     ]
 
 
@@ -45,22 +47,32 @@ def not_drawn(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwa
     """Of which runs nobody knows the ceiling, though that of others is known; "" of none."""
     if measured is None and sheet is None:
         return ""
+    placed = _placed(views)
     lost = {
         precision: len(points)
-        for precision, points in _placed(views).items()
-        if not _roofs(precision, points, measured, sheet)
+        for precision, points in placed.items()
+        if precision is not None and not _roofs(precision, points, measured, sheet)
     }
     runs = ", ".join(f"{count} run(s) in {precision}" for precision, count in lost.items())
-    return f"Not drawn: {runs}; what the device reaches in that precision is not known here." if lost else ""
+    texts = (
+        [f"Not drawn: {runs}; what the device reaches in that precision is not known here."] if lost else []
+    )
+    if unknown := len(placed.get(None, ())):
+        texts.append(
+            f"Not drawn: {unknown} run(s) of models that came quantised; in which precision they compute is not known."
+        )
+    return " ".join(texts)
 
 
-def _placed(views: Sequence[RunView]) -> dict[str, list[_Placed]]:
-    """The runs that have a place, by the precision of their model."""
-    placed: dict[str, list[_Placed]] = {}
+def _placed(views: Sequence[RunView]) -> dict[str | None, list[_Placed]]:
+    """The runs that have a place, by the precision that they compute in; None: it is not known."""
+    placed: dict[str | None, list[_Placed]] = {}
     for view in views:
         if view.result and (place := position(view)):
-            placed.setdefault(view.result.model.precision or _MEASURED_IN, []).append((view, place))
-    return dict(sorted(placed.items(), key=lambda item: (item[0] != _MEASURED_IN, item[0])))
+            asked = (view.job.get("convert") or {}).get("precision")
+            precision = computed_in(asked, view.result.model.precision, view.result.format)
+            placed.setdefault(precision, []).append((view, place))
+    return dict(sorted(placed.items(), key=lambda item: (item[0] != _MEASURED_IN, item[0] or "")))
 
 
 def _roofs(

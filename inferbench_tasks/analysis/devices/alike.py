@@ -1,6 +1,7 @@
 """Results of several devices that can be set side by side, and what keeps two apart.
 
-They are of one model by its content (that of its source: each device may need a file of its own), in one precision,
+They are of one model by its content (that of its source: each device may need a file of its own), asked for in one
+precision,
 asked by the same requests over the same protocol and the local network, and each had its device to itself. What is no
 model (``perfdb.no_model``) stays by itself. Of a configuration's runs those of its newest server's version count.
 """
@@ -20,6 +21,8 @@ from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
+from inferbench_tasks.perfdb.asked_precision import PATHS as ASKED_PRECISION
+from inferbench_tasks.perfdb.asked_precision import asked_precision
 from inferbench_tasks.perfdb.held import configuration_of, held, identity
 from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.perfdb.queries import parse
@@ -37,7 +40,7 @@ LOADS = ("closed_loop", "single_stream")
 _REQUESTS, _PROCESSORS = "provenance.job.requests", "provenance.job.processors"
 _PATHS = (
     "run_id", "attempt", "created_at", "verdict", "submission.digest", "model", "format", "backend", "device", "load",
-    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS,
+    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS, *ASKED_PRECISION,
     *no_model.PATHS,
 )  # fmt: skip
 
@@ -45,16 +48,19 @@ _PATHS = (
 @dataclass(frozen=True, order=True)
 class Thing:
     """What is compared. ``no_model``: what it is where it is of no model, else empty (``perfdb.no_model``); ``digest``:
-    of the source model; ``asked``: what each request carries and what is done with it, one text for equal requests.
+    of the source model; ``asked_precision``: as ``convert.precision``; ``asked``: what each request carries and what is
+    done with it, one text for equal requests.
     """
 
     model: str
     task: str
     no_model: str
     digest: str
-    precision: str
+    asked_precision: str
     protocol: str
     asked: str
+    #: For people: what the weights are in, in other words where that is not what was asked for.
+    precision: str = field(default="", compare=False)
     #: For people: another one has another digest, and not every result says which it was.
     framework: str = field(default="", compare=False)
 
@@ -159,16 +165,18 @@ def thing_of(document: Document) -> Thing | None:
         or not digest
         or not model.get("precision")
     )
-    if apart:
+    asked = asked_precision(document)
+    if apart or asked is None:
         return None
     return Thing(
         str(model.get("name")),
         str(model.get("task") or ""),
         no_model.of_document(document),
         str(digest),
-        str(model["precision"]),
+        asked,
         spoken(document.get("load") or {}) or "protocol not known",
         _asked(value_at(document, _REQUESTS), value_at(document, _PROCESSORS)),
+        asked if model["precision"] == asked else f"{model['precision']} weights",
         str(model.get("framework") or ""),
     )
 

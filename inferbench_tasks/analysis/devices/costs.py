@@ -25,6 +25,7 @@ from inferbench_tasks.analysis.recommend.moved import moved_notes
 from inferbench_tasks.analysis.recommend.versions import versions_notes
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.formats.computed_precision import computed_in
 from inferbench_tasks.metrics.cost import hourly_rate, usd_per_1k
 from inferbench_tasks.perfdb.offered import of_requests, offered
 
@@ -198,11 +199,18 @@ def _without_a_price(device: Device) -> str | None:
 def _predict(offer: Offer) -> None:
     """Instances with a GPU that was not measured."""
     priced = {(row["provider"], row["instance"], row["region"]) for row in offer.rows}
-    measured = [
-        Measured(device.name, best.samples_per_s, best.candidate.documents[0]["model"])
+    ran = [
+        (device.name, best.samples_per_s, best.candidate.documents[0])
         for device, best in offer.unmerged.items()
         if device.kind == "gpu" and not SLICE.search(device.name)
     ]
+    measured = [Measured(name, samples_per_s, document["model"]) for name, samples_per_s, document in ran]
+    asked = offer.thing.asked_precision
+    computed = {
+        computed_in(asked, document["model"].get("precision"), str(document.get("format")))
+        for _, _, document in ran
+    } or {asked}
+    precision = computed.pop() if len(computed) == 1 else None
     for device in offer.best:
         if device.kind == "gpu" and device not in offer.unmerged:
             offer.notes.append(f"{device.words}: its server merges requests, so no roofline rests on it")
@@ -210,7 +218,7 @@ def _predict(offer: Offer) -> None:
     for price in price_rows():
         if price.kind != "gpu" or (price.provider, price.instance, price.region) in priced:
             continue
-        found = predicted(price.device, measured, offer.thing.precision, offer.batch_size, price.memory_gb)
+        found = predicted(price.device, measured, precision, offer.batch_size, price.memory_gb)
         if isinstance(found, str):
             refused.setdefault(found, []).append(f"{price.provider} {price.instance}")
             continue

@@ -24,6 +24,7 @@ from typing import Any
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO
 from inferbench_tasks.analysis.intensity import BYTES_PER_WEIGHT, intensity
 from inferbench_tasks.catalogue import Hardware, find_hardware
+from inferbench_tasks.formats.stored_precision import FULL
 
 #: GPUs with a datasheet on which the same has to be measured.
 LEAST = 3
@@ -33,7 +34,7 @@ _WORK = {"flops": "FLOP", "bytes": "bytes", "parameters": "parameters"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A GPU that was measured: its name, samples/s, and the result's ``model``."""
+    """A GPU that was measured: its name, samples/s, and the result's ``model``, whose precision is its weights'."""
 
     device: str
     throughput_samples_per_s: float
@@ -58,13 +59,15 @@ class _Roof:
 def predicted(
     device: str,
     measured: Sequence[Measured],
-    precision: str,
+    precision: str | None,
     batch_size: int,
     memory_gb: float | None = None,
 ) -> Prediction | str:
-    """Of a device by its name in the catalogue; why nothing can be said. ``memory_gb``: of that very one, else its
-    datasheet's.
+    """Of a device by its name in the catalogue; why nothing can be said. ``precision``: what is computed in, None where
+    that is not known, or not one; ``memory_gb``: of that very one, else its datasheet's.
     """
+    if precision is None:
+        return "in which precision its files compute is not known, as of what came quantised, or not one"
     sheet = _sheet(device)
     if sheet is None or not _peak(sheet, precision) or not sheet.bandwidth_gb_s:
         return f"configs/hardware.yaml has no bandwidth and {precision} peak of it"
@@ -97,13 +100,17 @@ def predicted(
     if roof.bound not in {bound for _, bound in reached.values()}:
         return f"there it would be bound by {roof.bound}, which it is on no GPU that was measured"
     memory_gb = memory_gb or sheet.memory_gb
-    if memory_gb and (model.get("parameters") or 0) * BYTES_PER_WEIGHT[precision] > memory_gb * 1e9:
+    if memory_gb and (model.get("parameters") or 0) * _weight_bytes(model, precision) > memory_gb * 1e9:
         return f"the model's weights do not fit into its {memory_gb:g} GB"
     return _by(reached, roof, sheet)
 
 
 def _work_words(model: Mapping[str, Any]) -> str:
     return ", ".join(f"{model[name]:.4g} {_WORK[name]}" for name in _WORK if model.get(name) is not None)
+
+
+def _weight_bytes(model: Mapping[str, Any], precision: str) -> float:
+    return BYTES_PER_WEIGHT.get(model.get("precision") or precision, BYTES_PER_WEIGHT[FULL])
 
 
 def _by(reached: Mapping[str, tuple[float, str]], roof: _Roof, sheet: Hardware) -> Prediction:
@@ -138,7 +145,11 @@ def _peak(sheet: Hardware, precision: str) -> float | None:
 def _roof(sheet: Hardware, model: Mapping[str, Any], precision: str, batch_size: int) -> _Roof | None:
     peak = _peak(sheet, precision)
     of_model = intensity(
-        model.get("flops"), model.get("bytes"), model.get("parameters"), precision, batch_size
+        model.get("flops"),
+        model.get("bytes"),
+        model.get("parameters"),
+        model.get("precision") or precision,
+        batch_size,
     )
     if peak is None or not sheet.bandwidth_gb_s or of_model is None:
         return None

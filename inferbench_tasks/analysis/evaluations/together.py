@@ -32,9 +32,10 @@ _OF_CLASSES = {"top1_ratio": "label", "macro_f1": "label", "agreement_ratio": "a
 _NOT_KEPT = "what it needs of each sample is not kept"
 #: Of all parts together: 400 MB, and as much again while a class is ranked.
 _MOST_SCORES = 50_000_000
-#: What has to be the same of all parts beside their jobs: the model as it came and as it was served, data, stack.
+#: What has to be the same of all parts beside their jobs: the model as it came and as it was served, data, stack. Not
+#: what its weights are called: that follows of its content, and earlier versions called files of users otherwise.
 _ALIKE = (
-    "model.name", "model.version", "model.source_digest", "model.digest", "model.precision", "format", "backend.kind",
+    "model.name", "model.version", "model.source_digest", "model.digest", "format", "backend.kind",
     "backend.version", "extensions.evaluation.dataset", "extensions.evaluation.data.digest",
     "extensions.evaluation.data.version", "extensions.evaluation.scenario", "extensions.evaluation.answers_are",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from inferbench_tasks.analysis.systems.found import SATURATING, saturated
 from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import asked_precision
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -25,7 +26,7 @@ from inferbench_tasks.tracing.spans import spans_of
 
 #: What of a traced run makes it another one: the model as it was served, the runtime, or the device.
 BY: dict[str, tuple[str, ...]] = {
-    "stack": ("backend.kind", "format", "model.precision", "backend.settings.threads"),
+    "stack": ("backend.kind", "format", asked_precision.PATH, "backend.settings.threads"),
     "version": ("backend.kind", "backend.version"),
     "system": ("device.name", "device.kind", "device.cores"),
 }
@@ -62,14 +63,14 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
     InputError for a model of which there is none, with those that there are.
     """
     # All that there are, by what tells them apart alone: none is beyond a bound.
-    fields = ("run_id", "attempt", "model.name", *BY[by])
+    fields = ("run_id", "attempt", "model.name", *asked_precision.PATHS, *BY[by])
     rows = db.find_raw({**_LAYERED, "model.name": {"$in": list(models)}}, fields=fields)
     subjects = []
     for model in models:
         groups: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in rows:
             if value_at(row, "model.name") == model:
-                groups.setdefault(tuple(value_at(row, path) for path in BY[by]), row)
+                groups.setdefault(tuple(_telling(row, path) for path in BY[by]), row)
         if not groups:
             known = {value_at(row, "model.name") for row in db.find_raw(_LAYERED, fields=("model.name",))}
             raise InputError(
@@ -79,6 +80,10 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
             )
         subjects += [subject_of(db, db.get_result(row["run_id"], row["attempt"])) for row in groups.values()]
     return subjects
+
+
+def _telling(row: Mapping[str, Any], path: str) -> Any:
+    return asked_precision.asked_precision(row) if path == asked_precision.PATH else value_at(row, path)
 
 
 def traced_models(db: PerfDB) -> list[dict[str, Any]]:
@@ -100,7 +105,6 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
     """Valid runs of the same model on the same stack and device that ask for all that it gives."""
     where = {
         "model.name": result.model.name,
-        "model.precision": result.model.precision,
         "backend.kind": result.backend.kind,
         "backend.version": result.backend.version,
         "device.name": result.device.name,
@@ -137,6 +141,7 @@ def _served(result: ResultDocument) -> tuple[Any, ...]:
     job = (result.provenance.model_extra or {}).get("job") or {}
     return (
         result.format,
+        (job.get("convert") or {}).get("precision") or result.model.precision,
         *(settings.get(name) for name in ("engine", "threads", "instances", "engine_settings")),
         # One that merges requests executes other batches than it is asked for.
         (job.get("serve") or {}).get("batching"),

@@ -16,6 +16,8 @@ from inferbench_tasks.contracts.drawn import settled
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
+from inferbench_tasks.perfdb.asked_precision import PATHS as ASKED_PRECISION
+from inferbench_tasks.perfdb.asked_precision import asked_precision
 from inferbench_tasks.perfdb.held import Held, Row, held, identity
 from inferbench_tasks.perfdb.held_columns import Matching
 from inferbench_tasks.perfdb.offered import NO_LOAD, offered, spoken
@@ -53,7 +55,8 @@ _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
     "model.batch_size", "model.task", "load", "summary.energy", f"summary.{DATE_PATH}", _SIZES, _PROCESSORS,
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
-    *no_model.PATHS, *model_names.PATHS, *(path for name in _FIGURES for path in needed(FIGURES[name])),
+    *ASKED_PRECISION, *no_model.PATHS, *model_names.PATHS,
+    *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
 
 
@@ -174,7 +177,7 @@ def _part(document: Document) -> Part:
         document,
         local=(value_at(document, "load.network") or "lan") == "lan",
         about=about | {"named": model_names.of_document(document)},
-        row=(*about.values(), _all_settings(document)),
+        row=(*(about | {"precision": asked_precision(document)}).values(), _all_settings(document)),
         # Without a load nobody watched what disturbed it.
         loaded=value_at(document, "load.arrivals.kind") != NO_LOAD,
         judged=bool(value_at(document, "summary.quality")),

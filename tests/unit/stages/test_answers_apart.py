@@ -139,9 +139,19 @@ def test_the_bound_is_the_noise_of_what_is_served(given: dict[str, Any], bound: 
 
 
 def test_of_a_file_that_came_quantised_the_bound_is_that_of_its_precision() -> None:
-    """Nothing was converted, and it is served in int8 all the same; of a precision that nobody measured it is full."""
+    """What it computes in nobody knows, and it may be int8; of a precision that nobody measured it is full."""
     assert bound_of(job(), "int8") == 2e-2 and bound_of(job(), "fp32") == bound_of(job(), "int4") == 1e-4
     assert bound_of(job("fp16"), "fp16") == 2e-2
+
+
+def test_half_precision_weights_that_are_computed_with_in_full_have_the_bound_of_full() -> None:
+    """ONNX's operators are of the type of their weights; OpenVINO computes in what the job asks for."""
+    assert bound_of(job(), "fp16") == 2e-2
+    of_openvino = job()
+    of_openvino = of_openvino.model_copy(
+        update={"convert": of_openvino.convert.model_copy(update={"format": "openvino"})}
+    )
+    assert bound_of(of_openvino, "fp16") == 1e-4
 
 
 def test_no_bound_is_wider_than_what_a_conversion_may_lose() -> None:

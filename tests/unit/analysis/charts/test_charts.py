@@ -330,6 +330,29 @@ def test_a_run_stands_below_the_roof_of_its_precision() -> None:
     assert not_drawn(runs[:3], Ceilings(100.0, 10.0), sheet) == ""
 
 
+def test_a_file_stands_below_the_roof_of_what_it_computes_in() -> None:
+    """Half-precision weights that OpenVINO computes with in fp32, as asked; of what came quantised nobody knows it,
+    and it is not drawn, nor is what was stored before it was called that moved.
+    """
+    runs = [roofline_run() for _ in range(4)]
+    stored = (("fp16", "openvino"), ("int8", "onnx"), ("int4", "onnx"), ("fp32", "onnx"))
+    for run, (precision, form) in zip(runs, stored, strict=True):
+        assert run.result is not None
+        run.result.model.precision, run.result.format = precision, form
+        run.job["convert"] = {"format": form, "precision": "fp32"}
+    (plot,) = rooflines(runs, Ceilings(100.0, 10.0), None)
+    marks = [trace for trace in plot["data"] if trace["mode"] == "markers"]
+    assert (
+        plot["layout"]["title"]["text"] == "Roofline (fp32)" and sum(len(trace["x"]) for trace in marks) == 2
+    )
+    assert not_drawn(runs, Ceilings(100.0, 10.0), None) == (
+        "Not drawn: 2 run(s) of models that came quantised; in which precision they compute is not known."
+    )
+    # 4,000 bytes of weights of fp32 are 500 of int4, and read once of four samples.
+    assert position(runs[3]) == pytest.approx((200.0, 2.0))
+    assert position(runs[2]) == pytest.approx((4e6 / (4 * 7_500 + 500), 2.0))
+
+
 def test_ceilings_are_measured_once(tmp_path: Path) -> None:
     """A matrix product and a triad give plausible figures, kept for that processor."""
     rates = measured_ceilings(tmp_path, "cpu A")

@@ -167,6 +167,35 @@ def test_a_model_whose_costs_nobody_knows_or_that_does_not_fit_is_refused() -> N
     assert "do not fit into its 1 GB" in str(found)
 
 
+def as_stored(precision: str, asked: str = "fp32", form: str = "onnx") -> list[dict[str, Any]]:
+    """Runs on three GPUs of a file whose weights are in that."""
+    job = {"convert": {"format": form, "precision": asked}}
+    model = {**COSTS, "precision": precision}
+    return [
+        run(name, gpu(name), 5.0, 500.0, model=model, format=form, provenance={"job": job}) for name in "ABC"
+    ]
+
+
+def test_no_roof_is_that_of_what_weights_are_called() -> None:
+    """OpenVINO computes in fp32 with weights of fp16; of a quantised file it is not known, however small it is."""
+    assert "i-d" in {row["instance"] for row in one(as_stored("fp16", form="openvino")).rows}
+    for precision in ("int8", "int4", "fp8"):
+        offer = one(as_stored(precision))
+        assert "i-d" not in {row["instance"] for row in offer.rows}
+        assert any("in which precision its files compute is not known" in note for note in offer.notes)
+    large = {"flops": 10**12, "bytes": 13 * 10**8, "parameters": 10**9, "precision": "int4"}
+    found = predicted("D", [Measured(name, 1.0, large) for name in "ABC"], "fp32", 1)
+    assert not isinstance(found, str), "half a byte each fits into its GB"
+
+
+def test_what_a_file_is_called_makes_no_other_model_of_it() -> None:
+    """Earlier versions called each fp32: one group, by its newest name; what was asked for tells two apart."""
+    both = [*as_stored("int8")[:1], *as_stored("fp32")[1:]]
+    assert one(both).thing.precision == "int8 weights"
+    asked = [*as_stored("fp16", "fp16")[:1], *as_stored("fp16")[1:]]
+    assert {offer.thing.precision for offer in offers(asked)} == {"fp16", "fp16 weights"}
+
+
 def test_refusals_are_said_with_their_instances_and_invalid_runs_count_for_nothing() -> None:
     """Three GPUs, one of whose runs is not valid: two, so i-d has no row and a note."""
     documents = [*on("A"), *on("B"), run("C", gpu("C"), 5.0, 500.0, model=COSTS, verdict="invalid: late")]

@@ -206,3 +206,12 @@ def test_what_is_no_part(text: str) -> None:
     """The message says what one is."""
     with pytest.raises(ValueError, match="a part is a number of so many"):
         Part.read(text)
+
+
+def test_parts_of_one_file_are_parts_whatever_its_weights_were_called() -> None:
+    """One part was asked by an earlier version, which called each file fp32."""
+    model = {"name": "m", "digest": "aa", "source_digest": "aa"}
+    both = [
+        part(number, model={**model, "precision": called}) for number, called in ((1, "int8"), (2, "fp32"))
+    ]
+    assert together(both)["samples"] == SAMPLES

@@ -71,3 +71,23 @@ def test_a_model_that_nobody_traced_is_said_with_those_that_were() -> None:
     """By their names, all of them."""
     with pytest.raises(InputError, match="no traced run of vgg tells of layers; .* there are: m, other"):
         found(["vgg"], "stack")
+
+
+def test_one_file_is_one_stack_whatever_its_weights_were_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions called each fp32; what was asked for makes two, and of results without their job the name."""
+    told: list[tuple[str, str | None]] = [
+        ("int8", "fp32"),
+        ("fp32", "fp32"),
+        ("fp16", "fp16"),
+        ("fp32", None),
+    ]
+    rows = [
+        {
+            "run_id": f"{called}-{asked}", "attempt": 1, "model": {"name": "m", "precision": called}, "format": "onnx",
+            "provenance": {"job": {"convert": {"precision": asked}}} if asked else {},
+        }
+        for called, asked in told
+    ]  # fmt: skip
+    monkeypatch.setattr(stored, "subject_of", subject_of)
+    monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
+    assert found(["m"], "stack") == ["int8-fp32", "fp16-fp16"]

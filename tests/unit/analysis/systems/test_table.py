@@ -179,6 +179,20 @@ def test_what_is_served_otherwise_has_a_row_of_its_own(change: dict[str, Any]) -
     assert len({tuple(row[name] for name in names) for row in made}) == 2
 
 
+def test_one_file_has_one_row_whatever_its_weights_were_called() -> None:
+    """Earlier versions called each fp32: the newest name is shown. What was asked for tells two apart."""
+    convert = {"convert": {"format": "onnx", "precision": "fp32"}}
+    runs = [
+        run(name)
+        | {"model": {"name": "m", "digest": "aa", "precision": called}, "provenance": {"job": convert}}
+        for name, called in (("new", "int8"), ("old", "fp32"))
+    ]
+    (row,) = rows(sorted_in(runs), lambda _: 1.0)
+    assert (row["online_run"], row["precision"]) == ("new", "int8")
+    runs[1]["provenance"] = {"job": {"convert": {"format": "onnx", "precision": "fp16"}}}
+    assert len(rows(sorted_in(runs), lambda _: 1.0)) == 2
+
+
 def test_a_label_and_a_file_for_each_batch_size_make_no_row() -> None:
     """The label of a deployment says nothing of how it serves; fixed batch sizes have files of one source."""
     documents = []
