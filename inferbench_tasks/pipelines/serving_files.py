@@ -37,9 +37,9 @@ def file_findings(spec: JobSpec, base_dir: Path, slot_tokens: int | None) -> Ite
         path = base_dir / spec.evaluate.path
         # A folder's stamp tells nothing of what lies deeper.
         look = _split_problem if path.is_file() else _split_problem.__wrapped__
-        problem = look(spec.evaluate.dataset, path, spec.evaluate.split, stamp_or_none(path))
-        if problem is not None:
-            yield Finding((problem[0],), problem[1])
+        found = look(spec.evaluate.dataset, path, spec.evaluate.split, stamp_or_none(path))
+        if found is not None:
+            yield Finding((found[0],), found[1])
     if spec.model.kind == "file" and spec.model.path.lower().endswith(".gguf"):
         path = base_dir / spec.model.path
         head = _head(path, stamp_or_none(path))

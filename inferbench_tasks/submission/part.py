@@ -55,7 +55,9 @@ def in_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
     What is no number of parts stays, for the schema to tell.
     """
     evaluate = data.get("evaluate")
-    of = evaluate.get("parts") if isinstance(evaluate, dict) else None
+    if not isinstance(evaluate, dict):
+        return [data]
+    of = evaluate.get("parts")
     if type(of) is not int or not 2 <= of <= MOST_PARTS or evaluate.get("part") is not None:
         return [data]
     rest = {name: value for name, value in evaluate.items() if name != "parts"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
+from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch, Weights
 from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.canonical import training
 from inferbench_tasks.modelrepo.canonical.base import (
@@ -25,7 +25,7 @@ class CanonicalSource(ModelSource):
 
     task = "image-classification"
     licence = "data CC BY 4.0; weights trained here"
-    weights = "trained_here"
+    weights: Weights | None = "trained_here"
     takes_pictures = True
     recipe = 3
 

@@ -32,7 +32,7 @@ def framework(version: str, digest: str, arch: str = MACHINE) -> FrameworkManife
 
 def brought(constraint: str, image: str | None, *manifests: FrameworkManifest) -> str | None:
     found = version_in(manifests, "onnxruntime", Constraint.parse(constraint), image)
-    return found and found.version
+    return found.version if found else None
 
 
 def test_an_image_brings_what_a_manifest_says_of_its_digest() -> None:
