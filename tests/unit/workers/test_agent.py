@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -187,17 +188,18 @@ def test_what_had_no_room_lately_sends_jobs_elsewhere_and_keeps_none_waiting(
     monkeypatch.setattr("inferbench_tasks.workers.agent.Check.__call__", lambda self: "")
     mine = find("cpu")
     other = mine.model_copy(update={"device_id": "o", "host": "other", "home": "another"})
-    cluster = SimpleNamespace(devices=lambda: [mine, other])
+    cluster = SimpleNamespace(devices=partial(list, [mine, other]))
     agent = Agent(mine, cast(Cluster, cluster), [], tmp_path)
     write_down(tmp_path, shutil.disk_usage(tmp_path).total)
     assert "MB that a job needs have no room on the file system of" in agent._no_room()
-    for unlike in (
+    unlike: tuple[dict[str, Any], ...] = (
         {"device_type": "t4"}, {"health": "quarantined"}, {"stopped": True}, {"age_s": 60.0},
         {"host": mine.host, "home": mine.home},
-    ):  # fmt: skip
-        cluster.devices = lambda unlike=unlike: [mine, other.model_copy(update=unlike)]
-        assert agent._no_room() == "", unlike
-    cluster.devices = lambda: [mine, other]
+    )  # fmt: skip
+    for each in unlike:
+        cluster.devices = partial(list, [mine, other.model_copy(update=each)])
+        assert agent._no_room() == "", each
+    cluster.devices = partial(list, [mine, other])
     agent._look(0.0)
     agent._look(SETTLE_S)
     assert "choose another data directory" in agent.fault
