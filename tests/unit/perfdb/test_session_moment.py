@@ -48,7 +48,7 @@ class Away:
 
     def _hello(self, name: str) -> dict[str, Any]:
         self.passed_ms += 2
-        return {"localTime": (BEGAN + timedelta(milliseconds=self.passed_ms)).replace(tzinfo=None)}
+        return {"localTime": (BEGAN + timedelta(milliseconds=self.passed_ms - 1)).replace(tzinfo=None)}
 
 
 @pytest.mark.parametrize(("away_ms", "selected_ms"), [(0, 0), (20_000, 0), (20_000, 2_000), (0, 9_000)])
