@@ -310,6 +310,7 @@ def test_a_run_stands_below_the_roof_of_its_precision() -> None:
     for run, precision in zip(runs, ("fp32", None, "fp16", "int8", "int8"), strict=True):
         assert run.result is not None
         run.result.model.precision = precision
+        run.job["convert"] = {"precision": precision}
     sheet = Hardware(
         source="s", date="2020", name="X", match="X", kind="gpu", architecture="Ampere", fp32_tflops=1.0,
         fp16_tflops=8.0, bandwidth_gb_s=50.0,
