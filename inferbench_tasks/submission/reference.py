@@ -27,6 +27,7 @@ from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswe
 from inferbench_tasks.contracts.versions import MAX_LENGTH
 from inferbench_tasks.submission.balancer import BalancerSpec
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
+from inferbench_tasks.submission.conversion import ConvertSpec
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.evaluation import EvaluateSpec
@@ -36,7 +37,6 @@ from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
 from inferbench_tasks.submission.prompt_parts import SharedPrefixSpec, TraceColumnsSpec
 from inferbench_tasks.submission.schema import (
     BatchingSpec,
-    ConvertSpec,
     LoadSpec,
     NightlySpec,
     RequestsSpec,

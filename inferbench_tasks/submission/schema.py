@@ -26,6 +26,7 @@ from inferbench_tasks.contracts.versions import MAX_LENGTH, readable
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.balancer import BalancerSpec, Spread
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
+from inferbench_tasks.submission.conversion import ConvertSpec
 from inferbench_tasks.submission.evaluation import EvaluateSpec
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.newer import NEWER
@@ -38,9 +39,6 @@ from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.systems import SystemSpec, SystemsSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 from inferbench_tasks.submission.traced import TraceSpec
-
-Precision = Literal["fp32", "fp16", "bf16", "int8"]
-
 
 #: Kinds of requests to language models, and what is said of each.
 PROMPTED: dict[str, tuple[str, ...]] = {
@@ -110,22 +108,6 @@ class RequestsSpec(Spec):
         if self.think_time_ms is not None and not self.conversing:
             raise ValueError("think_time_ms is of conversations; give turns as well")
         return self
-
-
-class ConvertSpec(Spec):
-    """The format to serve, and how far its answers may be from the source model's."""
-
-    format: Slug = "onnx"
-    """The format to serve; ``inferbench formats`` lists them."""
-    precision: Precision = "fp32"
-    """The type that the weights are stored and computed in."""
-    tolerance_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Bound on max|converted - source| / max|source| of the answers to real inputs; by the precision unless given."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is to be lost on the way, whatever the source model's weights are in."""
-        return self.precision == "fp32"
 
 
 class BatchingSpec(Spec):

@@ -8,7 +8,8 @@ from pydantic import field_validator, model_validator
 
 from inferbench_tasks.contracts.spec import Slug
 from inferbench_tasks.manifests.kinds.base import Manifest, RequirementText
-from inferbench_tasks.submission.schema import Precision, ServeSpec
+from inferbench_tasks.submission.conversion import Precision
+from inferbench_tasks.submission.schema import ServeSpec
 
 #: Fields of ``serve`` that are no settings of a stack: they have a place of their own.
 NO_SETTINGS = ("backend", "device", "devices")

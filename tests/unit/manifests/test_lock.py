@@ -166,18 +166,18 @@ def test_which_version_of_a_data_set_is_asked_is_in_the_lock_before_the_run() ->
     """
     spec, mine = job(evaluate={"dataset": "digits"}), version("onnxruntime")
     manifest = named_dataset("digits")
-    assert manifest is not None and manifest.version == "1.1.0"
+    assert manifest is not None and manifest.version == "1.2.0"
     now = planned(spec)
     assert now["data"]["evaluation"] == {"dataset": None, "digest": None, "manifest": manifest.record()}
     asked = RequestSet(path="/e", reference_path="/f", samples=3, digest="d" * 64, dataset="digits")
-    record = DataManifest(name="digits", version="1.1.0", digest=manifest.digest)
+    record = DataManifest(name="digits", version="1.2.0", digest=manifest.digest)
     then = ran(spec, mine, asked.model_copy(update={"manifest": record}))
     assert then["data"]["evaluation"]["manifest"] == manifest.record()
     assert compare(then, now, before=True) == []
     older = ran(
         spec, mine, asked.model_copy(update={"manifest": record.model_copy(update={"version": "1.0.9"})})
     )
-    rows = [{"field": "data.evaluation.manifest.version", "then": "1.0.9", "now": "1.1.0"}]
+    rows = [{"field": "data.evaluation.manifest.version", "then": "1.0.9", "now": "1.2.0"}]
     assert compare(older, now, before=True) == compare(older, then) == rows
     assert compare(ran(spec, mine, asked), now, before=True) == compare(ran(spec, mine, asked), then) == []
     own = job(evaluate={})

@@ -166,7 +166,7 @@ def first_ten(folder: Path) -> ModelArtifact:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("evaluate", "version"), [({}, "1.0.0"), ({"dataset": "digits"}, "1.1.0")])
+@pytest.mark.parametrize(("evaluate", "version"), [({}, "1.0.0"), ({"dataset": "digits"}, "1.2.0")])
 def test_of_which_version_the_data_is_is_known(
     tmp_path: Path, evaluate: dict[str, Any], version: str
 ) -> None:
