@@ -31,6 +31,8 @@ from inferbench_tasks.submission.schema import ServeSpec
 
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
+#: What is built from ``docker/triton``, with the same binary.
+IMAGE = "inferbench/server:triton"
 #: Where the container's image has what the environment has elsewhere; see ``docker/triton``.
 IMAGE_HOME = Path("/opt/triton")
 #: Triton sets the mode of its stub at each start, which a read-only root refuses: the backend is copied first.
@@ -89,23 +91,36 @@ class Triton(Backend):
     def environment(self) -> Environment:
         return environment()
 
+    #: The submission's own image, where one serves, and the version of ``package`` in it, where a manifest says that.
+    _image: str | None = None
+    _brought: str | None = None
+
     def version(self) -> str:
-        """Triton's version, as it is pinned here."""
+        """Triton's version, as it is pinned here. Of another image than ours that of ``package`` by its manifest, else
+        ``unknown``."""
+        if self._image is not None:
+            return self._brought or "unknown"
         return TRITON
 
     def label(self) -> str:
         """Says which of Triton's backends runs the model."""
-        runtime = f"ONNX Runtime {version('onnxruntime')}"
-        return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
+        if self._image is not None:
+            brought = f"{self.package} {self._brought}" if self._brought else "version unknown"
+            triton, runtime = f"Triton ({brought}) of the image {self._image}", "that image's ONNX Runtime"
+        else:
+            triton, runtime = f"Triton {TRITON}", f"ONNX Runtime {version('onnxruntime')}"
+        return f"{triton}, python backend with {runtime} (not Triton's native ONNX backend)"
 
     def image(self, spec: ServeSpec) -> str:
         """The submission's image, or the one that is built from ``docker/triton``."""
-        return spec.image or "inferbench/server:triton"
+        return spec.image or IMAGE
 
     def prepare(self, deployment: Deployment) -> Prepared:
         """A model repository with one model; nobody can have Triton load another, or unload this."""
         spec, model = deployment.spec, deployment.model
         container = spec.launcher == "container"
+        self._image = spec.image if container and spec.image != IMAGE else None
+        self._brought = deployment.runtime.version if deployment.runtime else None
         home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
         name = deployment.model_name
         repository = deployment.folder / "repository"
@@ -215,7 +230,10 @@ class Triton(Backend):
             "instances": spec.instances,
             "max_batch_size": rows,
             "dynamic_batching": config.get("dynamic_batching"),
-            "python_backend": {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
+            # Another image than ours has its own, which it does not tell.
+            "python_backend": None
+            if self._image
+            else {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
             "env": {key: env[key] for key in thread_env(1)},
             "trace": {"one_of": TRACED_OF} if deployment.trace else None,
         }

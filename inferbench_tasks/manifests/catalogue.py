@@ -144,15 +144,7 @@ class Catalogue:
             raise InputError(
                 f"no version of the {kind} {name} fits {constraint!r}; there are: {there}", field="version"
             )
-        entry = versions[newest]
-        if entry.conflict:
-            raise InputError(
-                f"{entry.manifest.id} is in conflict: it has one content in {entry.origin} and another in "
-                f"{entry.conflict}, and a version never changes. Give yours another version (in its file, or by "
-                "`inferbench manifests add`), and name that one",
-                field="version",
-            )
-        return Resolved(entry, f"{name}@{constraint}")
+        return Resolved(_without_conflict(versions[newest]), f"{name}@{constraint}")
 
     def dataset_for(self, name: str, constraint: str) -> Manifest:
         """The manifest of a data set that can be named (``evaluate.dataset``), in the version whose samples are here.
@@ -198,9 +190,13 @@ class Catalogue:
 
     def framework_in(self, name: str, constraint: str, image: str | None) -> Manifest | None:
         """The version of a framework that an image brings, see ``images.version_in``; by manifests that are built in or
-        lie in files.
+        lie in files. InputError, too, where that version is in conflict.
         """
-        return version_in(self._trusted(name), name, _parsed(constraint), image)
+        found = version_in(self._trusted(name), name, _parsed(constraint), image)
+        for entry in self.entries("framework", name):
+            if entry.manifest is found:
+                _without_conflict(entry)
+        return found
 
     def runtime_for(self, name: str, constraint: str) -> FrameworkManifest:
         """The newest version of a framework that fits and can run beside others: in InferBench's own environment, or
@@ -231,6 +227,18 @@ class Catalogue:
 
     def _only_in_images(self, name: str, constraint: str) -> str:
         return only_in_images(self._trusted(name), _parsed(constraint))
+
+
+def _without_conflict(entry: Entry) -> Entry:
+    """InputError where it has a conflict."""
+    if entry.conflict:
+        raise InputError(
+            f"{entry.manifest.id} is in conflict: it has one content in {entry.origin} and another in "
+            f"{entry.conflict}, and a version never changes. Give yours another version (in its file, or by "
+            "`inferbench manifests add`), and name that one",
+            field="version",
+        )
+    return entry
 
 
 def place_of(framework: str, backend: type[Backend] | None) -> str:

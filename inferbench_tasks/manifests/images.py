@@ -26,13 +26,19 @@ def version_in(
     """The version of a framework that an image brings, by its digest; None where nobody says, and any will do.
 
     ``manifests``: of the framework. ``image``: as a job names it; None: the backend's own. InputError where a version
-    is asked for that the image does not bring, or may not bring, and of another architecture than this machine's.
+    is asked for that the image does not bring, or may not bring, of another architecture than this machine's, and where
+    two versions claim to be in it.
     """
     digest = image.rpartition("@")[2] if image else None
     brought = [pair for pair in _images(manifests) if pair[1].digest == digest]
     fitting = [pair for pair in brought if constraint.allows(Version(pair[0].version))]
-    if here := [manifest for manifest, place in fitting if place.arch == platform.machine()]:
-        return max(here, key=lambda manifest: Version(manifest.version))
+    if len({manifest.version for manifest, _ in _of_this_machine(brought)}) > 1:
+        raise InputError(
+            f"manifests of {framework} say that the image {image} brings {_versions(brought)}, and it has one of them; "
+            "take it out of runs in the others"
+        )
+    if here := _of_this_machine(fitting):
+        return here[0][0]
     if not brought and constraint.takes_any:
         return None
     if fitting:

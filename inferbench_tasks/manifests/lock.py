@@ -23,7 +23,7 @@ from inferbench_tasks.manifests.built_in.datasets import named_dataset
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.difference import differences
 from inferbench_tasks.manifests.pins import hashes_digest, installed_version
-from inferbench_tasks.manifests.runtime import named_runtime
+from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import PATIENCE, job_digest
@@ -121,9 +121,16 @@ def compare(then: Mapping[str, Any], now: Mapping[str, Any], *, before: bool = F
     rows = [row for row in rows if not any(contains(name, row["field"]) for name in later)]
     # A planned version of the runtime counts where there is one.
     runtimes = [lock.get("runtime", {}).get("version") for lock in (then, now)]
-    if None not in runtimes and runtimes[0] != runtimes[1]:
+    if None not in runtimes and not _same_version(*runtimes):
         rows.append({"field": "runtime.version", "then": runtimes[0], "now": runtimes[1]})
     return rows
+
+
+def _same_version(one: str, other: str) -> bool:
+    """Whether two versions are the same as far as both are told: ``2.13.0``, of a manifest, is any build of it."""
+    builds = [version.partition("+") for version in (one, other)]
+    same_build = builds[0][2] == builds[1][2] or not all(build for _, _, build in builds)
+    return builds[0][0] == builds[1][0] and same_build
 
 
 def digest_of(lock: Mapping[str, Any]) -> str:
@@ -192,10 +199,14 @@ def _framework_of(job: JobSpec) -> str | None:
 
 
 def _runtime_version(job: JobSpec, backend: Backend) -> str | None:
-    """Of the runtime that would serve, the one that is named or else what is here; None where that is not here yet."""
+    """Of the runtime that would serve: the one that is named or that the image brings, else what is here.
+
+    None where that is not here yet, and of an image of which no manifest tells it: it has its own, not what is here.
+    """
     with suppress(InferBenchError, PackageNotFoundError, OSError, subprocess.SubprocessError):
-        runtime = named_runtime(job.serve)
-        return runtime.version if runtime else backend.version()
+        if (runtime := named_runtime(job.serve) or runtime_in_image(job)) is not None:
+            return runtime.version
+        return None if job.serve.launcher == "container" else backend.version()
     return None
 
 

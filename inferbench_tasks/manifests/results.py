@@ -43,8 +43,8 @@ def _judged(manifest: Manifest) -> dict[str, Any]:
 
 
 def _named(db: PerfDB, manifest: Manifest) -> dict[str, Any] | None:
-    """None where no run ever named it. No index has the names in locks: what is older than the first run that did is
-    not looked at.
+    """None where no run is noted to have named it. No index has the names in locks: what is older than the first run
+    that is noted is not looked at, so results of before uses were noted (``UsedManifests.since``) are not among these.
     """
     first = UsedManifests(db).first(manifest.id)
     if first is None:

@@ -48,6 +48,14 @@ class UsedManifests:
         )
         return document["created_at"] if document else None
 
+    def since(self) -> datetime | None:
+        """When the first of all uses was noted: of runs of before then it is not known; None where none was."""
+        documents = self._db.retrying(
+            lambda: list(self._db.collection(COLLECTION).find({}, {"created_at": 1})),
+            "reading since when it is noted which manifests are used",
+        )
+        return min((each["created_at"] for each in documents), default=None)
+
     def all(self) -> dict[str, Use]:
         """By the manifest's id."""
         documents = self._db.retrying(

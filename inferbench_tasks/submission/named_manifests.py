@@ -26,6 +26,8 @@ from inferbench_tasks.submission.named_runtimes import (
     NamedRuntimes,
     asked_before,
     exact,
+    in_container,
+    placed,
     runtime_fields,
     set_by,
 )
@@ -170,7 +172,7 @@ class _Resolving:
                     self._problem((name, key), message)
         self._framework(manifest, at)
         self._record(manifest, str(text), says)
-        if (own := self.runtimes.of_stack(manifest)) is not None:
+        if (own := self.runtimes.of_stack(manifest, self._serve(manifest))) is not None:
             self._record(own, manifest.content["framework"], set_by(own))
         return {name: {**sections[name], **copy.deepcopy(values)} for name, values in says.items()}
 
@@ -190,7 +192,7 @@ class _Resolving:
         if manifest.kind == "dataset":
             return {"evaluate": {"dataset": manifest.name}}
         if manifest.kind == "stack":
-            own = self.runtimes.of_stack(manifest)
+            own = self.runtimes.of_stack(manifest, self._serve(manifest))
             framework = {"framework": exact(own)} if own else {}
             settings = copy.deepcopy(content.get("settings", {}))
             return {
@@ -214,14 +216,14 @@ class _Resolving:
         text = by.content.get("framework")
         if text is None:
             return
-        serve = {**(self.document.data.get("serve") or {}), **by.content.get("settings", {})}
+        serve = self._serve(by)
         manifest: NamedManifest | None
         try:
             wanted = Requirement.parse(text)
-            if by.kind == "stack" and serve.get("launcher") == "container":
+            if by.kind == "stack" and in_container(serve):
                 manifest = self.known.framework_in(wanted.name, wanted.constraint.text, serve.get("image"))
             else:
-                manifest = self.runtimes.of_stack(by)
+                manifest = self.runtimes.of_stack(by, serve)
                 if manifest is None and self.runtimes.replace(wanted, text, by):
                     return
                 manifest = manifest or self.known.framework_for(wanted.name, wanted.constraint.text, backend)
@@ -229,7 +231,12 @@ class _Resolving:
             self._problem(at, f"needs {text}: {error}")
             return
         if manifest is not None:
-            self._record(manifest, text, {}, f"{by.kind}:{by.name}@{by.version}")
+            sets = {"serve": placed(serve)} if by.kind == "stack" else {}
+            self._record(manifest, text, sets, f"{by.kind}:{by.name}@{by.version}")
+
+    def _serve(self, by: NamedManifest) -> dict[str, Any]:
+        """What the submission and a stack say of ``serve``, before a sweep."""
+        return {**(self.document.data.get("serve") or {}), **by.content.get("settings", {})}
 
     # -- the sweep ----------------------------------------------------------------------------------
 

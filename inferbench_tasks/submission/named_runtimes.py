@@ -35,6 +35,18 @@ def set_by(manifest: NamedManifest) -> dict[str, Any]:
     return {"serve": {"framework": exact(manifest)}}
 
 
+def in_container(serve: Data) -> bool:
+    """Whether that ``serve`` is of a container, whose image brings the version."""
+    return bool(serve.get("launcher") == "container")
+
+
+def placed(serve: Data) -> dict[str, Any]:
+    """Where that ``serve`` runs: a sweep may run it elsewhere, where what was resolved for it does not hold."""
+    if in_container(serve):
+        return {"launcher": "container", "image": serve.get("image")}
+    return {"launcher": "process"}
+
+
 @dataclass
 class NamedRuntimes:
     """``problem(at, message)`` is told what is wrong. ``named``: each name that leads to a version, with that one."""
@@ -43,8 +55,8 @@ class NamedRuntimes:
     known: KnownManifests
     problem: Callable[[FieldPath, str], None]
     named: list[tuple[NamedField, NamedManifest]] = field(default_factory=list)
-    #: Of stacks that were asked for, by name and version.
-    _of_stacks: dict[tuple[str, str], NamedManifest | None] = field(default_factory=dict)
+    #: Of stacks that were asked for, by name, version and whether they run in a container.
+    _of_stacks: dict[tuple[str, str, bool], NamedManifest | None] = field(default_factory=dict)
 
     def resolve(self, fields: Iterable[NamedField]) -> None:
         """Find the version of each."""
@@ -57,24 +69,23 @@ class NamedRuntimes:
             else:
                 self.named.append((each, manifest))
 
-    def of_stack(self, stack: NamedManifest) -> NamedManifest | None:
+    def of_stack(self, stack: NamedManifest, serve: Data) -> NamedManifest | None:
         """Of a stack whose framework is not installed in a version that fits: that of an environment of its own.
 
-        None where nothing is to be said: what is installed fits, or nothing does, or the backend runs no other version.
+        None where nothing is to be said: what is installed fits, or nothing does, or the backend runs no other version,
+        or ``serve`` (as the submission and the stack say it) is of a container.
         """
         if stack.kind != "stack":
             return None
-        key = stack.name, stack.version
+        key = stack.name, stack.version, in_container(serve)
         if key not in self._of_stacks:
-            self._of_stacks[key] = self._own_of(stack)
+            self._of_stacks[key] = None if in_container(serve) else self._own_of(stack)
         return self._of_stacks[key]
 
     def _own_of(self, stack: NamedManifest) -> NamedManifest | None:
         text, kind = stack.content.get("framework"), stack.content.get("backend")
         if text is None or kind not in self.abilities.backends:
             return None
-        if stack.content.get("settings", {}).get("launcher") == "container":
-            return None  # its image brings the version
         backend = self.abilities.backend(str(kind))
         with suppress(InputError, ValueError):  # told by what needs it
             wanted = Requirement.parse(text)

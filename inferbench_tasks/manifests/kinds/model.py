@@ -122,7 +122,7 @@ class ModelManifest(Manifest):
     """``published``: others made them public; ``trained_here``: a training that InferBench runs makes them, and what is
     right of its answers is measured, not quoted; ``random``: nobody trained them, and answers mean nothing."""
     published: Annotated[tuple[PublishedFigure, ...], Field(strict=False, max_length=100)] = ()
-    """Figures of others, of published weights only."""
+    """Figures of others; none beside weights that were trained here or are random."""
 
     @field_validator("published")
     @classmethod

@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.report.page import as_yaml
 from inferbench_tasks.manifests.catalogue import Catalogue, parse_id
 from inferbench_tasks.manifests.kinds.base import KINDS
 from inferbench_tasks.manifests.results import results_of
+from inferbench_tasks.manifests.used import UsedManifests
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.manifests import Word, entry_of
@@ -82,6 +83,7 @@ def one_manifest(id: str, db: Store) -> HTMLResponse:
         served="/inferbench/runs" + query(q=served) if served else None,
         results=results[:MOST_RESULTS],
         more_results=len(results) > MOST_RESULTS,
+        noted_since=None if results else UsedManifests(db).since(),
         lock=_lock(db, results),
         json=rest,
         csv=f"{rest}/results" + query(limit=CSV_ROWS, format="csv"),

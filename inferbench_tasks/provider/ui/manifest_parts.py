@@ -25,7 +25,8 @@ from inferbench_tasks.registry import derived
 
 @dataclass(frozen=True)
 class Need:
-    """A constraint on another manifest: ``id`` of the newest that fits and exists here, else the ``problem``."""
+    """A constraint on another manifest: ``id`` of the newest that fits and exists here, else the ``problem``; without
+    both, any will do."""
 
     kind: str
     asked: str
@@ -45,8 +46,11 @@ class Source:
 def needs(catalogue: Catalogue, manifest: Manifest) -> Iterator[Need]:
     """The constraints of a model or a stack, resolved as a submission's are that names it."""
     if isinstance(manifest, ModelManifest | StackManifest) and manifest.framework is not None:
-        backend = manifest.backend if isinstance(manifest, StackManifest) else None
-        yield _framework(catalogue, manifest.framework, backend)
+        if isinstance(manifest, StackManifest) and manifest.settings.get("launcher") == "container":
+            yield _framework_in(catalogue, manifest.framework, manifest.settings.get("image"))
+        else:
+            backend = manifest.backend if isinstance(manifest, StackManifest) else None
+            yield _framework(catalogue, manifest.framework, backend)
     if isinstance(manifest, ModelManifest) and manifest.dataset is not None:
         wanted = Requirement.parse(manifest.dataset)
         try:
@@ -70,6 +74,16 @@ def _framework(catalogue: Catalogue, asked: str, backend: str | None) -> Need:
         return Need("framework", asked, catalogue.runtime_for(name, constraint).id)
     except InputError:
         return Need("framework", asked, problem=problem)
+
+
+def _framework_in(catalogue: Catalogue, asked: str, image: str | None) -> Need:
+    """What the image of a stack brings; what is here serves nothing then."""
+    wanted = Requirement.parse(asked)
+    try:
+        found = catalogue.framework_in(wanted.name, wanted.constraint.text, image)
+    except InputError as error:
+        return Need("framework", asked, problem=str(error))
+    return Need("framework", asked, found.id if found is not None else None)
 
 
 def sources(manifest: Manifest) -> Iterator[Source]:

@@ -100,7 +100,8 @@ def test_inputs_say_their_axes_and_what_makes_them(by_name: dict[str, ModelManif
 
 
 def test_whose_weights_they_are_and_what_is_published_of_them(by_name: dict[str, ModelManifest]) -> None:
-    """Every built-in model tells it; a figure of others stands beside published weights only, with the table."""
+    """Every built-in model tells it. None quotes others: EfficientNet-Lite's weights were converted from those that
+    Google's figures are of."""
     weights = {name: manifest.weights for name, manifest in by_name.items()}
     assert all(weights[name] for name in ZOO if ZOO.origin(name) == "built-in")
     assert {name for name, kind in weights.items() if kind == "trained_here"} >= {
@@ -111,13 +112,8 @@ def test_whose_weights_they_are_and_what_is_published_of_them(by_name: dict[str,
         "random",
         "random",
     )
-    told = {name: [each.value for each in m.published] for name, m in by_name.items() if m.published}
-    assert told == {
-        "efficientnet-lite0": [0.751],
-        "efficientnet-lite1": [0.767],
-        "efficientnet-lite2": [0.776],
-    }
-    assert all("table" in each.source for m in by_name.values() for each in m.published)
+    assert weights["efficientnet-lite0"] == "published"
+    assert not [name for name, manifest in by_name.items() if manifest.published]
 
 
 @pytest.mark.parametrize("weights", ["random", "trained_here"])
