@@ -191,7 +191,10 @@ def test_results_that_used_one(perfdb: PerfDB, http: TestClient) -> None:
     assert csv.splitlines()[0].startswith("run,attempt") and csv.splitlines()[1].startswith("read,1")
     page = http.get("/inferbench/manifest/scenario:calm@~1.4").text
     assert "/inferbench/run/calm" in page and "something else" in page and "cd" * 32 in page
-    assert "No run named it" in http.get("/inferbench/manifest/scenario:calm@^1").text
+    assert (
+        "No run named it in its submission since that is noted ("
+        in http.get("/inferbench/manifest/scenario:calm@^1").text
+    )
 
 
 def test_pages(perfdb: PerfDB, http: TestClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from inferbench_tasks.backends import triton, triton_environment
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.openvino import OpenVino
+from inferbench_tasks.backends.other_runtimes import Runtime
 from inferbench_tasks.backends.ports import free_ports
-from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters
+from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters, tag_of
 from inferbench_tasks.backends.triton_config import pbtxt
 from inferbench_tasks.cli.backends import row
 from inferbench_tasks.stages.serve import is_light
@@ -51,6 +53,25 @@ def test_tensorflow_serving_mounts_the_model_read_only_at_its_version(tmp_path: 
     assert "--tensorflow_intra_op_parallelism=4" in launch.argv
     assert not any("batching" in argument for argument in launch.argv)
     assert backend.label() == "TensorFlow Serving 2.18.0"
+
+
+@pytest.mark.parametrize(
+    ("image", "tag"),
+    [
+        ("tensorflow/serving:2.18.0", "2.18.0"),
+        (f"registry:5000/tensorflow/serving:2.19.0@sha256:{'a' * 64}", "2.19.0"),
+        (f"tensorflow/serving@sha256:{'a' * 64}", ""),
+        ("registry:5000/serving", ""),
+    ],
+)
+def test_a_digest_is_no_version(tmp_path: Path, image: str, tag: str) -> None:
+    """Nor is a registry's port: an image without a tag has a version that is not known."""
+    assert tag_of(image) == tag
+    model = dense_case(tmp_path).model.model_copy(update={"format": "savedmodel"})
+    served = spec(backend="tensorflow_serving", launcher="container", image=image)
+    backend = TensorFlowServing()
+    backend.prepare(Deployment("r", model, served, tmp_path, tmp_path, "grpc"))
+    assert backend.version() == (tag or "unknown")
 
 
 @pytest.mark.parametrize("stored", ["fp32", "fp16", "int8"])
@@ -138,6 +159,22 @@ def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
     assert f"--backend-directory={tmp_path / 'backends'}" in launch.argv  # not below the read-only root
     assert launch.mounts == {str(tmp_path): str(tmp_path)}
     assert launch.env["PATH"].startswith(f"{triton.IMAGE_HOME}/bin:")
+
+
+def test_another_image_than_ours_is_never_said_to_have_our_versions(tmp_path: Path) -> None:
+    """What a manifest says that it brings, else unknown; neither label nor settings name what is pinned here."""
+    image = f"theirs/triton@sha256:{'a' * 64}"
+    served = spec(backend="triton", launcher="container", image=image)
+    deployment = Deployment("r", dense_case(tmp_path).model, served, tmp_path, tmp_path)
+    backend = triton.Triton()
+    prepared = backend.prepare(deployment)
+    assert backend.version() == "unknown" and prepared.settings["python_backend"] is None
+    assert triton.TRITON not in backend.label() and image in backend.label()
+    backend.prepare(replace(deployment, runtime=Runtime("nvidia-pytriton", "0.6.0", None)))
+    assert backend.version() == "0.6.0" and "nvidia-pytriton 0.6.0" in backend.label()
+    ours = triton.Triton()
+    ours.prepare(replace(deployment, spec=spec(backend="triton", launcher="container")))
+    assert ours.version() == triton.TRITON
 
 
 def test_triton_says_which_library_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks.contracts.versions import Constraint
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.manifests.catalogue import PERFDB, Catalogue, Entry, built_in
+from inferbench_tasks.manifests.catalogue import BUILT_IN, PERFDB, Catalogue, Entry, built_in
 from inferbench_tasks.manifests.images import version_in
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.reading import of_plain
@@ -70,6 +70,23 @@ def test_who_writes_to_perfdb_names_no_image() -> None:
     assert "here/ours" not in str(refused.value)
 
 
+def test_of_two_versions_that_claim_one_image_none_is_taken() -> None:
+    """Whichever is asked for."""
+    for constraint in ("*", "~1.26"):
+        with pytest.raises(InputError, match=r"brings 1\.26\.0, 1\.25\.1, and it has one of them"):
+            brought(constraint, ONE, framework("1.26.0", ONE), framework("1.25.1", ONE))
+
+
+def test_a_version_in_conflict_is_refused_in_an_image_too() -> None:
+    """As where it is named itself."""
+    catalogue = Catalogue(
+        [Entry(framework("1.26.0", ONE), BUILT_IN), Entry(framework("1.26.0", TWO), PERFDB)]
+    )
+    with pytest.raises(InputError, match=r"framework:onnxruntime@1\.26\.0 is in conflict"):
+        catalogue.framework_in("onnxruntime", "*", f"here/ours@{ONE}")
+    assert catalogue.framework_in("onnxruntime", "*", "here/other") is None
+
+
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Callable[..., None]:
     """Writes a framework's image and a stack under ``configs/manifests``."""
@@ -109,6 +126,21 @@ def test_a_stack_in_an_image_of_which_nobody_says_the_version_is_refused(write: 
     assert f"here/ours:1@{ONE} (1.26.0, cpu); name one as image" in told
     (job,) = jobs(PLAIN + LOAD + "stack: onnxruntime@^1\nserve: {launcher: container}\n")
     assert names(job) == {"stack:onnxruntime@1.0.0"} and runtime_in_image(job.spec) is None
+
+
+def test_what_one_image_brings_is_said_of_the_jobs_in_that_image_alone(write: Any) -> None:
+    """A sweep over images, and one over launchers: what was resolved for one is not said of the other."""
+    write("{}")
+    images = f"['here/ours@{ONE}', 'here/ours@{TWO}']"
+    serve = f"serve: {{launcher: container, image: 'here/ours@{ONE}'}}\n"
+    ours, other = jobs(PLAIN + LOAD + f"stack: boxed\n{serve}sweep: {{serve.image: {images}}}\n")
+    assert names(ours) == {"stack:boxed@1.0.0", "framework:onnxruntime@1.26.0"}
+    assert names(other) == {"stack:boxed@1.0.0"} and runtime_in_image(other.spec) is None
+    here, boxed = jobs(
+        PLAIN + LOAD + "stack: onnxruntime@^1\nsweep: {serve.launcher: [process, container]}\n"
+    )
+    assert len(names(here)) == 2
+    assert names(boxed) == {"stack:onnxruntime@1.0.0"} and runtime_in_image(boxed.spec) is None
 
 
 @pytest.mark.parametrize(

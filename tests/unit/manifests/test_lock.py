@@ -115,6 +115,22 @@ def test_before_a_run_only_what_is_known_is_compared() -> None:
     assert {row["field"] for row in compare(now, slower)} == {"job_digest", "scenario.digest"}
 
 
+def test_an_image_does_not_have_the_version_that_is_installed_here() -> None:
+    """Where no manifest tells it, it is unknown before the run, and no difference; a manifest tells any build of it."""
+    now = planned(job(serve={"launcher": "container"}))
+    assert now["runtime"]["version"] is None and now["runtime"]["where"] == "container"
+
+    def of(runtime: str) -> dict[str, Any]:
+        return {**now, "runtime": {**now["runtime"], "version": runtime}}
+
+    assert compare(of("1.2.3"), now, before=True) == []
+    assert compare(of("2.13.0+cpu"), of("2.13.0"), before=True) == []
+    for other in ("2.13.0+cu130", "2.12.0"):
+        assert compare(of("2.13.0+cpu"), of(other), before=True) == [
+            {"field": "runtime.version", "then": "2.13.0+cpu", "now": other}
+        ]
+
+
 def test_how_long_a_load_waits_for_quiet_is_no_part_of_it() -> None:
     """As of a job's digest."""
     load = {"arrivals": {"kind": "poisson", "rate_rps": 5}, "wait_for_quiet_s": 1}

@@ -135,6 +135,13 @@ def test_a_stack_that_needs_an_older_version_brings_it(stack: Any) -> None:
     assert any("serve.framework: the stack old@1.0.0 says it" in each for each in told)
 
 
+def test_a_stack_in_a_container_of_the_submissions_brings_no_version_of_its_own(stack: Any) -> None:
+    """The image does: what is refused is that nobody says which one it has."""
+    stack("onnxruntime~1.27")
+    (told,) = problems(PLAIN + LOAD + "stack: old\nserve: {launcher: container}\n")
+    assert "stack: needs onnxruntime~1.27: no manifest says which version" in told
+
+
 def test_a_version_that_the_stack_can_not_do_with_is_refused(stack: Any) -> None:
     """At the version, whether it stands in ``serve`` or under ``sweep``; one that it can do with takes its place."""
     stack("onnxruntime>=1.28")

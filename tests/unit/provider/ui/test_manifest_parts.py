@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 
 from inferbench_tasks.manifests.catalogue import Catalogue, Entry
 from inferbench_tasks.manifests.kinds.base import Manifest
 from inferbench_tasks.manifests.reading import of_plain
-from inferbench_tasks.provider.ui.manifest_parts import needs, runs_on, sources
+from inferbench_tasks.provider.ui.manifest_parts import Need, needs, runs_on, sources
 from inferbench_tasks.provider.ui.render import page
 
 pytestmark = pytest.mark.airflow
@@ -61,6 +63,25 @@ def test_constraints_lead_to_what_fits_here_or_say_why_not() -> None:
     (wanted,) = needs(catalogue(), of_plain(stack | {"framework": "onnxruntime^1.20"}, "a test"))
     assert wanted.id == "framework:onnxruntime@1.26.0"
     assert not list(needs(catalogue(), of_plain(stack, "a test")))
+
+
+def test_a_stack_in_a_container_needs_what_its_image_brings() -> None:
+    """By the image's digest, whatever is installed here; where any will do and nobody says, no version is named."""
+    stack = {"kind": "stack", "name": "s", "version": "1.0.0", "format": "onnx", "backend": "onnxruntime"}
+
+    def need(framework: str, **image: str) -> Need:
+        settings = {"launcher": "container", **image}
+        (found,) = needs(
+            catalogue(), of_plain({**stack, "framework": framework, "settings": settings}, "a test")
+        )
+        return found
+
+    assert need("onnxruntime", image="x/z") == Need("framework", "onnxruntime")
+    told = need("onnxruntime^1.20")
+    assert told.id is None and "no manifest says which version of onnxruntime" in told.problem
+    if platform.machine() == "x86_64":  # as that image
+        brought = need("onnxruntime^1.20", image=f"x/z@sha256:{DIGEST}")
+        assert brought.id == "framework:onnxruntime@1.26.0"
 
 
 def test_sources_have_the_hashes_that_pin_them() -> None:
