@@ -29,14 +29,15 @@ def stack(
     ] = None,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """The newest traced run of each model on each stack, and which layers make the difference to the fastest."""
+    """The newest valid traced run of each model on each stack, and which layers make the difference to the fastest."""
     from inferbench_tasks.analysis.stack.document import labelled, stacks, summary, write
     from inferbench_tasks.analysis.stack.stored import BY, newest
 
     if by not in BY:
         raise InputError(f"{by!r} is nothing that stacks differ by; known: {', '.join(BY)}", field="--by")
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        document = stacks(labelled(newest(db, models, by)))
+        subjects, left_out = newest(db, models, by)
+    document = stacks(labelled(subjects), left_out)
     if to is not None:
         paths = write(document, to)
         say(f"{len(paths)} files written to {to}")
@@ -46,3 +47,5 @@ def stack(
     emit(summary(document), output)
     for each in document["comparisons"]:
         say("\n".join(each["sentences"]))
+    for text in left_out:
+        say(f"Left out: {text}")

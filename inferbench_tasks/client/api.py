@@ -342,7 +342,7 @@ class InferBench:
         return self._get("/traces/compare", run=[left, right])
 
     def stack(self, *models: str, by: str = "stack") -> Answer:
-        """The newest traced run of each model by stack, version or system, and each with the fastest of its model."""
+        """The newest valid traced run of each model by stack, version or system, each with the fastest of its model."""
         return self._get("/stack", model=list(models), by=by)
 
     def traced_models(self) -> list[Answer]:

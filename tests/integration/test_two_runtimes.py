@@ -92,7 +92,8 @@ def test_layers_of_two_versions_are_told_apart(
     """``stack --by version`` has both, the traced servers of each being of its version."""
     warm(tmp_path / "two", tmp_path_factory)
     traced = run(tmp_path, YAML + "trace: {deepest: layer, requests: 3, rounds: 1}\n", perfdb)
-    subjects = newest(perfdb, [traced[0].model.name], "version")
+    subjects, left_out = newest(perfdb, [traced[0].model.name], "version")
+    assert not left_out
     assert {each.profile.label for each in subjects} == {f"onnxruntime {number}" for number in (HERE, OLD)}
 
 

@@ -15,7 +15,7 @@ import orjson
 from inferbench_tasks.analysis.report.page import render
 from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
 from inferbench_tasks.analysis.stack.difference import difference
-from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike
+from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike, valid
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import derived
 from inferbench_tasks.spreadsheet import harmless
@@ -29,9 +29,14 @@ def analysed(subject: Subject) -> Document:
 
     A package's that can't be used says so there, and has no ``number``: it stands behind the others.
     """
-    profile = subject.profile
     made = [analysis(kind, subject) for kind in ANALYSES]
     made.sort(key=lambda each: (each["number"] is None, each["number"], each["name"]))
+    return {**_told(subject), "analyses": made}
+
+
+def _told(subject: Subject) -> Document:
+    """What is known of it without an analysis."""
+    profile = subject.profile
     return {
         "run": profile.run_id,
         "label": profile.label,
@@ -40,7 +45,7 @@ def analysed(subject: Subject) -> Document:
         "rounds": len(profile.framework_ms_by_round),
         "framework_ms": profile.framework_ms,
         "layers_ratio": profile.layers_ms / profile.framework_ms,
-        "analyses": made,
+        "layers": len(profile.layers),
     }
 
 
@@ -71,8 +76,15 @@ def compared(left: Subject, right: Subject) -> Document:
     }
 
 
-def stacks(subjects: Sequence[Subject]) -> Document:
-    """All of these, and each against the fastest of its model and batch size: a smaller batch is no faster stack."""
+def stacks(subjects: Sequence[Subject], left_out: Sequence[str] = ()) -> Document:
+    """All of these with their analyses, and ``outlined``'s comparisons. ``left_out``: which runs are not, and why."""
+    return outlined(subjects, left_out) | {"stacks": [analysed(subject) for subject in subjects]}
+
+
+def outlined(subjects: Sequence[Subject], left_out: Sequence[str] = ()) -> Document:
+    """All of these without their analyses, and each against the fastest valid one of its model and batch size: a
+    smaller batch is no faster stack. Where none is valid, against the fastest.
+    """
 
     def asked(subject: Subject) -> tuple[Any, ...]:
         return subject.profile.about.get("model"), subject.profile.about.get("batch_size")
@@ -80,9 +92,15 @@ def stacks(subjects: Sequence[Subject]) -> Document:
     comparisons = []
     for model, size in dict.fromkeys(map(asked, subjects)):
         of_model = [subject for subject in subjects if asked(subject) == (model, size)]
-        first, *others = sorted(of_model, key=lambda subject: subject.profile.framework_ms)
+        first, *others = sorted(
+            of_model, key=lambda subject: (not valid(subject.profile), subject.profile.framework_ms)
+        )
         comparisons += [{"model": model, **compared(first, other)} for other in others]
-    return {"stacks": [analysed(subject) for subject in subjects], "comparisons": comparisons}
+    return {
+        "stacks": [_told(subject) for subject in subjects],
+        "comparisons": comparisons,
+        "left_out": list(left_out),
+    }
 
 
 def summary(document: Document) -> list[Document]:
@@ -93,7 +111,7 @@ def summary(document: Document) -> list[Document]:
             "stack": each["label"],
             "ms": each["framework_ms"],
             "layers_ratio": each["layers_ratio"],
-            "layers": next(len(table["rows"]) - 1 for table in each["analyses"] if table["name"] == "layers"),
+            "layers": each["layers"],
             "run": each["run"],
             "verdict": each["verdict"],
         }
@@ -102,11 +120,23 @@ def summary(document: Document) -> list[Document]:
 
 
 def labelled(subjects: Sequence[Subject]) -> list[Subject]:
-    """With labels that tell them apart: by what differs among them, else by their runs."""
-    names = [name for name in ("precision", "threads", "batch_size", "device") if _differs(subjects, name)]
+    """With labels that tell them apart: by what differs among them, else by their runs.
+
+    Earlier versions called each file fp32: one content has one precision, as the newest run calls it.
+    """
+    abouts = [subject.profile.about for subject in subjects]
+    called = {
+        about.get("digest"): about.get("precision")
+        for about in sorted(abouts, key=lambda about: str(about.get("at") or ""))
+    }
+    abouts = [
+        about | {"precision": called[about["digest"]]} if about.get("digest") is not None else about
+        for about in abouts
+    ]
+    names = [name for name in ("precision", "threads", "batch_size", "device") if _differs(abouts, name)]
     labels = [
-        " ".join([s.profile.label, *(f"{name}={s.profile.about.get(name)}" for name in names)])
-        for s in subjects
+        " ".join([subject.profile.label, *(f"{name}={about.get(name)}" for name in names)])
+        for subject, about in zip(subjects, abouts, strict=True)
     ]
     return [
         replace(
@@ -182,5 +212,5 @@ def _cell(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, list) else harmless(value)
 
 
-def _differs(subjects: Sequence[Subject], name: str) -> bool:
-    return any(a.profile.about.get(name) != b.profile.about.get(name) for a, b in pairwise(subjects))
+def _differs(abouts: Sequence[Document], name: str) -> bool:
+    return any(a.get(name) != b.get(name) for a, b in pairwise(abouts))

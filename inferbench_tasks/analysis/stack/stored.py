@@ -24,21 +24,24 @@ from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
-#: What of a traced run makes it another one: the model as it was served, the runtime, or the device.
+_DIGEST, _STORED = "model.digest", "model.precision"
+#: What of a traced run makes it another one: the model as it was served (by the precision that was asked for, and what
+#: its weights are in), the runtime, or the device.
 BY: dict[str, tuple[str, ...]] = {
-    "stack": ("backend.kind", "format", asked_precision.PATH, "backend.settings.threads"),
+    "stack": ("backend.kind", "format", asked_precision.PATH, _STORED, "backend.settings.threads"),
     "version": ("backend.kind", "backend.version"),
     "system": ("device.name", "device.kind", "device.cores"),
 }
-#: Traced runs whose layers are told and whose spans are there.
+#: Traced runs whose layers are told and whose spans are there. That there is a trace at all is what an index tells.
 _LAYERED: dict[str, Any] = {
+    "extensions.trace": {"$exists": True},
     "extensions.trace.layers": {"$type": "object"},
     "extensions.trace.file": {"$exists": True},
 }
 
 
 def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> Subject:
-    """One traced run; InputError where it has no trace, or none of layers."""
+    """One traced run; InputError where it has no trace, or none of layers that take time."""
     trace = trace_of(result)
     about = about_of(result)
     label = " ".join(str(about[name]) for name in ("backend", "version") if about[name])
@@ -50,6 +53,8 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
             "`inferbench trace sources`",
             field="RUN",
         )
+    if min(profile.framework_ms_by_round) <= 0:
+        raise InputError(f"the runs of the runtime of {result.run_id} took no time in a round", field="RUN")
     threads = int(about["threads"]) if about["threads"] else None
     kernels = kernels_of(with_library(spans), trace.get("ceilings"), threads)
     if kernels is not None:
@@ -57,20 +62,24 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
     return Subject(profile, _points(db, result) if batches else (), kernels)
 
 
-def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
-    """The newest traced run with layers of each model and each stack, version or system; labelled by what differs.
+def newest(db: PerfDB, models: Sequence[str], by: str) -> tuple[list[Subject], list[str]]:
+    """The newest valid traced run with layers of each model and each stack, version or system, else the newest; and why
+    those that can't be analysed are left out.
 
     InputError for a model of which there is none, with those that there are.
     """
     # All that there are, by what tells them apart alone: none is beyond a bound.
-    fields = ("run_id", "attempt", "model.name", *asked_precision.PATHS, *BY[by])
+    fields = ("run_id", "attempt", "verdict", "model.name", _DIGEST, *asked_precision.PATHS, *BY[by])
     rows = db.find_raw({**_LAYERED, "model.name": {"$in": list(models)}}, fields=fields)
-    subjects = []
+    # Earlier versions called each file fp32: one content is what the newest run calls it.
+    called = {value_at(row, _DIGEST): value_at(row, _STORED) for row in reversed(rows)}
+    subjects: list[Subject] = []
+    left_out: list[str] = []
     for model in models:
-        groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
             if value_at(row, "model.name") == model:
-                groups.setdefault(tuple(_telling(row, path) for path in BY[by]), row)
+                groups.setdefault(tuple(_telling(row, path, called) for path in BY[by]), []).append(row)
         if not groups:
             known = {value_at(row, "model.name") for row in db.find_raw(_LAYERED, fields=("model.name",))}
             raise InputError(
@@ -78,20 +87,40 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
                 f"{', '.join(sorted(known)) or 'none'}",
                 field="MODEL",
             )
-        subjects += [subject_of(db, db.get_result(row["run_id"], row["attempt"])) for row in groups.values()]
-    return subjects
+        notes: list[str] = []
+        usable = [
+            found for group in groups.values() if (found := _first_usable(db, group, notes)) is not None
+        ]
+        if not usable:
+            raise InputError(f"no traced run of {model} can be analysed: {'; '.join(notes)}", field="MODEL")
+        subjects += usable
+        left_out += notes
+    return subjects, left_out
 
 
-def _telling(row: Mapping[str, Any], path: str) -> Any:
-    return asked_precision.asked_precision(row) if path == asked_precision.PATH else value_at(row, path)
+def _first_usable(db: PerfDB, rows: Sequence[Mapping[str, Any]], notes: list[str]) -> Subject | None:
+    """The newest of them that can be analysed, valid ones before others. ``notes`` gets why those before it can't."""
+    for row in sorted(rows, key=lambda row: row.get("verdict") != str(VALID)):
+        try:
+            return subject_of(db, db.get_result(row["run_id"], row["attempt"]))
+        except InputError as error:
+            notes.append(f"{row['run_id']}: {error.message}")
+    return None
+
+
+def _telling(row: Mapping[str, Any], path: str, called: Mapping[Any, Any]) -> Any:
+    if path == asked_precision.PATH:
+        return asked_precision.asked_precision(row)
+    if path == _STORED and (digest := value_at(row, _DIGEST)) is not None:
+        return called[digest]
+    return value_at(row, path)
 
 
 def traced_models(db: PerfDB) -> list[dict[str, Any]]:
     """A row for each model with traced runs that tell of layers, the one that was traced last first."""
     fields = ("run_id", "model.name", "backend.kind", "created_at")
     rows: dict[str, dict[str, Any]] = {}
-    # That it has a trace at all is what an index tells.
-    for each in db.find_raw({"extensions.trace": {"$exists": True}, **_LAYERED}, fields=fields):
+    for each in db.find_raw(_LAYERED, fields=fields):
         found = to_plain(each)
         model = str(value_at(found, "model.name"))
         nothing = {"model": model, "runs": 0, "backends": [], "newest": found["created_at"]}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row
+from inferbench_tasks.analysis.stack.profile import Profile
 from inferbench_tasks.contracts.verdict import VALID
 
 #: What may differ beside the stack, and how it is called.
@@ -40,10 +41,15 @@ def sentences(found: Difference) -> list[str]:
     return [first, *_makers(found), *_fused(found)]
 
 
+def valid(profile: Profile) -> bool:
+    """Whether the figures of its run count."""
+    return str(profile.about.get("verdict") or VALID) == str(VALID)
+
+
 def not_valid(found: Difference) -> list[str]:
     """Runs whose own figures don't count: what spoilt these may have met the requests that were traced."""
-    verdicts = {side.run_id: str(side.about.get("verdict") or VALID) for side in (found.left, found.right)}
-    return [f"{run} is {verdict}." for run, verdict in verdicts.items() if verdict != str(VALID)]
+    verdicts = {side.run_id: side.about["verdict"] for side in (found.left, found.right) if not valid(side)}
+    return [f"{run} is {verdict}." for run, verdict in verdicts.items()]
 
 
 def unlike(found: Difference) -> list[str]:

@@ -30,12 +30,14 @@ def stack(
     by: By = "stack",
     format: Format = None,
 ) -> Response:
-    """``stacks``: the newest traced run of each; ``comparisons``: each with the fastest of its model.
+    """``stacks``: the newest valid traced run of each, else the newest; ``comparisons``: each with the fastest valid
+    one of its model; ``left_out``: which runs can't be analysed, and why.
 
     CSV has a row for each of ``stacks``.
     """
     with blame("model"):
-        document = stacks(labelled(newest(db, model, by)))
+        subjects, left_out = newest(db, model, by)
+        document = stacks(labelled(subjects), left_out)
     rows = summary(document) if wants_csv(request, format) else []
     return table(request, format, rows, plain(document), name="stack")
 

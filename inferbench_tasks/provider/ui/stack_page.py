@@ -10,7 +10,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.stack.document import Document, labelled, stacks, summary
+from inferbench_tasks.analysis.stack.base import Subject
+from inferbench_tasks.analysis.stack.document import Document, analysed, labelled, outlined, summary
 from inferbench_tasks.analysis.stack.stored import BY, newest, traced_models
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
@@ -39,8 +40,10 @@ def stack(
         if len(names) > MOST_MODELS:
             raise InputError(f"{len(names)} models are more than are set side by side ({MOST_MODELS})")
         if names:
-            document = stacks(labelled(newest(db, names, by)))
-            shown = _shown(document, [text for text in run if text])
+            found, left_out = newest(db, names, by)
+            subjects = labelled(found)
+            document = outlined(subjects, left_out)
+            shown = _shown(subjects, document, [text for text in run if text])
     except InputError as error:
         problem = str(error)
     asked = {"model": names, "by": by}
@@ -56,6 +59,7 @@ def stack(
         sides=shown,
         parts=_parts(shown),
         comparisons=document["comparisons"] if document else [],
+        left_out=document["left_out"] if document else [],
         csv="/inferbench/api/stack" + query(**asked, format="csv"),
         json="/inferbench/api/stack" + query(**asked),
     )
@@ -81,9 +85,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _shown(document: Document, runs: Sequence[str]) -> list[Document]:
-    """The stacks of these runs, in the order of the runs; the usual ones without any. InputError for another run."""
-    by_run = {each["run"]: each for each in document["stacks"]}
+def _shown(subjects: Sequence[Subject], document: Document, runs: Sequence[str]) -> list[Document]:
+    """The analyses of these runs, in the order of the runs; of the usual ones without any. InputError for another run.
+
+    ``document``: ``outlined`` of all.
+    """
+    by_run = {subject.profile.run_id: subject for subject in subjects}
     if not runs and document["comparisons"]:
         runs = [document["comparisons"][0][side] for side in ("left", "right")]
     elif not runs:
@@ -91,7 +98,7 @@ def _shown(document: Document, runs: Sequence[str]) -> list[Document]:
     for run in runs:
         if run not in by_run:
             raise InputError(f"{run} is none of these stacks; they are {', '.join(by_run)}", field="run")
-    return [by_run[run] for run in dict.fromkeys(runs)]
+    return [analysed(by_run[run]) for run in dict.fromkeys(runs)]
 
 
 def _parts(shown: Sequence[Document]) -> list[dict[str, Any]]:

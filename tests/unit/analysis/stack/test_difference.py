@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks.analysis.stack.base import Subject
 from inferbench_tasks.analysis.stack.difference import BETWEEN, difference, ratio_of
-from inferbench_tasks.analysis.stack.document import stacks
+from inferbench_tasks.analysis.stack.document import labelled, stacks
 from inferbench_tasks.analysis.stack.profile import Layer, Profile
 from inferbench_tasks.analysis.stack.words import sentences, unlike
 from tests.unit.analysis.stack.spans import layer, profile
@@ -273,3 +273,20 @@ def test_another_content_of_a_name_and_a_run_that_does_not_count_are_said() -> N
     before = subject("before", 95, source=None, verdict="valid")
     (found,) = stacks([old, before])["comparisons"]
     assert not any("content" in text or "before is" in text for text in found["sentences"])
+
+
+def test_one_file_has_one_precision_whatever_earlier_versions_called_it() -> None:
+    """As the newest run calls it; beside another file it tells them apart."""
+
+    def subject(run: str, **about: str) -> Subject:
+        return Subject(replace(profile([[layer("c", "Conv", 80)]], label="a"), run_id=run, about=about))
+
+    new = subject("new", digest="d", precision="int8", at="2026-02")
+    old = subject("old", digest="d", precision="fp32", at="2026-01")
+    other = subject("other", digest="e", precision="fp32", at="2026-01")
+    assert [each.profile.label for each in labelled([new, old])] == ["a (new)", "a (old)"]
+    assert [each.profile.label for each in labelled([new, old, other])] == [
+        "a precision=int8 (new)",
+        "a precision=int8 (old)",
+        "a precision=fp32",
+    ]

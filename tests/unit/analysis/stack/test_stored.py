@@ -55,7 +55,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found(models: Sequence[str], by: str) -> list[Any]:
     """The names of the runs that stand for their groups."""
-    return list(stored.newest(cast(Any, Stored()), models, by))
+    subjects, _ = stored.newest(cast(Any, Stored()), models, by)
+    return list(subjects)
 
 
 @pytest.mark.usefixtures("names")
@@ -73,21 +74,57 @@ def test_a_model_that_nobody_traced_is_said_with_those_that_were() -> None:
         found(["vgg"], "stack")
 
 
-def test_one_file_is_one_stack_whatever_its_weights_were_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Earlier versions called each fp32; what was asked for makes two, and of results without their job the name."""
-    told: list[tuple[str, str | None]] = [
-        ("int8", "fp32"),
-        ("fp32", "fp32"),
-        ("fp16", "fp16"),
-        ("fp32", None),
-    ]
-    rows = [
+def rows_of(*told: tuple[str, str, str | None, str, str]) -> list[dict[str, Any]]:
+    """Runs of one model, the newest first: run, verdict, what was asked for, what the weights were called, digest."""
+    return [
         {
-            "run_id": f"{called}-{asked}", "attempt": 1, "model": {"name": "m", "precision": called}, "format": "onnx",
+            "run_id": run, "attempt": 1, "model": {"name": "m", "precision": called, "digest": digest},
+            "format": "onnx", "verdict": verdict,
             "provenance": {"job": {"convert": {"precision": asked}}} if asked else {},
         }
-        for called, asked in told
+        for run, verdict, asked, called, digest in told
     ]  # fmt: skip
+
+
+def test_one_file_is_one_stack_whatever_its_weights_were_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions called each fp32. What was asked for makes two, and so do two files of one name whose weights
+    differ; of results without their job the name is what was asked for.
+    """
+    rows = rows_of(
+        ("new", "valid", "fp32", "int8", "small"),
+        ("old", "valid", "fp32", "fp32", "small"),
+        ("half", "valid", "fp16", "fp16", "converted"),
+        ("full", "valid", "fp32", "fp32", "large"),
+        ("again", "valid", "fp32", "fp32", "exported again"),
+        ("older", "valid", None, "fp32", "small"),
+    )
     monkeypatch.setattr(stored, "subject_of", subject_of)
     monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
-    assert found(["m"], "stack") == ["int8-fp32", "fp16-fp16"]
+    assert found(["m"], "stack") == ["new", "half", "full"]
+
+
+def test_the_newest_valid_run_that_can_be_analysed_stands_for_its_stack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that does not count only where there is no other; what can't be analysed is named, and a model of which
+    nothing else is left is refused.
+    """
+    rows = rows_of(
+        ("disturbed", "disturbed: others", "fp32", "fp32", "d"),
+        ("broken", "valid", "fp32", "fp32", "d"),
+        ("good", "valid", "fp32", "fp32", "d"),
+        ("invalid", "invalid: late", "fp16", "fp16", "h"),
+    )
+
+    def subject(_: Stored, made: ResultDocument) -> str:
+        if made.run_id == "broken":
+            raise InputError("no layers", field="RUN")
+        return made.run_id
+
+    monkeypatch.setattr(stored, "subject_of", subject)
+    monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
+    subjects, left_out = stored.newest(cast(Any, Stored()), ["m"], "stack")
+    assert cast(Any, subjects) == ["good", "invalid"] and left_out == ["broken: no layers"]
+    del rows[0], rows[1:]
+    with pytest.raises(InputError, match="no traced run of m can be analysed: broken: no layers"):
+        found(["m"], "stack")
