@@ -74,9 +74,9 @@ def check_answer(
 ) -> float:
     """The largest max|answer - reference| / max|reference| over all outputs.
 
-    ServerError beyond the tolerance. Integer, boolean and string outputs must be equal where ``exact``: the job asks
-    for no less precision than the source model has, whatever that is. At a reduced one a decision on the edge may fall
-    otherwise, so there only their shape is checked.
+    ServerError beyond the tolerance. Integer, boolean and string outputs must be equal where ``exact``: the
+    server computes in what the source model does. At another precision a decision on the edge may fall otherwise, so
+    there only their shape is checked.
     """
     names = [spec.name for spec in model.outputs]
     by_name = set(names) <= reference.keys()

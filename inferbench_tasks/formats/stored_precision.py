@@ -24,6 +24,8 @@ _CALLED = {
 }  # fmt: skip
 #: Of whole numbers, or nearly: nothing is made of them that is not so already.
 QUANTISED = ("int8", "int4", "int2", "fp8", "fp4", "nf4")
+#: GGUF's names of what is not quantised -> what a model of such weights is called elsewhere.
+_OF_GGUF = {"f32": FULL, "f16": "fp16"}
 #: Operators of ONNX Runtime whose weights are several numbers to a byte -> which input these are.
 _PACKED = {
     "com.microsoft.MatMulNBits": 1,
@@ -50,6 +52,11 @@ _MOVING = (
 )
 
 
+def called(precision: str | None) -> str | None:
+    """A precision by the name that all formats share."""
+    return _OF_GGUF.get(precision or "", precision)
+
+
 def most(counts: Mapping[str, int]) -> str:
     """The precision that most weights have; full where there are none."""
     return max(counts, key=lambda name: counts[name]) if any(counts.values()) else FULL
@@ -68,18 +75,20 @@ def onnx_precision(model: Any) -> str:
         model = onnx.inliner.inline_local_functions(model)
     nodes = all_nodes(model.graph)
     graphs = [model.graph, *(body for node in nodes for body in bodies(node))]
-    by_scales = _by_scales(nodes)
+    tensors = list(_tensors(graphs, nodes))
+    by_scales = _by_scales(nodes, {name for name, _ in tensors})
     rounded = {n.input[0] for n in nodes if n.op_type == "QuantizeLinear"}
     packed = {n.input[_PACKED[operator(n)]]: _packed(n) for n in nodes if operator(n) in _PACKED}
     counts: Counter[str] = Counter()
-    for name, tensor in _tensors(graphs, nodes):
+    for name, tensor in tensors:
         kind = _CALLED.get(TensorProto.DataType.Name(tensor.data_type))
         if kind is None or not tensor.dims or (kind.startswith("int") and name not in by_scales):
             continue
         count = math.prod(tensor.dims)
         if name in packed:
+            in_bytes = kind == "int8"  # tensors of 4 bits are counted as such
             kind, bits = packed[name]
-            count = count * 8 // bits
+            count = count * 8 // bits if in_bytes else count
         elif name in rounded and kind == FULL:
             kind = "int8"
         counts[kind] += count
@@ -94,9 +103,17 @@ def _packed(node: Any) -> tuple[str, int]:
     return f"int{bits}", bits
 
 
-def _by_scales(nodes: list[Any]) -> set[str]:
-    """What comes, as it is, to operators that take numbers by scales."""
+def _by_scales(nodes: list[Any], constants: set[str]) -> set[str]:
+    """What comes, as it is, to operators that take numbers by scales; or is cast, and then multiplied by constants,
+    less a zero point where there is one.
+    """
     names = {name for n in nodes if _BY_SCALES.fullmatch(operator(n)) for name in n.input}
+    cast = {n.output[0]: n.input[0] for n in nodes if operator(n) == "Cast"}
+    for n in nodes:
+        # A mask that is taken from a constant is no zero point.
+        scaled = operator(n) == "Mul" or (operator(n) == "Sub" and n.input[0] in cast)
+        if scaled and all(cast.get(name, name) in constants for name in n.input):
+            names |= {cast[name] for name in n.input if name in cast}
     moving = [n for n in nodes if operator(n) in _MOVING]
     while more := {name for n in moving if names.intersection(n.output) for name in n.input} - names:
         names |= more

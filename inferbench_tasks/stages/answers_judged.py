@@ -59,7 +59,7 @@ def judge(
     ``tolerance_ratio``: the conversion's, for answers beside the source model's. ``apart``: the two passes beside each
     other; a sample whose class alone differs, by less than the noise, is listed and is no reason. Of an output that
     is the class's number any other number is beyond every bound.
-    ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
+    ``exact``: whether nothing is lost on the way from the source model, so that its answers must be the source's
     within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.

@@ -12,6 +12,7 @@ from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.formats.check import Difference, compare, require_within
+from inferbench_tasks.formats.computed_precision import computes_as
 from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.formats.stored_precision import FULL, QUANTISED
@@ -30,7 +31,7 @@ CHECKED_AT = (2, 7)
 #: Samples that a calibrated precision measures its scales on.
 CALIBRATION_SAMPLES = 64
 #: Raised by one whenever the check changes.
-CHECK_RECIPE = 2
+CHECK_RECIPE = 3
 
 
 class Input(StageInput):
@@ -109,6 +110,8 @@ def run(inp: Input, ctx: Context) -> Output:
         predict = FORMATS.load(model.format)().open(model)
         rows = min(CHECKED_SAMPLES, inp.generate.requests.samples)
         worst = Difference()
+        device = "cpu" if "cpu" in FORMATS.load(model.format).devices else "gpu"
+        exact = computes_as(source, model, spec.precision, device)
         fixed = model.batch_size  # else a batch axis that is not really free shows at one of these
         batches = [
             (first_rows(samples, count), first_rows(reference, count))
@@ -117,7 +120,7 @@ def run(inp: Input, ctx: Context) -> Output:
         if any(is_ragged(array) for array in samples.values()):  # the batches are of the first one then
             batches += [(_sample(samples, row), _sample(reference, row)) for row in range(1, rows)]
         for asked, expected in batches:
-            comparison = compare(predict(asked), expected, spec.exact)
+            comparison = compare(predict(asked), expected, exact)
             if comparison.undecidable or comparison.ratio >= worst.ratio:
                 worst = comparison
             if worst.undecidable:

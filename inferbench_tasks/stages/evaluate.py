@@ -62,6 +62,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.stages.answers_table import table_of, with_parts
     from inferbench_tasks.stages.asked import ask, one_by_one
     from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE, TARGETS_FILE
+    from inferbench_tasks.stages.exact import exact_answers
 
     requests = inp.generate.evaluation
     assert requests is not None
@@ -113,7 +114,11 @@ def run(inp: Input, ctx: Context) -> Output:
         ids,
         inp.convert.tolerance_ratio,
         apart=apart,
-        exact=inp.job.convert.exact,
+        exact=inp.job.convert.exact
+        and (
+            all(answers.dtype.kind == "f" for answers in source.values())
+            or exact_answers(inp.job, inp.generate.model, model)
+        ),
         meaning=meaning,
         unlabelled=model.accuracy_reason or UNLABELLED,
         targets=targets,

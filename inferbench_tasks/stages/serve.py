@@ -32,6 +32,7 @@ from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.exact import exact_answers
 from inferbench_tasks.stages.fixed_batch import check_batch
 from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.stages.replicated import replicated
@@ -101,7 +102,8 @@ def run(inp: Input, ctx: Context) -> Output:
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
-    requests, exact = inp.generate.requests, inp.job.convert.exact
+    requests = inp.generate.requests
+    exact = exact_answers(inp.job, inp.generate.model, inp.convert.model)
     shared = inp.job.traffic.transport == SHARED_MEMORY
     if not backend.streams:
         samples, reference = first_answer.load_sent(requests)

@@ -33,6 +33,7 @@ from inferbench_tasks.requests.ragged import packed, sample_shape
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.exact import exact_answers
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
@@ -177,7 +178,7 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
     try:
         first_answer.ask_and_check(
             probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio,
-            exact=inp.job.convert.exact,
+            exact=exact_answers(inp.job, inp.generate.model, inp.convert.model),
         )  # fmt: skip
     except ServerError as error:
         raise ServerError(f"With the instruments of the level {level} on: {error}") from error

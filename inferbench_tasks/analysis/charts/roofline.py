@@ -3,7 +3,7 @@
 Ceilings: measured on one core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie
 below for want of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it. A run stands below
 ceilings of the precision that it computes in: a GPU's fp16 may lie above the roof of fp32. Of a file that came
-quantised nobody knows that (``formats.computed_precision``), and it is not drawn.
+quantised, and of ONNX in half precision on a CPU, nobody knows that (``formats.computed_precision``): it is not drawn.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def not_drawn(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwa
     )
     if unknown := len(placed.get(None, ())):
         texts.append(
-            f"Not drawn: {unknown} run(s) of models that came quantised; in which precision they compute is not known."
+            f"Not drawn: {unknown} run(s) of models that came quantised, or of ONNX in half precision on a CPU; in "
+            "which precision they compute is not known."
         )
     return " ".join(texts)
 
@@ -70,7 +71,9 @@ def _placed(views: Sequence[RunView]) -> dict[str | None, list[_Placed]]:
     for view in views:
         if view.result and (place := position(view)):
             asked = (view.job.get("convert") or {}).get("precision")
-            precision = computed_in(asked, view.result.model.precision, view.result.format)
+            precision = computed_in(
+                asked, view.result.model.precision, view.result.format, view.result.device.kind
+            )
             placed.setdefault(precision, []).append((view, place))
     return dict(sorted(placed.items(), key=lambda item: (item[0] != _MEASURED_IN, item[0] or "")))
 

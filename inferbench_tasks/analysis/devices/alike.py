@@ -20,6 +20,7 @@ from inferbench_tasks.analysis.recommend.recommender import of_newest_version
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.dotted import flatten, value_at
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.formats.stored_precision import called
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.asked_precision import PATHS as ASKED_PRECISION
 from inferbench_tasks.perfdb.asked_precision import asked_precision
@@ -176,7 +177,7 @@ def thing_of(document: Document) -> Thing | None:
         asked,
         spoken(document.get("load") or {}) or "protocol not known",
         _asked(value_at(document, _REQUESTS), value_at(document, _PROCESSORS)),
-        asked if model["precision"] == asked else f"{model['precision']} weights",
+        asked if (weights := called(model["precision"])) == asked else f"{weights} weights",
         str(model.get("framework") or ""),
     )
 

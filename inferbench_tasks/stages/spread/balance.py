@@ -19,6 +19,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.balanced import balanced
 from inferbench_tasks.stages.base import Context, Stage
+from inferbench_tasks.stages.exact import exact_answers
 from inferbench_tasks.stages.lease_elsewhere import lease_awaited
 from inferbench_tasks.stages.spread.handles import FarReplica
 
@@ -160,7 +161,7 @@ def _through(inp: Input, merged: serve.Output) -> float:
                 interface,
                 size,
                 inp.convert.tolerance_ratio,
-                exact=inp.job.convert.exact,
+                exact=exact_answers(inp.job, inp.generate.model, inp.convert.model),
             )
             for size in sorted(sizes)
         )

@@ -17,6 +17,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.stages import serve
 from inferbench_tasks.stages.base import Context, Stage
+from inferbench_tasks.stages.exact import exact_answers
 from inferbench_tasks.stages.one_load import quiet_machine
 from inferbench_tasks.stages.replicated import start_one
 from inferbench_tasks.stages.senders import far_watch
@@ -77,7 +78,7 @@ def run(inp: Input, ctx: Context) -> Output:
                 interface,
                 interface.batch_size or 1,
                 inp.convert.tolerance_ratio,
-                exact=inp.job.convert.exact,
+                exact=exact_answers(inp.job, inp.generate.model, inp.convert.model),
             )
         )
 

@@ -51,6 +51,20 @@ MASKED = [
     helper.make_node("MatMul", ["x", "w"], ["p"]),
     helper.make_node("Add", ["p", "m"], ["y"]),
 ]
+#: Weights less their zero point, by scales, without an operator for it.
+SCALED = [
+    helper.make_node("Cast", ["w"], ["c"], to=TensorProto.FLOAT),
+    helper.make_node("Cast", ["z"], ["o"], to=TensorProto.FLOAT),
+    helper.make_node("Sub", ["c", "o"], ["l"]),
+    helper.make_node("Mul", ["l", "s"], ["f"]),
+    helper.make_node("MatMul", ["x", "f"], ["y"]),
+]
+#: A table that is cast, and multiplied by what was computed.
+TIMES = [
+    helper.make_node("Cast", ["t"], ["m"], to=TensorProto.FLOAT),
+    helper.make_node("MatMul", ["x", "w"], ["p"]),
+    helper.make_node("Mul", ["p", "m"], ["y"]),
+]
 #: Weights as ONNX Runtime's quantiser leaves those of an embedding.
 EMBEDDED = [
     helper.make_node("Gather", ["w", "i"], ["g"]),
@@ -73,6 +87,8 @@ SCALES = {"s": of(np.float32, 2), "z": of(np.int8, 2)}
         (model(*QDQ, w=of(np.int8), b=of(np.float32, 32, 64), **SCALES), "fp32"),  # most of it is not
         (model(PRODUCT, w=of(np.float32), shape=of(np.int64, 500)), "fp32"),  # sizes are no weights
         (model(*MASKED, w=of(np.float32), t=of(np.uint8, 500, 2)), "fp32"),  # nor are masks and tables
+        (model(*TIMES, w=of(np.float32), t=of(np.uint8, 500, 2)), "fp32"),
+        (model(*SCALED, w=of(np.int8), **SCALES), "int8"),
         (model(*EMBEDDED, w=of(np.int8), i=of(np.int64, 5), **SCALES), "int8"),
         (model(*INTEGERS, w=of(np.uint8)), "int8"),
         (model(*ATTENTION, w=of(np.int8), s=of(np.float32, 2)), "int8"),
@@ -98,6 +114,9 @@ def test_weights_that_share_a_byte_count_as_what_they_are() -> None:
         onnx_precision(model(table, w=of(np.uint8, 32, 16), i=of(np.int64, 5), s=of(np.float32, 32)))
         == "int4"
     )
+    # A tensor of int4 has as many numbers as it says: twice 64 would be more than 100.
+    small = helper.make_tensor("w", TensorProto.INT4, (32, 2), bytes(32), raw=True)
+    assert onnx_precision(model(table, w=small, i=of(np.int64, 5), s=of(np.float32, 100))) == "fp32"
     two = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", bits=2, K=32, N=2)
     assert onnx_precision(model(two, w=of(np.uint8, 2, 1, 8), s=of(np.float32, 2))) == "int2"
     normal = helper.make_node(

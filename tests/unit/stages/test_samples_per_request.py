@@ -73,7 +73,7 @@ def test_the_server_is_made_for_and_checked_with_a_whole_query(
     monkeypatch.setattr(LAUNCHERS, "load", lambda *names: lambda: launcher)
     requests = RequestSet(path="r.npz", reference_path="a.npz", samples=16, digest="d")
     inp: Any = SimpleNamespace(
-        run_id="r", job=job(), generate=SimpleNamespace(requests=requests),
+        run_id="r", job=job(), generate=SimpleNamespace(requests=requests, model=MODEL),
         convert=SimpleNamespace(model=MODEL, tolerance_ratio=1e-3),
     )  # fmt: skip
     with pytest.raises(ServerError, match="enough was seen"):
