@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.bricks.measure.bound import BoundNetwork
 from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
-from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds, longest_ns
+from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds, longest_ns, stolen
 from inferbench_tasks.bricks.measure.method import DEVICE, Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -142,14 +143,15 @@ def _round(
     """References, all items in this round's order, references again: the round with what it took, and its times. A
     round that another process began is gone on with, if that had its cores to itself and the machine is as fast as it
     was then. One that could not count though it took ``most_ns`` in the end, for what it waited for its cores or what
-    the hypervisor took of them, is given up: it took what it took until then, and has no times."""
-    waits, stolen, begin_ns = ThreadWaits(), StolenTime(plan.cores), time.monotonic_ns()
+    the hypervisor took of them, is given up: it took what it took until then, and has no times. Of one that waited for
+    too long, and of which the hypervisor took no more than it may, nothing is told of the latter."""
+    waits, taken, begin_ns = ThreadWaits(), StolenTime(plan.cores), time.monotonic_ns()
     current = _begun(journal, _levels(references))
     waited_ns, stolen_ns, took_ns = current.waited_ns, current.stolen_ns, current.took_ns
 
     def count() -> dict[str, int | None]:
         current.waited_ns = _sum(waited_ns, waits.read_ns())
-        current.stolen_ns = _sum(stolen_ns, stolen.least_ns())
+        current.stolen_ns = _sum(stolen_ns, taken.least_ns())
         current.took_ns = took_ns + time.monotonic_ns() - begin_ns
         return {"waited_ns": current.waited_ns, "stolen_ns": current.stolen_ns, "took_ns": current.took_ns}
 
@@ -170,7 +172,9 @@ def _round(
         journal.write(item=item.name, times=times, item_ns=current.taken_ns[item.name], **count())
         if most_ns is not None and not current.may_count(took_ns=most_ns):
             waits.close()
-            return current.closed(), None
+            made = current.closed()
+            for_steal = stolen(current.closed(most_ns).steal_ratio)
+            return made if for_steal else replace(made, steal_ratio=None), None
     current.references.append(_levels(references))
     journal.write(after=current.references[-1], **count())
     waits.close()
