@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,22 +12,24 @@ _ROW_PX = 20
 #: Figure 10 has these granularities; the table has all.
 _MOST_GRANULARITY = 6
 _SYMBOLS = ("circle", "diamond", "square", "x", "cross", "triangle-up")
+#: Figures 11 and 12 are drawn for so many sets of models.
+_MOST_SETS = 4
 Device = Mapping[str, Any]
+#: The models that a figure is of, by name.
+Models = tuple[str, ...]
 
 
 def charts(devices: Sequence[Device]) -> tuple[dict[str, Chart], list[dict[str, Chart]]]:
     """(Of all devices together, of each), by names of their own; what there is nothing of is left out."""
-    overview = {
-        "device_means": by_granularity(
-            devices,
-            "geometric_mean",
-            "Constructed over end-to-end, geometric mean",
+    overview: dict[str, Chart | None] = {}
+    for at, models in enumerate(sets(devices)[:_MOST_SETS], 1):
+        overview[f"device_means_{at}"] = by_granularity(
+            devices, models, "geometric_mean", f"Set {at}: constructed over end-to-end, geometric mean",
             "over the end-to-end time",
-        ),
-        "device_speedups": by_granularity(
-            devices, "speedup_ratio", "Speed-up as the paper counts", "speed-up"
-        ),
-    }
+        )  # fmt: skip
+        overview[f"device_speedups_{at}"] = by_granularity(
+            devices, models, "speedup_ratio", f"Set {at}: speed-up as the paper counts", "speed-up"
+        )
     each = [
         {f"end_to_end_{at}": end_to_end(one), f"sums_{at}": sums(one), f"constructed_{at}": constructed(one)}
         for at, one in enumerate(devices)
@@ -36,21 +39,51 @@ def charts(devices: Sequence[Device]) -> tuple[dict[str, Chart], list[dict[str, 
 
 def label(device: Device) -> str:
     """A device with what its times hold for."""
-    return f"{device['device']}, {device['runtime']}, threads {device['threads']}"
+    return (
+        f"{device['device']} ({device['instruction_set']}), {device['runtime']}, "
+        f"{device['cores']} core(s), threads {device['threads']}"
+    )
 
 
-def by_granularity(devices: Sequence[Device], figure: str, title: str, unit: str) -> Chart | None:
-    """Figures 11 and 12: a figure of all models by granularity, a line for each device."""
+def sets(devices: Sequence[Device]) -> list[Models]:
+    """The sets of models that figures of devices and granularities are of: that of most figures first, then the larger.
+
+    Figures of different sets say nothing of devices or granularities.
+    """
+    count = Counter(tuple(row["models"]) for one in devices for row in one["granularities"])
+    return sorted(count, key=lambda models: (-count[models], -len(models), models))
+
+
+def numbers(devices: Sequence[Device]) -> list[list[int]]:
+    """Of each granularity of each device the number of its set, from 1."""
+    number = {models: at for at, models in enumerate(sets(devices), 1)}
+    return [[number[tuple(row["models"])] for row in one["granularities"]] for one in devices]
+
+
+def described_sets(devices: Sequence[Device]) -> list[str]:
+    """What the numbers of the sets stand for, and what is not drawn of them."""
+    lines = []
+    for at, models in enumerate(sets(devices), 1):
+        having = sum(any(tuple(row["models"]) == models for row in one["granularities"]) for one in devices)
+        less = f"; drawn are the newest {MAX_RUNS} of {having} settings" if having > MAX_RUNS else ""
+        less = less if at <= _MOST_SETS else "; not drawn"
+        lines.append(f"Set {at}, {len(models)} architecture(s){less}: {', '.join(models)}")
+    return lines
+
+
+def by_granularity(
+    devices: Sequence[Device], models: Models, figure: str, title: str, unit: str
+) -> Chart | None:
+    """Figures 11 and 12: a figure of the same models by granularity, a line for each device that has it."""
+    rows = [(one, [row for row in one["granularities"] if tuple(row["models"]) == models]) for one in devices]
     data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "lines+markers", "name": text(label(one)), "line": line(at),
-            "x": [row["granularity"] for row in one["granularities"]],
-            "y": [row[figure] for row in one["granularities"]],
-            "text": [f"{row['architectures']} architectures" for row in one["granularities"]],
-            "hovertemplate": "G %{x}: %{y:.3f}, %{text}<extra></extra>",
+            "x": [row["granularity"] for row in of_models],
+            "y": [row[figure] for row in of_models],
+            "hovertemplate": "G %{x}: %{y:.3f}<extra></extra>",
         }
-        for at, one in enumerate(devices[:MAX_RUNS])
-        if one["granularities"]
+        for at, (one, of_models) in enumerate([(one, found) for one, found in rows if found][:MAX_RUNS])
     ]  # fmt: skip
     if not data:
         return None

@@ -24,7 +24,10 @@ def write_report(found: dict[str, Any], path: Path) -> Path:
         path,
         render(
             "bricks_study.html", title=f"Bricks of {found['corpus']}", found=found, charts=charts,
-            overview=list(overview), of_devices=[list(drawn) for drawn in devices],
+            overview=list(overview), sets=bricks_devices.described_sets(found["devices"]),
+            numbers=bricks_devices.numbers(found["devices"]),
+            labels=[bricks_devices.label(one) for one in found["devices"]],
+            of_devices=[list(drawn) for drawn in devices],
         ),
     )  # fmt: skip
 

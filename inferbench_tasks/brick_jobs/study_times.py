@@ -5,6 +5,7 @@ Of each member the newest cut at batch 1 in fp32, in the view ``runtime``; nothi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precis
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
-from inferbench_tasks.brick_jobs.predictions import predictions, times
+from inferbench_tasks.brick_jobs.predictions import predictions, times, undisturbed
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
 from inferbench_tasks.brick_jobs.result import PredictedModel
 from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -29,7 +30,7 @@ _OF_CUTS = (*FIELDS, "whole", "parts", "needs", "layers", "task", "digest")
 
 class Member(NamedTuple):
     """One architecture of a corpus. ``made_from``: what it is made of now (``made_from.py``), None where that can't be
-    told: then its name alone counts."""
+    told: then its name alone counts, unless another member has it."""
 
     name: str
     copies: int
@@ -66,10 +67,13 @@ def of_setting(
     which all their bricks are known, ``constructed``: over that time the sum of warm times and the critical path of
     these (3), what is constructed in the state that is predicted (10), and that calibrated by others. ``without``: the
     names of the other members. ``granularities``: a row for each, of the models that are judged there
-    (``architectures``): geometric mean (11) and error of what is constructed, and the speed-up as the paper counts it
-    (12), in which copies count.
+    (``architectures``, ``models``: their names): geometric mean (11) and error of what is constructed, and the speed-up
+    as the paper counts it (12), in which copies count; two rows compare where their ``models`` are the same.
+    ``calibrated_models``: of so many are the calibrated figures; ``disturbed``: so many more were timed while the
+    machine was disturbed.
     """
     made = predictions(cuts, known, CALIBRATE_ON)
+    labels = _labels(members)
     whole: dict[int, str] = {}
     for cut in cuts:
         if cut.whole in known:
@@ -79,7 +83,7 @@ def of_setting(
         own = times(prediction.measured(known[name]))
         models.append(
             {
-                "model": members[at].name, "copies": members[at].copies, "end_to_end_ms": own.ms,
+                "model": labels[at], "copies": members[at].copies, "end_to_end_ms": own.ms,
                 "end_to_end_interval_ms": [own.low_ms, own.high_ms],
                 "constructed": [_ratios(one, one.measured.ms) for one in made.get(at, ()) if one.measured],
             }
@@ -91,9 +95,42 @@ def of_setting(
         },
         "device": setting.processor,
         "models": models,
-        "without": [member.name for at, member in enumerate(members) if at not in whole],
-        "granularities": [_of_granularity(row) for row in summary(cuts, known, made) if row["judged"]],
+        "without": [label for at, label in enumerate(labels) if at not in whole],
+        "granularities": [
+            _of_granularity(row, [labels[at] for at in _judged(row["granularity"], cuts, known, made)])
+            for row in summary(cuts, known, made)
+            if row["judged"]
+        ],
     }
+
+
+def _labels(members: Sequence[Member]) -> list[str]:
+    """Their names; of several that are called the same each with its place in the corpus."""
+    count = Counter(member.name for member in members)
+    return [
+        f"{member.name} ({at})" if count[member.name] > 1 else member.name
+        for at, member in enumerate(members, 1)
+    ]
+
+
+def _judged(
+    granularity: str,
+    cuts: Sequence[CutModel],
+    known: Mapping[str, Result],
+    made: Mapping[int, Sequence[PredictedModel]],
+) -> list[int]:
+    """The places of those that ``summary`` judges at a granularity, in order."""
+    timed = {
+        at
+        for at, each in made.items()
+        for one in each
+        if one.granularity == granularity and one.measured is not None
+    }
+    return sorted(
+        cut.at
+        for cut in cuts
+        if cut.granularity == granularity and cut.at in timed and undisturbed(cut, known)
+    )
 
 
 def _ratios(one: PredictedModel, own_ms: float) -> dict[str, Any]:
@@ -107,13 +144,16 @@ def _ratios(one: PredictedModel, own_ms: float) -> dict[str, Any]:
     }
 
 
-def _of_granularity(row: Mapping[str, Any]) -> dict[str, Any]:
+def _of_granularity(row: Mapping[str, Any], models: list[str]) -> dict[str, Any]:
     calibrated = row["predicted"]
     return {
         "granularity": row["granularity"],
         "architectures": row["judged"],
+        "models": models,
+        "disturbed": row["disturbed"],
         "geometric_mean": row["plain"]["geometric_mean"],
         "mean_absolute_error_ratio": row["plain"]["mean_absolute_error_ratio"],
+        "calibrated_models": calibrated["models"] if calibrated else 0,
         "calibrated_geometric_mean": calibrated and calibrated["geometric_mean"],
         "calibrated_error_ratio": calibrated and calibrated["mean_absolute_error_ratio"],
         "end_to_end_ms": row["end_to_end_ms"],
@@ -125,8 +165,12 @@ def _of_granularity(row: Mapping[str, Any]) -> dict[str, Any]:
 def _documents(
     db: PerfDB, setting: Setting, members: Sequence[Member], names: Names
 ) -> dict[tuple[int, str], dict[str, Any]]:
-    """(Place, granularity) -> how that member was cut last: as what it is made of now, else under its name, at the
-    sizes that its inputs have by themselves."""
+    """(Place, granularity) -> how that member was cut last, at the sizes that its inputs have by themselves: as what it
+    is made of now.
+
+    Of one that never was, as it was cut under its name, where no other member has that name: at all granularities the
+    model that was cut last, and none of which it is known that it is another's, or another version.
+    """
     where = {
         "instruction_set": setting.instruction_set, "view": of_view("runtime"), "batch_size": 1,
         "precision": of_precision("fp32"), "runtime": of_runtime(setting.runtime_name),
@@ -137,17 +181,34 @@ def _documents(
         ],
     }  # fmt: skip
     found = find(db, DECOMPOSITIONS, where, dict.fromkeys(_OF_CUTS, 1), NEWEST_FIRST)
-    place = {member.name: at for at, member in enumerate(members)}
-    named: dict[tuple[int, str], dict[str, Any]] = {}
-    for one in names.current(found):
-        if one["model"] in place and not one["shapes"]:
-            named.setdefault((place[one["model"]], one["granularity"]), one)
     exact: dict[tuple[int, str], dict[str, Any]] = {}
     for one in found:
         for at, member in enumerate(members):
             if member.made_from is not None and member.made_from in (one.get("made_from") or ()):
                 exact.setdefault((at, one["granularity"]), {**one, "model": member.name, "shapes": ()})
-    return named | exact
+    return _named(names.current(found), members, {at for at, _ in exact}) | exact
+
+
+def _named(
+    found: Sequence[dict[str, Any]], members: Sequence[Member], known: set[int]
+) -> dict[tuple[int, str], dict[str, Any]]:
+    """Those under the names of the other members; ``found``: the newest first."""
+    count = Counter(member.name for member in members)
+    place = {
+        member.name: at for at, member in enumerate(members) if count[member.name] == 1 and at not in known
+    }
+    of_members = {member.made_from for member in members if member.made_from is not None}
+    named: dict[tuple[int, str], dict[str, Any]] = {}
+    newest: dict[int, str] = {}
+    for one in found:
+        made = one.get("made_from") or ()
+        if (at := place.get(one["model"])) is None or one["shapes"]:
+            continue
+        if made and (members[at].made_from is not None or not of_members.isdisjoint(made)):
+            continue
+        if newest.setdefault(at, one["whole"]) == one["whole"]:
+            named.setdefault((at, one["granularity"]), one)
+    return named
 
 
 def _order(at: int, granularity: str) -> tuple[bool, int, int]:

@@ -181,17 +181,20 @@ def _in_words(found: dict[str, Any], target: Path) -> str:
 
 def _of_devices(found: dict[str, Any]) -> Iterator[str]:
     """What holds on each device; the table of all granularities is in the report."""
-    for one in found["devices"]:
+    from inferbench_tasks.analysis.bricks_devices import label, numbers
+
+    for one, of_sets in zip(found["devices"], numbers(found["devices"]), strict=True):
         timed = f"{len(one['models'])} of {len(one['models']) + len(one['without'])} architectures timed as a whole"
-        yield f"{one['device']}, {one['runtime']}, threads {one['threads']}: {timed}."
-        for row in one["granularities"]:
+        yield f"{label(one)}: {timed}."
+        for row, number in zip(one["granularities"], of_sets, strict=True):
             calibrated = row["calibrated_geometric_mean"]
             yield (
-                f"  G {row['granularity']}, {row['architectures']} architectures: constructed "
+                f"  G {row['granularity']}, {row['architectures']} architectures (set {number}): constructed "
                 f"{row['geometric_mean']:.3f} of end-to-end (geometric mean), "
                 f"{row['mean_absolute_error_ratio']:.1%} off on average"
                 + (
-                    f", calibrated {calibrated:.3f}, {row['calibrated_error_ratio']:.1%}"
+                    f", calibrated {calibrated:.3f}, {row['calibrated_error_ratio']:.1%} "
+                    f"({row['calibrated_models']} of them)"
                     if calibrated
                     else ""
                 )

@@ -143,9 +143,9 @@ def facts(tmp_path: Path, key: str = KEY, **more: Any) -> BrickFacts:
 
 
 def test_a_study_knows_its_models_times_on_each_device(bricks: PerfDBResults, perfdb: PerfDB) -> None:
-    """Those of a corpus by what they are made of, else by name; copies are the corpus'. A second device has one of
-    them, one on which no model was timed as a whole is none. What was cut at other sizes, batches or views is not
-    looked at."""
+    """Those of a corpus by what they are made of; by name where that is not known of what was cut, and never those of
+    another version. Copies are the corpus'. A second device has one of them, one on which no model was timed as a whole
+    is none. What was cut at other sizes, batches or views is not looked at."""
     other = SETTING.model_copy(update={"processor": "Other CPU"})
     bare = SETTING.model_copy(update={"processor": "Third CPU"})
     for setting, names in ((other, ("b", WHOLE + "three")), (bare, ("a", "b"))):
@@ -164,13 +164,17 @@ def test_a_study_knows_its_models_times_on_each_device(bricks: PerfDBResults, pe
     perfdb.collection("decompositions").update_one(
         {"model": "three"}, {"$set": {"model": "an older name", "made_from": ["its key"]}}
     )
+    perfdb.collection("decompositions").update_one(
+        {"model": "four"}, {"$set": {"made_from": ["a newer version's"]}}
+    )
     members = [
         Member("one", 3, "nobody's"), Member("two", 1, None), Member("three", 1, "its key"), Member("six", 1, None),
+        Member("four", 1, "an older version's"),
     ]  # fmt: skip
     rows = {one["device"]: one for one in times_of(perfdb, members)}
     assert set(rows) == {"Some CPU", "Other CPU"}
     assert [of["end_to_end_ms"] for of in rows["Some CPU"]["models"]] == pytest.approx([8, 4, 6])
-    assert rows["Some CPU"]["without"] == ["six"]
+    assert rows["Some CPU"]["without"] == ["six", "four"]
     assert rows["Some CPU"]["granularities"][0]["speedup_ratio"] == pytest.approx((3 * 8 + 4 + 6) / 4)
     assert [of["model"] for of in rows["Other CPU"]["models"]] == ["three"]
 

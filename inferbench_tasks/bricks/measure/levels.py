@@ -23,9 +23,9 @@ FEWEST_ROUNDS, LONGEST_TIMES = 2, 2.0
 class Round:
     """``references_ns``: name -> time, the mean of before and after. ``wait_ratio``: the share of the round that its
     threads were ready and had no core; ``steal_ratio``: the share of its cores' time that the hypervisor took, at
-    least; each None where the kernel does not tell, the latter too of a round given up for waiting. ``taken_ns``: what timing each network took
-    of the device in it, with its first runs and all that lies between its runs. ``took_ns``: the whole round;
-    ``earlier_ns``: what of that was measured by an attempt that was ended."""
+    least; each None where the kernel does not tell, the latter too of a round that was given up for waiting.
+    ``taken_ns``: what timing each network took of the device in it, with its first runs and all that lies between its
+    runs. ``took_ns``: the whole round; ``earlier_ns``: what of that was measured by an attempt that was ended."""
 
     references_ns: Mapping[str, float]
     wait_ratio: float | None

@@ -17,9 +17,7 @@ def write(path: Path, *steal: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("cores", "least_ms"), [([0], 0), ([1], 40), ([2], 90), ([1, 2], 65), ([0, 1], 20)]
-)
+@pytest.mark.parametrize(("cores", "least_ms"), [([0], 0), ([1], 40), ([2], 90), ([1, 2], 65), ([0, 1], 20)])
 def test_of_the_cores_alone_and_without_a_tick_that_may_be_of_before(
     tmp_path: Path, cores: list[int], least_ms: float
 ) -> None:
@@ -31,8 +29,8 @@ def test_of_the_cores_alone_and_without_a_tick_that_may_be_of_before(
 
 
 def test_where_the_kernel_does_not_tell_nothing_is_known(tmp_path: Path) -> None:
-    """No file; lines without the column; a core that is not counted, or went away since. Where fewer or more are counted
-    than the machine has, their numbers may be others'."""
+    """No file; lines without the column; a core that is not counted, or went away since. Where fewer or more are
+    counted than the machine has, their numbers may be others'."""
     assert StolenTime([0], tmp_path / "none", machine_cores=1).least_ns() is None
     (tmp_path / "old").write_text("cpu 1 2 3 4\ncpu0 1 2 3 4\n")
     assert StolenTime([0], tmp_path / "old", machine_cores=1).least_ns() is None
