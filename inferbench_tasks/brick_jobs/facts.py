@@ -59,21 +59,28 @@ def facts_of(graph: LayerGraph, brick: Brick, flops: float, moved_bytes: float) 
 
 def with_network(facts: BrickFacts, graph: LayerGraph, brick: Brick, folder: Path) -> BrickFacts:
     """The same with the brick's network in the folder, or why it has none: a brick without one is measured all the
-    same."""
+    same. What a library says of the model is not told: it may name what is the model's."""
     from inferbench_tasks.bricks.bare import bare
     from inferbench_tasks.bricks.saving import save_network, weights_bytes
 
     try:
         model = bare(graph, brick)
-        if (size := weights_bytes(model)) > MOST_NETWORK_BYTES:
-            raise InputError(
-                f"without weights it has {size:,} bytes still, more than the {MOST_NETWORK_BYTES:,} that are kept"
-            )
+        _refuse_large(weights_bytes(model))
         path = save_network(model, folder / f"{brick.key}.bare.onnx")
+        _refuse_large(path.stat().st_size)
     except Exception as error:  # noqa: BLE001 - whatever a library makes of a stranger's graph
         log.warning("a brick's network is not kept key=%s why=%s", brick.key, error)
-        return facts.model_copy(update={"no_network": str(error)[:1000]})
+        ours = isinstance(error, InputError)
+        why = str(error)[:1000] if ours else f"it can't be made: {type(error).__name__}"
+        return facts.model_copy(update={"no_network": why})
     return facts.model_copy(update={"network": path})
+
+
+def _refuse_large(size_bytes: int) -> None:
+    if size_bytes > MOST_NETWORK_BYTES:
+        raise InputError(
+            f"without weights it has {size_bytes:,} bytes still, more than the {MOST_NETWORK_BYTES:,} that are kept"
+        )
 
 
 def own_networks(every: Iterable[BrickFacts], networks: Path) -> None:
@@ -97,13 +104,16 @@ def _recorded(graph: LayerGraph, values: Sequence[ir.Value]) -> tuple[Tensor, ..
 
 
 def _weights(brick: Brick) -> tuple[Tensor, ...]:
-    from inferbench_tasks.bricks.constants import is_weight
+    from inferbench_tasks.bricks.constants import is_own_table, is_weight
 
     found: dict[ir.Value, Tensor] = {}
     for layer in brick.layers:
-        for value in layer.node.inputs:
+        operator = layer.node.op_type
+        for place, value in enumerate(layer.node.inputs):
             tensor = value.const_value if value is not None and value.is_initializer() else None
-            if value is None or tensor is None or not is_weight(tensor, layer.node.op_type):
+            if value is None or tensor is None:
+                continue
+            if not is_weight(tensor, operator) and not is_own_table(tensor, operator, place):
                 continue
             shape = tuple(int(size) for size in tensor.shape.numpy())
             found[value] = Tensor(dtype=tensor.dtype.numpy().name, shape=shape)

@@ -1,25 +1,31 @@
 """A brick as an ONNX model of its key alone, without weights; and the same with noise in their place, which runs.
 
-Weights are inputs, ``w0, w1 ...``, of which types and shapes are told. What the key has by value is kept: integers,
-truth values, single numbers, scales of a resizing and masks. Names, texts and versions of the exporter are gone.
+Weights are inputs, ``w0, w1 ...``, of which types and shapes are told. Kept are integers, truth values, single numbers
+and scales of a resizing, as the key has them, and of masks where they are. Names, texts and versions of the exporter
+are gone.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, is_weight
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_own_table, is_weight
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.networks import network
-from inferbench_tasks.bricks.plain import noise, plain_versions, refuse_own_numbers
-from inferbench_tasks.bricks.records import MASKED
+from inferbench_tasks.bricks.own_texts import refuse_own_texts
+from inferbench_tasks.bricks.plain import coarse, noise, plain_versions, refuse_own_numbers
+from inferbench_tasks.bricks.records import MASKED, RANGE_BASE
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
 
-#: A mask has no more different values than these; floats with a mask among other numbers keep the masked ones alone.
-_MOST_IN_MASK = 2
+#: The power of four next to zero that is a mask's.
+_LEAST_MASK = -(RANGE_BASE**7)
+#: Boxes with which image they are of, in floats: noise would be none.
+_BOXES = ("MaxRoiPool", 1)
 #: (operator, place of the input) of which a root, a logarithm or a quotient is taken.
 _ABOVE_ZERO = {
     ("BatchNormalization", 4), ("Sqrt", 0), ("Log", 0), ("Pow", 0), ("Div", 1), ("Reciprocal", 0),
@@ -27,13 +33,14 @@ _ABOVE_ZERO = {
 
 
 def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
-    """The model without weights. InputError where a layer has the model's own numbers in its attributes, or a constant
-    is a text."""
+    """The model without weights. InputError where a layer has the model's own numbers or texts in its attributes, or a
+    constant is a text or boxes that can't be drawn."""
     model = network(graph, brick, "original")
     main = model.graph
     graphs = [main, *main.subgraphs()]
     for node in ir.traversal.RecursiveGraphIterator(main):
         refuse_own_numbers(node)
+        refuse_own_texts(node)
         for value in node.outputs:
             _unnamed_sizes(value)
     for each in graphs:
@@ -45,9 +52,11 @@ def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
             if tensor.dtype == ir.DataType.STRING:
                 raise InputError("a constant of the model is a text, which is its own", field="model")
             places = {(node.op_type, place) for node, place in value.uses()}
+            if _BOXES in places:
+                raise InputError("the boxes of a MaxRoiPool are a constant, which is its own", field="model")
             uses = {operator for operator, _ in places} or {""}  # what a body gives as it is
-            sampled = tensor.dtype.is_floating_point() and bool(places & SAMPLED)
-            if sampled or any(is_weight(tensor, operator) for operator in uses):
+            tables = any(is_own_table(tensor, operator, place) for operator, place in places)
+            if tables or any(is_weight(tensor, operator) for operator in uses):
                 del each.initializers[value.name]
                 value.const_value = None
                 value.shape, value.type = ir.Shape(tensor.shape.numpy()), ir.TensorType(tensor.dtype)
@@ -86,13 +95,27 @@ def _number(value: ir.Value) -> int:
 
 
 def _without_others(tensor: ir.TensorProtocol, uses: set[str]) -> Array | None:
-    """Of floats with a mask in them that are more than a mask: the masked ones, and 0 elsewhere; else None."""
+    """Of floats with a mask in them that are more than a mask: about what masks, where it does, and 0 elsewhere; else
+    None. A mask has one number where it masks, and 0 or 1 elsewhere."""
     if not tensor.dtype.is_floating_point() or tensor.size <= 1 or uses & PARAMETRISED:
         return None
     original = tensor.numpy()
     numbers = original.astype(np.float32, copy=False)
-    if len(np.unique(numbers)) <= _MOST_IN_MASK:
-        return None
     masked = (numbers <= MASKED) | ~np.isfinite(numbers)
-    kept: Array = np.where(masked, numbers, 0).astype(original.dtype)
-    return kept
+    values, where = np.unique(numbers[masked], return_inverse=True)
+    if len(values) <= 1 and np.isin(numbers[~masked], (0, 1)).all():
+        return None
+    kept = np.zeros_like(numbers)
+    kept[masked] = np.array([_masking(float(value), original.dtype) for value in values], np.float32)[where]
+    made: Array = kept.astype(original.dtype)
+    return made
+
+
+def _masking(value: float, dtype: np.dtype[Any]) -> float:
+    """The power of four next to a value that masks, which masks as well and is finite in its type if the value is."""
+    if not np.isfinite(value):
+        return value
+    power = min(coarse(value), _LEAST_MASK)
+    with np.errstate(over="ignore"):
+        fits = bool(np.isfinite(np.array([power]).astype(dtype).astype(np.float32)).all())
+    return power if fits else power / RANGE_BASE

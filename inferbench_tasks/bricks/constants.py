@@ -33,6 +33,10 @@ PARAMETRISED = {
 #: Of these (operator, place of the input) is what they resize or sample, which is a weight where it is a constant. It
 #: is in the key by value all the same: no other model has it.
 SAMPLED = {("Resize", 0), ("Upsample", 0), ("RoiAlign", 0), ("MaxRoiPool", 0), ("GridSample", 0)}
+#: The same of where they sample, and of boxes: these may decide on the work too, but are learned or tuned.
+PLACES = {
+    ("GridSample", 1), ("AffineGrid", 0), ("RoiAlign", 1), ("NonMaxSuppression", 0), ("NonMaxSuppression", 1),
+}  # fmt: skip
 _NARROW = {
     ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2,
 }  # fmt: skip
@@ -53,6 +57,11 @@ def is_weight(tensor: ir.TensorProtocol, operator: str) -> bool:
         numbers = tensor.numpy()
         return bool((numbers != numbers.flat[0]).any())
     return operator in QUANTISED and tensor.dtype != ir.DataType.STRING
+
+
+def is_own_table(tensor: ir.TensorProtocol, operator: str, place: int) -> bool:
+    """Whether a constant of a parametrised operator is floats of the model's own, though it is in the key by value."""
+    return tensor.dtype.is_floating_point() and (operator, place) in SAMPLED | PLACES
 
 
 def _has_mask(tensor: ir.TensorProtocol) -> bool:

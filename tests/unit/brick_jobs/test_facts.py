@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import helper
 from pydantic import ValidationError
 
 from inferbench_tasks.brick_jobs import facts as module
@@ -17,7 +18,7 @@ from inferbench_tasks.bricks.layers import LayerGraph, layer_graph
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.model import FileModel
-from tests.unit.bricks.graphs import image, residual
+from tests.unit.bricks.graphs import IMAGE, image, residual, save, weight
 
 
 def first(tmp_path: Path) -> tuple[LayerGraph, Brick]:
@@ -36,8 +37,18 @@ def test_shapes_are_those_of_the_run(tmp_path: Path) -> None:
     assert (facts.key, facts.flops, facts.moved_bytes, facts.network) == (brick.key, 5, 7, None)
 
 
+def test_a_table_that_the_network_takes_is_a_weight(tmp_path: Path) -> None:
+    """As it is an input of the network that is kept."""
+    node = helper.make_node("GridSample", ["x", "places"], ["y"])
+    path = save(tmp_path / "m.onnx", [node], {"places": weight(1, 8, 8, 2)}, IMAGE)
+    graph = layer_graph(path, image(), "source", tmp_path / "view")
+    facts = facts_of(graph, next(cut(graph, 1)), 5.0, 7.0)
+    assert facts.weights == (Tensor(dtype="float32", shape=(1, 8, 8, 2)),)
+
+
 def test_what_can_not_be_kept_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too large without its weights still; the brick is measured all the same."""
+    """What is too large without its weights still, in numbers or as a file, and what a library can't make, without its
+    words; the brick is measured all the same."""
     graph, brick = first(tmp_path)
     facts = facts_of(graph, brick, 5.0, 7.0)
     kept = with_network(facts, graph, brick, tmp_path)
@@ -46,6 +57,15 @@ def test_what_can_not_be_kept_says_why(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "MOST_NETWORK_BYTES", -1)
     kept = with_network(facts, graph, brick, tmp_path)
     assert kept.network is None and kept.no_network is not None and "has 0 bytes still" in kept.no_network
+    monkeypatch.setattr(module, "MOST_NETWORK_BYTES", 0)
+    kept = with_network(facts, graph, brick, tmp_path)
+    assert kept.network is None and kept.no_network is not None and "bytes still" in kept.no_network
+
+    def broken(*_: object) -> None:
+        raise ValueError("secret/weights.bin")
+
+    monkeypatch.setattr("inferbench_tasks.bricks.saving.save_network", broken)
+    assert with_network(facts, graph, brick, tmp_path).no_network == "it can't be made: ValueError"
 
 
 def test_a_process_keeps_files_of_its_own_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

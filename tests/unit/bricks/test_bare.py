@@ -15,6 +15,7 @@ from inferbench_tasks.bricks.bare import bare, with_noise
 from inferbench_tasks.bricks.brick import Brick, cut
 from inferbench_tasks.bricks.layers import LayerGraph, layer_graph
 from inferbench_tasks.bricks.networks import network_feeds
+from inferbench_tasks.bricks.own_texts import refuse_own_texts
 from inferbench_tasks.bricks.runtimes.onnxruntime import open_network
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
@@ -120,6 +121,45 @@ def test_what_an_operator_with_scales_takes_beside_them_is_not_kept(tmp_path: Pa
     assert not made.graph.initializer and shapes(made.graph.input)["w0"] == [1, 1, 9, 9]
 
 
+@pytest.mark.parametrize(("operator", "shape"), [("GridSample", (1, 8, 8, 2)), ("RoiAlign", (2, 4))])
+def test_where_it_samples_and_its_boxes_are_not_kept(
+    tmp_path: Path, operator: str, shape: tuple[int, ...]
+) -> None:
+    """A learned table of places, or boxes: an input with its shape; integers beside it are kept."""
+    constants = {"places": np.abs(weight(*shape)), "images": np.zeros(2, np.int64)}
+    if operator == "GridSample":
+        del constants["images"]
+    node = helper.make_node(operator, ["x", *constants], ["y"])
+    graph, (brick,) = bricks_of(save(tmp_path / "m.onnx", [node], constants, IMAGE), image())
+    made = proto(bare(graph, brick))
+    [table] = [sizes for name, sizes in shapes(made.graph.input).items() if name[0] == "w"]
+    assert table == list(shape)
+    assert all(one.data_type == TensorProto.INT64 for one in made.graph.initializer)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kept"),
+    [
+        ([-1e4, 0.0, 0.0], [-1e4, 0, 0]),
+        ([-1e4, 1.0, 0.0], [-1e4, 1, 0]),
+        ([-7000.5, 0.123, 0.123], [-16384, 0, 0]),
+        ([-7000.5, -60_000.25, 0.0], [-16384, -65536, 0]),
+        ([-5001.0, 0.7, np.inf], [-16384, 0, np.inf]),
+        ([np.finfo(np.float32).min, 0.5, 0.5], [-(4.0**63), 0, 0]),
+    ],
+)
+def test_of_a_weight_with_numbers_as_low_as_a_mask_s_none_is_kept(
+    tmp_path: Path, numbers: list[float], kept: list[float]
+) -> None:
+    """A mask of one number among zeros and ones is kept as it is; of others the power of four, which masks as well and
+    stays finite."""
+    constants = {"c": np.array(numbers, np.float32).reshape(3, 1, 1)}
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    graph, (brick,) = bricks_of(save(tmp_path / "m.onnx", [node], constants, IMAGE), image())
+    [constant] = proto(bare(graph, brick)).graph.initializer
+    assert numpy_helper.to_array(constant).reshape(-1).tolist() == kept
+
+
 def test_weights_of_a_body_are_inputs_too(tmp_path: Path) -> None:
     """Both branches of an If: without their numbers, and with noise it runs."""
     branches = {}
@@ -156,9 +196,40 @@ def test_a_variance_is_above_zero(tmp_path: Path) -> None:
 
 
 def test_a_layer_with_numbers_of_its_own_has_none(tmp_path: Path) -> None:
-    """A list among its attributes that is no setting: InputError, and nothing of it is kept."""
+    """A list among its attributes that is no setting, or a text: InputError, and nothing of it is kept."""
     node = helper.make_node("LpNormalization", ["x"], ["y"])
     graph, (brick,) = bricks_of(save(tmp_path / "m.onnx", [node], {}, IMAGE), image())
-    brick.layers[0].node.attributes["own"] = ir.AttrFloat32s("own", [0.5] * 17)
+    attributes = brick.layers[0].node.attributes
+    attributes["own"] = ir.AttrFloat32s("own", [0.5] * 17)
     with pytest.raises(InputError, match="LpNormalization has the model's own numbers"):
         bare(graph, brick)
+    attributes["own"] = ir.AttrString("own", "secret")
+    with pytest.raises(InputError, match="a text in its attributes"):
+        bare(graph, brick)
+
+
+@pytest.mark.parametrize(
+    ("domain", "attribute", "own"),
+    [
+        ("", ir.AttrString("mode", "linear"), False),
+        ("com.microsoft", ir.AttrString("activation", "Relu"), False),
+        ("", ir.AttrStrings("activations", ["Tanh"]), False),
+        ("", ir.AttrInt64("axis", 1), False),
+        ("somebody's", ir.AttrInt64("axis", 1), False),
+        ("somebody's", ir.AttrString("mode", "secret"), True),
+        ("", ir.AttrString("pattern", "secret"), True),
+        ("", ir.AttrStrings("stopwords", ["secret"]), True),
+        ("", ir.AttrTensor("value", ir.tensor(["secret"])), True),
+    ],
+)
+def test_texts_are_a_model_s_own_unless_they_are_known_settings(
+    domain: str, attribute: ir.Attr, own: bool
+) -> None:
+    """Those of ONNX's and the runtime's operators that are one of a few words."""
+    node = ir.Node(domain, "Any", [], [attribute])
+    if not own:
+        refuse_own_texts(node)
+        return
+    with pytest.raises(InputError, match="the model's own") as refused:
+        refuse_own_texts(node)
+    assert "secret" not in str(refused.value)
