@@ -38,13 +38,14 @@ class Collection:
     ``labels``: a class id for each sample, or None. ``classes``: the name of each class by its id, () where classes
     have numbers only. ``by_name``: ids follow the order of the names, which is the model's order only by agreement.
     ``left_out``: broken samples by name, with what is wrong with each; they are in no figure. ``training``: models are
-    usually trained on these very samples. ``whole``: width and height of all pictures, where nothing may be cut off.
-    ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
-    ``sizes``: of scenes width and height of each, in whose pixels the targets' boxes are. ``unanswerable``: of
-    questions, whether some have no answer. ``counts``: what else there is so many of, for people. ``written``: the name
-    of its class is just what stands written in each sample. ``users``: it is the user's own. ``split``: the name of the
-    part that it is, None where it has none; ``usual``: whether that is the one that is asked unless another is named.
-    ``all_splits``: those whose samples are in it, where they are several.
+    usually trained on these very samples; of the user's data what is called so (``for_training``). ``whole``: width and
+    height of all pictures, where nothing may be cut off. ``targets``: what is right where that is no class, by kind
+    (``contracts.targets``), in the order of the samples. ``sizes``: of scenes width and height of each, in whose pixels
+    the targets' boxes are. ``unanswerable``: of questions, whether some have no answer. ``counts``: what else there is
+    so many of, for people. ``written``: the name of its class is just what stands written in each sample. ``users``: it
+    is the user's own. ``split``: the name of the part that it is, None where it has none; ``usual``: whether that is
+    the one that is asked unless another is named. ``all_splits``: those whose samples are in it, where they are
+    several.
     """
 
     name: str
@@ -180,6 +181,11 @@ def usual_split(source: DataSource) -> str | None:
     return next(iter(described.splits), None)
 
 
+def for_training(split: str) -> bool:
+    """Whether a split of the user's is called what models are trained on is called."""
+    return split.lower() in ("train", "training")
+
+
 def unknown_split(name: str, source: DataSource, path: Path | None, split: str) -> str | None:
     """Why a data set has no split of that name, with those that are there; None if it has. InputError as of
     ``open``."""
@@ -218,4 +224,6 @@ def open_dataset(name: str, path: str | None, base_dir: Path, split: str | None 
         return replace(source.open(place), users=source.takes_path, split=usual)
     if problem := unknown_split(name, source, place, split):
         raise InputError(problem, field="evaluate.split")
-    return replace(source.open_split(place, split), users=source.takes_path, split=split, usual=False)
+    opened = source.open_split(place, split)
+    training = opened.training or (source.takes_path and for_training(split))
+    return replace(opened, users=source.takes_path, split=split, usual=False, training=training)

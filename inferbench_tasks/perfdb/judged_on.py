@@ -28,6 +28,8 @@ _DIGEST, _WANTED, _SEED = (
     "provenance.job.evaluate.samples",
     "load.seed",
 )
+#: Of how many parts it is, where it is all of them together.
+_WHOLE = "extensions.evaluation.parts"
 PATHS = (*DATA_PATHS, _DIGEST, _WANTED, _SEED)
 _PARTS = {path.partition(".")[0] for path in PATHS}
 #: What a result says without the block.
@@ -81,6 +83,16 @@ def other_samples(first: ResultDocument, other: ResultDocument) -> str | None:
     if not drawn or not same_data or seeds[0] == seeds[1] or of_document(one) == of_document(two):
         return None
     return f"other samples (load.seed {seeds[1]}, not {seeds[0]})"
+
+
+def may_be_same(first: ResultDocument, other: ResultDocument) -> bool:
+    """Whether two of one model were asked as many samples of its own data, with one seed, and the digest of what was
+    asked is not known of one of them, the parts of an evaluation together: then samples and labels have to tell."""
+    one, two = (run.model_dump(include={*_PARTS, "model"}) for run in (first, other))
+    unknown = any(value_at(run, _WHOLE) is not None and value_at(run, _DIGEST) is None for run in (one, two))
+    own = all(value_at(run, DATA_PATHS[-1]) is None for run in (one, two))
+    alike = (*DATA_PATHS, _SEED, "model.name")
+    return unknown and own and all(value_at(one, path) == value_at(two, path) for path in alike)
 
 
 def data_of(figures: Iterable[Figure], values: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], str]:

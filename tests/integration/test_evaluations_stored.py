@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -94,25 +95,29 @@ def test_data_sets_are_found_by_the_names_that_submissions_have(
     assert [row["run"] for row in json.loads(capsys.readouterr().out)] == ["drawn"]
 
 
+def save_part(
+    db: PerfDB, folder: Path, run: str, invocation: str, number: int, of: int = 2, verdict: str = "valid",
+    failed: bool = False, attempt: int = 1,
+) -> None:  # fmt: skip
+    """The result of a part of the twenty samples, without answers where it failed."""
+    result, table = part(number, of, invocation_id=invocation, verdict=verdict)
+    if failed:
+        result.extensions.clear()
+    else:
+        path = folder / f"{run}.parquet"
+        pq.write_table(table, path)
+        stored = db.files.put(path, "answers.parquet", run_id=run)
+        result.extensions["evaluation"]["answers"] = stored.model_dump()
+    db.save_result(result.model_copy(update={"run_id": run, "attempt": attempt}))
+
+
 def test_parts_are_one_evaluation_wherever_they_are_listed(
     perfdb: PerfDB, http: TestClient, tmp_path: Path
 ) -> None:
     """One row over all samples over REST and on the page, found by its worst part's verdict, and paired as one; where a
     part failed there is no figure, and the row says which. A part whose others nobody asked stands by itself."""
 
-    def save(
-        run: str, invocation: str, number: int, of: int = 2, verdict: str = "valid", failed: bool = False
-    ) -> None:
-        result, table = part(number, of, invocation_id=invocation, verdict=verdict)
-        if failed:
-            result.extensions.clear()
-        else:
-            path = tmp_path / f"{run}.parquet"
-            pq.write_table(table, path)
-            stored = perfdb.files.put(path, "answers.parquet", run_id=run)
-            result.extensions["evaluation"]["answers"] = stored.model_dump()
-        perfdb.save_result(result.model_copy(update={"run_id": run}))
-
+    save = partial(save_part, perfdb, tmp_path)
     for number in (1, 2):
         save(f"whole.{number}", "whole", number)
         save(f"late.{number}", "late", number, verdict="invalid: late" if number == 2 else "valid")
@@ -139,6 +144,12 @@ def test_parts_are_one_evaluation_wherever_they_are_listed(
     )
     assert {row["run"] for row in bench.evaluations("verdict=valid")} == {"whole.1", "single.1"}
     assert {row["run"] for row in bench.evaluations("verdict=invalid")} == {"late.1"}
+    # Of each part 18 of 20 right, as is told by hand; of all together 16.
+    assert {row["run"] for row in bench.evaluations("top1_ratio<=0.85")} == {"whole.1", "late.1"}
+    assert {row["run"] for row in bench.evaluations("top1_ratio>0.85")} == {"single.1"}
+    assert {row["run"] for row in bench.evaluations("top1_ratio<=0.85 verdict=valid")} == {"whole.1"}
+    alone = bench.compare_evaluations("whole.1", "broken.1")
+    assert alone["samples"] == 10 and alone["sentences"][0].startswith("These are parts 1/2 alone")
     pages = [
         http.get("/inferbench/api/evaluations", params={"limit": 1, "offset": at}).json() for at in range(4)
     ]
@@ -151,6 +162,34 @@ def test_parts_are_one_evaluation_wherever_they_are_listed(
     assert refused.status_code == 422 and "part 2/2 (failed: load, it broke) has no answers" in refused.text
     pair = http.get("/inferbench/api/evaluations/compare", params={"run": ["whole.1", "whole.2"]})
     assert pair.status_code == 422 and "parts of one evaluation" in pair.text
+
+
+def test_parts_that_nobody_asked_all_of_stand_by_themselves(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path
+) -> None:
+    """Two of four by hand are two rows, compared with their like; one of four that a submission asked for is withheld;
+    parts whose last attempts all failed are rows of their earlier ones; an odd one ends no list."""
+    save = partial(save_part, perfdb, tmp_path)
+    for number in (1, 2):
+        save(f"hand.{number}", "hand", number, 4)
+        save(f"again.{number}", "again", number)
+        save(f"again.{number}", "again", number, verdict="failed: load, it broke", failed=True, attempt=2)
+        save(f"odd.{number}", "odd", number)
+    save("other.1", "other", 1, 4)
+    perfdb.start_run("planned.1", "planned", "job", {"name": "s"})
+    perfdb.keep_submission("planned", {"name": "s", "evaluate": {"parts": 4}})
+    save("planned.1", "planned", 1, 4)
+    perfdb.collection("results").update_one(
+        {"run_id": "odd.2"}, {"$unset": {"extensions.evaluation.answers": ""}}
+    )
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    rows = {row["run"]: row for row in bench.evaluations()}
+    assert {run: (row["parts"], row["part"], row["attempt"]) for run, row in rows.items()} == {
+        "hand.1": (None, "1/4", 1), "hand.2": (None, "2/4", 1), "other.1": (None, "1/4", 1),
+        "again.1": (None, "1/2", 1), "again.2": (None, "2/2", 1), "odd.1": (2, None, 1), "planned.1": (4, None, 1),
+    }  # fmt: skip
+    assert "2/4 (no result yet)" in rows["planned.1"]["withheld"] and "KeyError" in rows["odd.1"]["withheld"]
+    assert bench.compare_evaluations("hand.1", "other.1")["samples"] == 5
 
 
 def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:

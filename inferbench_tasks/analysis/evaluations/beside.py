@@ -5,17 +5,22 @@ for their part. Runs that failed are among them, so that nothing is taken for th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from inferbench_tasks.analysis.evaluations.listed import HERE, PART
 from inferbench_tasks.analysis.evaluations.together import but_for_part
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
-from inferbench_tasks.submission.part import Part
+from inferbench_tasks.submission.part import AUTO, Part
 
+#: The file of a result's answers, which no other result has.
+ANSWERS = f"{HERE}.answers.id"
 #: What tells of a result which whole it is of, and what became of it.
-KEYS = ("run_id", "attempt", "created_at", "invocation_id", "verdict", "provenance.job", f"{HERE}.samples")
+KEYS = (
+    "run_id", "attempt", "created_at", "invocation_id", "verdict", "provenance.job", f"{HERE}.samples", ANSWERS,
+)  # fmt: skip
 #: Of one evaluation the results of its parts, by their numbers.
 Parts = dict[int, dict[str, Any]]
 
@@ -43,6 +48,43 @@ def parts_beside(db: PerfDB, document: Mapping[str, Any]) -> Parts:
     where = {"invocation_id": document["invocation_id"], PART: {"$regex": f"/{part.of}$"}}
     found = (each for each in db.find_raw(where, NEWEST_FIRST, fields=KEYS) if whole_key(each) == key)
     return _last_of_each(found)
+
+
+def whole_beside(db: PerfDB, document: Mapping[str, Any]) -> Parts:
+    """The same where they stand as one: all are there, or their submission asks for all of them (``evaluate.parts``),
+    so that those without a result are missing. {} where the part stands by itself: the others were asked elsewhere, or
+    by nobody.
+    """
+    parts = parts_beside(db, document)
+    if not parts:
+        return {}
+    of = of_how_many(parts)
+    return parts if len(parts) == of or _planned(db, document["invocation_id"], of) else {}
+
+
+def _planned(db: PerfDB, invocation_id: str, of: int) -> bool:
+    try:
+        invocation = db.get_invocation(invocation_id)
+    except InputError:  # its results alone were brought here
+        return False
+    # The submission is kept with the report: until then nobody knows which parts are still to come.
+    return asks_for(invocation.document, of) if invocation.document else invocation.status == "running"
+
+
+def asks_for(submission: Mapping[str, Any], of: int) -> bool:
+    """Whether a submission divides an evaluation into so many parts itself, also by its sweep."""
+    return any(each in (of, AUTO) for each in _numbers_of_parts(submission, ""))
+
+
+def _numbers_of_parts(value: Any, path: str) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _numbers_of_parts(each, f"{path}.{name}")
+    elif isinstance(value, list):  # the values of a sweep
+        for each in value:
+            yield from _numbers_of_parts(each, path)
+    elif path.endswith(".evaluate.parts"):
+        yield value
 
 
 def of_how_many(parts: Parts) -> int:

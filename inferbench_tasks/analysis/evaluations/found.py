@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,32 +10,39 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
+
+from inferbench_tasks.analysis.evaluations.asked import Asked
 from inferbench_tasks.analysis.evaluations.beside import (
+    ANSWERS,
     KEYS,
     Parts,
     missing_in,
     of_how_many,
-    parts_beside,
+    part_in,
+    whole_beside,
     whole_key,
 )
-from inferbench_tasks.analysis.evaluations.listed import HERE, PATHS, row
+from inferbench_tasks.analysis.evaluations.listed import HERE, PATHS, evaluation_of, row
 from inferbench_tasks.analysis.evaluations.stored import answers_of
 from inferbench_tasks.analysis.evaluations.whole import verdict_of, whole_of
-from inferbench_tasks.contracts.verdict import KINDS, split
 from inferbench_tasks.datasets.base import generated_name
-from inferbench_tasks.dotted import value_at
+from inferbench_tasks.dotted import set_at, value_at
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
+log = logging.getLogger(__name__)
 _ASKED = "provenance.job.evaluate.dataset"
 #: So many results are looked through at a time.
 _CHUNK = 100
-#: What was made of the files of answers of all parts, by the ids of these, which never change.
-_KEPT = 256
-_made: OrderedDict[tuple[str, ...], dict[str, Any]] = OrderedDict()
+#: What was made of all parts, by what tells these from all others, which never changes.
+_KEPT = 1000
+_made: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+#: What one result that holds something odd raises: its row says so, and the others are shown.
+_ODD = (pa.ArrowException, LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -50,22 +58,23 @@ def evaluations(
 ) -> list[dict[str, Any]]:
     """A row for each result with the block ``evaluate`` that matches, the newest first, see ``listed.row``.
 
-    The parts of one evaluation are one row, where its newest part stands: their measures made anew over all samples, or
-    ``withheld`` with the part that has no answers. A query on the verdict asks the worst part's.
+    The parts of one evaluation are one row (``beside.whole_beside``), where its newest part that matches stands: of
+    each part the last attempt, their measures made anew over all samples, or ``withheld`` with the part that has no
+    answers. What a query asks of it: ``asked.Asked``.
 
     ``dataset``: what was asked, by the name that submissions have for it (``words``, ``folder``) or the one in its
     results (``words (generated)``, the folder's own), whichever split, or with it (``pets, val``); the query's own
     ``dataset`` is what the model was trained for. InputError for a query that is none.
     """
-    asked = parse(query).filter
-    terms: list[dict[str, Any]] = [asked, {HERE: {"$exists": True}}]
+    asked = Asked.of(parse(query).filter)
+    terms: list[dict[str, Any]] = [asked.candidates, {HERE: {"$exists": True}}]
     if dataset:
         shown = {f"{HERE}.dataset": {"$in": [dataset, generated_name(dataset)]}}
         with_split = {f"{HERE}.dataset": {"$regex": f"^{re.escape(dataset)}, [^,]+$"}}
         terms.append({"$or": [shown, with_split, {_ASKED: dataset}]})
     page = list(islice(_each(db, {"$and": terms}, asked), offset, offset + limit))
     alone = _stored(db, [each for each in page if isinstance(each, _Alone)])
-    return [row(alone[each]) if isinstance(each, _Alone) else _whole_row(db, each) for each in page]
+    return [row(alone[each] if isinstance(each, _Alone) else _whole(db, each)) for each in page]
 
 
 def _stored(db: PerfDB, wanted: Sequence[_Alone]) -> dict[_Alone, dict[str, Any]]:
@@ -73,20 +82,25 @@ def _stored(db: PerfDB, wanted: Sequence[_Alone]) -> dict[_Alone, dict[str, Any]
     return {_Alone(each["run_id"], each["attempt"]): to_plain(each) for each in found}
 
 
-def _each(db: PerfDB, where: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[_Alone | Parts]:
+def _each(db: PerfDB, where: Mapping[str, Any], asked: Asked) -> Iterator[_Alone | Parts]:
     """Each result that matches, the newest first, and the parts of each evaluation once."""
     seen: set[str] = set()
+    found: dict[str, Parts] = {}
     for document in _documents(db, where):
         key = whole_key(document)
         if key in seen:
             continue
-        parts = parts_beside(db, document)
-        if key is None or len(parts) < 2:  # of a part alone nobody knows whether the others were asked for
-            yield _Alone(document["run_id"], document["attempt"])
-            continue
-        seen.add(key)
-        if _matches(db, parts, asked):
-            yield parts
+        if key is not None and key not in found:
+            found[key] = _as_one(db, document)
+        parts: Parts = found[key] if key is not None else {}
+        if not parts:
+            if _matches_alone(db, document, asked):
+                yield _Alone(document["run_id"], document["attempt"])
+        elif key is not None and _is_one_of(parts, document):
+            seen.add(key)
+            del found[key]
+            if asked.verdict_holds(parts) and (not asked.of_row or asked.row_holds(_whole(db, parts))):
+                yield parts
 
 
 def _documents(db: PerfDB, where: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -98,24 +112,36 @@ def _documents(db: PerfDB, where: Mapping[str, Any]) -> Iterator[dict[str, Any]]
             return
 
 
-def _matches(db: PerfDB, parts: Parts, asked: Mapping[str, Any]) -> bool:
-    """Of a query on verdicts: whether the worst part's is what is asked for, which is the whole's."""
-    if not _on_verdicts(asked):
+def _as_one(db: PerfDB, document: Mapping[str, Any]) -> Parts:
+    """{} where each part is a row of its own: also where the last attempts at all of them have no answers."""
+    parts = whole_beside(db, document)
+    return parts if any(value_at(each, HERE) is not None for each in parts.values()) else {}
+
+
+def _is_one_of(parts: Parts, document: Mapping[str, Any]) -> bool:
+    """Not where it is an earlier attempt at one of them."""
+    part = part_in(document)
+    last = parts.get(part.number) if part is not None else None
+    return last is not None and all(last[name] == document[name] for name in ("run_id", "attempt"))
+
+
+def _matches_alone(db: PerfDB, document: Mapping[str, Any], asked: Asked) -> bool:
+    """Of a part, which may have been found for a whole: whether it matches by itself."""
+    if part_in(document) is None or not asked.tells_wholes_apart:
         return True
-    order = {str(kind): at for at, kind in enumerate(KINDS)}
-    worst = max(parts.values(), key=lambda each: order[split(each["verdict"])[0]])
-    this = {"run_id": worst["run_id"], "attempt": worst["attempt"]}
-    return db.count_results({"$and": [dict(asked), this]}) > 0
+    this = {"run_id": document["run_id"], "attempt": document["attempt"]}
+    return db.count_results({"$and": [asked.filter, this]}) > 0
 
 
-def _on_verdicts(asked: Any) -> bool:
-    if isinstance(asked, Mapping):
-        return "verdict" in asked or any(_on_verdicts(each) for each in asked.values())
-    return isinstance(asked, list) and any(_on_verdicts(each) for each in asked)
-
-
-def _whole_row(db: PerfDB, parts: Parts) -> dict[str, Any]:
-    """One row for all of them: as of one run, or without measures and with the reason."""
+def _whole(db: PerfDB, parts: Parts) -> dict[str, Any]:
+    """All of them as of one run, as far as rows and queries ask for it; or without measures and with the reason."""
+    key = tuple(
+        (*(each[name] for name in ("run_id", "attempt", "created_at", "verdict")), value_at(each, ANSWERS))
+        for each in parts.values()
+    )
+    if key in _made:
+        _made.move_to_end(key)
+        return _made[key]
     results = [db.get_result(each["run_id"], each["attempt"]) for each in parts.values()]
     answered = [result for result in results if HERE.rpartition(".")[2] in result.extensions]
     try:
@@ -123,14 +149,43 @@ def _whole_row(db: PerfDB, parts: Parts) -> dict[str, Any]:
             raise InputError(f"part {', '.join(missing)} has no answers")
         evaluation = _evaluation_of(db, answered)
     except (InputError, PerfDBError) as error:
-        evaluation = _withheld(answered, f"no figure of all: {error}")
-    document = answered[0].model_dump()
+        return _document(parts, results, answered, _withheld(answered, f"no figure of all: {error}"))
+    except _ODD as error:
+        log.warning("no whole of %s and its other parts", answered[0].run_id, exc_info=True)
+        why = f"no figure of all: what is stored of a part can't be used ({type(error).__name__}: {error})"
+        return _document(parts, results, answered, _withheld(answered, why))
+    _made[key] = _document(parts, results, answered, evaluation)
+    while len(_made) > _KEPT:
+        _made.popitem(last=False)
+    return _made[key]
+
+
+def _document(
+    parts: Parts,
+    results: Sequence[ResultDocument],
+    answered: Sequence[ResultDocument],
+    evaluation: Mapping[str, Any],
+) -> dict[str, Any]:
+    """As of one result: what is in a row, with the figures of all that are made anew, and no others."""
+    first = answered[0].model_dump()
+    document: dict[str, Any] = {}
+    for path in PATHS:
+        set_at(document, path, value_at(first, path))
     document["created_at"] = max(result.created_at for result in results)
     document["verdict"] = str(verdict_of(results))
-    devices = dict.fromkeys(name for result in answered if (name := result.device.name))
-    document["device"]["name"] = ", ".join(devices) or None
-    document["extensions"]["evaluation"] = {**evaluation, "parts": of_how_many(parts)}
-    return row(document)
+    devices = [result.device for result in answered]
+    document["device"] = {
+        "kind": _joined(device.kind for device in devices),
+        "name": _joined(device.name for device in devices),
+    }
+    document["summary"] = {"quality": evaluation["under_load"].get("measures", {})}
+    document["extensions"] = {"evaluation": {**evaluation, "parts": of_how_many(parts)}}
+    return document
+
+
+def _joined(names: Iterable[str | None]) -> str | None:
+    """Each once."""
+    return ", ".join(dict.fromkeys(name for name in names if name)) or None
 
 
 def _withheld(answered: Sequence[ResultDocument], why: str) -> dict[str, Any]:
@@ -142,11 +197,7 @@ def _withheld(answered: Sequence[ResultDocument], why: str) -> dict[str, Any]:
 
 
 def _evaluation_of(db: PerfDB, results: Sequence[ResultDocument]) -> dict[str, Any]:
-    """The evaluation of all parts together; InputError where they are not of one."""
-    key = tuple(str(value_at(result.extensions, "evaluation.answers.id")) for result in results)
-    if key not in _made:
-        whole = whole_of([(result, answers_of(db, result)) for result in results])
-        _made[key] = whole.result.extensions["evaluation"]
-        while len(_made) > _KEPT:
-            _made.popitem(last=False)
-    return _made[key]
+    """The evaluation of all parts together, but for its confusions, which may be a million counts; InputError where
+    they are not of one."""
+    whole = whole_of([(result, answers_of(db, result)) for result in results])
+    return {name: found for name, found in evaluation_of(whole.result).items() if name != "confusion"}

@@ -20,7 +20,7 @@ HERE = "extensions.evaluation"
 PART = "provenance.job.evaluate.part"
 _PARTS = (
     "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
-    "data.generated", "data.split", "parts",
+    "data.generated", "data.split", "data.training", "parts",
 )  # fmt: skip
 PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "backend.version",
@@ -35,7 +35,8 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
     ``measures``: name -> {value, ci95}; empty where they are ``withheld`` (why), and those that the answers don't
     have. ``part``: of a run that asked only that, ``1/8``; ``parts``: of how many the row is, each part's answers once;
     its ``run`` is the first of them, and it has no speed, for each part had a load of its own. ``split``: which part of
-    the data set, None where it has no parts with names. ``otherwise``: samples that were answered otherwise under load
+    the data set, None where it has no parts with names; ``training``: models are usually trained on these very samples,
+    so that how many are right says little of new ones. ``otherwise``: samples that were answered otherwise under load
     than alone (without a load: than the first time), by more than ``otherwise_bound_ratio`` of the largest value or by
     their class; the furthest apart were ``otherwise_largest_ratio`` (None: other texts or shapes, or no finite number).
     ``answers_digest``: of all answers to single samples, see ``contracts.answers_digest``; None of results from before
@@ -64,6 +65,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "device_name": value_at(document, "device.name"),
         "dataset": evaluation.get("dataset"),
         "split": (evaluation.get("data") or {}).get("split"),
+        "training": bool((evaluation.get("data") or {}).get("training")),
         "samples": evaluation.get("samples"),
         "judged_on": judged_on.of_document(document),
         # Made-up samples of a model that has no data say it in their name alone.
@@ -78,7 +80,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "otherwise_largest_ratio": (evaluation.get("differing") or {}).get("largest_ratio"),
         "answers_digest": (evaluation.get("one_by_one") or {}).get("answers_digest"),
         **speed,
-        "energy_method": value_at(document, "summary.energy.method"),
+        "energy_method": value_at(summary, "energy.method"),
         "verdict": document.get("verdict"),
     }
 

@@ -6,12 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from inferbench_tasks.analysis.evaluations.beside import KEYS, Parts, missing_in, parts_beside
-from inferbench_tasks.analysis.evaluations.listed import evaluation_of
+from inferbench_tasks.analysis.evaluations.beside import (
+    KEYS,
+    Parts,
+    missing_in,
+    parts_beside,
+    whole_beside,
+)
+from inferbench_tasks.analysis.evaluations.listed import PART, evaluation_of
 from inferbench_tasks.analysis.evaluations.pairs import compare
 from inferbench_tasks.analysis.evaluations.together import part_of, together
 from inferbench_tasks.analysis.evaluations.whole import whole_of
 from inferbench_tasks.analysis.report.runs import stored_table
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -37,8 +44,12 @@ def together_stored(db: PerfDB, runs: list[str]) -> dict[str, Any]:
 
 def _beside(db: PerfDB, result: ResultDocument) -> Parts:
     """The parts of what it is a part of; {} where it asked all."""
+    return parts_beside(db, _keys_of(db, result))
+
+
+def _keys_of(db: PerfDB, result: ResultDocument) -> dict[str, Any]:
     (document,) = db.find_raw({"run_id": result.run_id, "attempt": result.attempt}, fields=KEYS)
-    return parts_beside(db, document)
+    return document
 
 
 def _runs_of(parts: Parts) -> list[str]:
@@ -51,22 +62,38 @@ def _runs_of(parts: Parts) -> list[str]:
 def compare_stored(db: PerfDB, runs: list[str], limit: int = 50, offset: int = 0) -> dict[str, Any]:
     """Two runs in pairs, see ``pairs.compare``; InputError unless there are two, both evaluated on the same samples.
 
-    A part stands for all parts of its evaluation, where its invocation has others.
+    A part stands for all parts of its evaluation (``beside.whole_beside``). Where one of the two can't, the same part
+    of both makes pairs by itself, and the first sentence says why.
     """
     ids = list(dict.fromkeys(db.resolve_run(run) for run in runs))
     if len(ids) != 2:
         raise InputError(f"two different runs make pairs; these are {len(ids)}", field="RUN")
-    (first, one), (second, two) = (_with_answers(db, each) for each in ids)
+    results = [db.get_result(each) for each in ids]
+    alone = ""
+    try:
+        sides = [_with_answers(db, each) for each in results]
+    except InputError as error:
+        if (part := _same_part(*results)) is None:
+            raise
+        alone = f"These are parts {part} alone, for there is no whole of both: {error.message}."
+        sides = [(each, answers_of(db, each)) for each in results]
+    (first, one), (second, two) = sides
     if first.run_id == second.run_id:
         raise InputError(f"{ids[0]} and {ids[1]} are parts of one evaluation: no pair", field="RUN")
-    return compare(first, second, (one, two), limit, offset)
+    document = compare(first, second, (one, two), limit, offset)
+    return {**document, "sentences": [alone, *document["sentences"]]} if alone else document
 
 
-def _with_answers(db: PerfDB, run_id: str) -> tuple[ResultDocument, pa.Table]:
+def _same_part(first: ResultDocument, second: ResultDocument) -> str | None:
+    """Which part both are; None where they are not the same one of as many."""
+    one, two = (value_at(each.model_dump(include={"provenance"}), PART) for each in (first, second))
+    return str(one) if one is not None and one == two else None
+
+
+def _with_answers(db: PerfDB, result: ResultDocument) -> tuple[ResultDocument, pa.Table]:
     """A run with its answers, or all parts of what it is a part of as one."""
-    result = db.get_result(run_id)
-    parts = _beside(db, result)
-    if len(parts) < 2:
+    parts = whole_beside(db, _keys_of(db, result))
+    if not parts:
         return result, answers_of(db, result)
     results = [db.get_result(each) for each in _runs_of(parts)]
     whole = whole_of([(each, answers_of(db, each)) for each in results])

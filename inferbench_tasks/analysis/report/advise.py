@@ -25,17 +25,36 @@ from inferbench_tasks.analysis.report.kept import (
 from inferbench_tasks.analysis.report.loads import by_load, load_of
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.paired import Blocks
+from inferbench_tasks.analysis.report.parts import one_of_each
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
+_PARTS = "Parts of one evaluation are no alternatives of each other: it stands here with the figures of its worst part."
+
 
 def advise(views: Sequence[RunView]) -> Advice:
     """Which run's configuration to use under the SLO, and why; what is missing is said.
 
-    Of an interleaved sweep by the pairs of its blocks, which a disturbed machine leaves standing.
+    Of an interleaved sweep by the pairs of its blocks, which a disturbed machine leaves standing. The parts of one
+    evaluation are one run.
     """
+    each = one_of_each(views)
+    if len(each) == len(views):
+        return _advise(views)
+    advice = _advise([shown for shown, _ in each])
+    runs = {id(shown): run for shown, run in each}
+    return replace(
+        advice,
+        best=runs[id(advice.best)] if advice.best is not None else None,
+        among=tuple(runs[id(view)] for view in advice.among),
+        sentences=(*advice.sentences, _PARTS),
+    )
+
+
+def _advise(views: Sequence[RunView]) -> Advice:
+    """``views``: those that are alternatives."""
     undecided = [view for view in views if objective_word(view) == "undecided"]
     advice = _advice_of(views, undecided)
     judged = sum(objective_word(view) is not None for view in views)

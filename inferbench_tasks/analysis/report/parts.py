@@ -67,6 +67,42 @@ def merged(views: Sequence[RunView], silent: Sequence[RunView] = ()) -> Merged:
     return found
 
 
+def one_of_each(views: Sequence[RunView]) -> list[tuple[RunView, RunView]]:
+    """Each run that can be chosen, twice: as it is shown, and itself. The parts of one evaluation are no alternatives
+    of each other: they are one, by what it is called, with the figures of the worst of them.
+    """
+    groups: list[list[RunView]] = []
+    of_parts: list[list[RunView]] = []
+    for view in views:
+        group = next((each for each in of_parts if _beside(each[0], view)), None) if _part(view) else None
+        if group is not None:
+            group.append(view)
+            continue
+        groups.append([view])
+        if _part(view):
+            of_parts.append(groups[-1])
+    several = [group for group in groups if len(group) > 1]
+    labels = iter(_labels(several, [group[0] for group in groups if len(group) == 1]) if several else [])
+    found = []
+    for group in groups:
+        worst = max(group, key=_against)
+        if len(group) == 1:
+            found.append((worst, worst))
+            continue
+        job = {**worst.job, "evaluate": but_for_part(worst.job)["evaluate"]}
+        found.append((replace(worst, job=job, label=next(labels)), worst))
+    return found
+
+
+def _against(view: RunView) -> int:
+    """How much speaks against it: that it does not count, misses its objective, or may miss it."""
+    if not view.valid:
+        return 3
+    if view.figure("slo") is None:
+        return 0
+    return {True: 0, None: 1}.get(view.figure("slo.met"), 2)
+
+
 def _is_part(view: RunView) -> bool:
     return bool(_part(view)) and view.result is not None and view.answers is not None
 

@@ -51,10 +51,13 @@ SATURATING = ("closed_loop", "offline")
 _MOST_KEPT = 6_000
 _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_start_ms", "joule_per_sample",
             "cost_usd_per_1k_samples")  # fmt: skip
+#: That a result is of a part of the samples, or of samples that models are usually trained on.
+_PART, _TRAINING = "provenance.job.evaluate.part", "extensions.evaluation.data.training"
 _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
     "model.batch_size", "model.task", "load", "summary.energy", f"summary.{DATE_PATH}", _SIZES, _PROCESSORS,
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
+    _PART, _TRAINING,
     *ASKED_PRECISION, *no_model.PATHS, *model_names.PATHS,
     *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
@@ -64,7 +67,8 @@ _PATHS = tuple(dict.fromkeys((
 class Found:
     """Of one row. ``newest``: of those with a load. ``online``: one request of one sample at a time; ``saturated``: the
     newest run of each batch size and load, in ``offered``'s words, that asks for all the server gives; ``judged``: the
-    newest with measures.
+    newest with measures of all samples, not of a part of them; of samples that models are usually trained on only where
+    there are no others.
     """
 
     about: dict[str, Any]
@@ -180,7 +184,7 @@ def _part(document: Document) -> Part:
         row=(*(about | {"precision": asked_precision(document)}).values(), _all_settings(document)),
         # Without a load nobody watched what disturbed it.
         loaded=value_at(document, "load.arrivals.kind") != NO_LOAD,
-        judged=bool(value_at(document, "summary.quality")),
+        judged=bool(value_at(document, "summary.quality")) and value_at(document, _PART) is None,
         online=one_at_a_time(document),
         saturating=of_load,
     )
@@ -194,13 +198,19 @@ def _put_together(parts: Iterable[Part]) -> list[Found]:
         row = rows.setdefault(part.row, Found(part.about))
         if part.loaded:
             row.newest = row.newest or part.document
-        if part.judged:
-            row.judged = row.judged or part.document
+        if part.judged and (
+            row.judged is None or (_trained_on(row.judged) and not _trained_on(part.document))
+        ):
+            row.judged = part.document
         if part.online:
             row.online = row.online or part.document
         if part.saturating:
             row.saturated.setdefault(part.saturating, part.document)
     return [rows[key] for key in sorted(rows, key=lambda key: tuple(str(part or "") for part in key))]
+
+
+def _trained_on(document: Document) -> bool:
+    return bool(value_at(document, _TRAINING))
 
 
 def _content(document: Document) -> str | None:

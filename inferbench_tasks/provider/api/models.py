@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from inferbench_tasks.analysis.evaluations.listed import PART
 from inferbench_tasks.brick_jobs.queries import cuts_of_model
 from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.held import Row, configuration, held, identity
@@ -119,6 +121,8 @@ def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:
         "backend.kind",
         "model.precision",
         *judged_on.PATHS,
+        PART,
+        "extensions.evaluation.data.training",
     )
     found = db.find_raw(
         {"run_id": {"$in": runs}}, fields=(*fields, "extensions.evaluation.under_load.measures")
@@ -127,7 +131,10 @@ def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:
 
 
 def lines_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of all attempts of evaluated runs a line for each run whose last attempt is valid: that is what a run opens."""
+    """Of all attempts of evaluated runs a line for each run whose last attempt is valid: that is what a run opens.
+
+    ``part``: of a run that asked only that, ``1/8``; ``training``: models are usually trained on these very samples.
+    """
     last: dict[str, int] = {}
     for document in documents:
         run = document["run_id"]
@@ -147,6 +154,8 @@ def lines_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "precision": (document.get("model") or {}).get("precision"),
                 "backend": (document.get("backend") or {}).get("kind"),
                 "judged_on": judged_on.of_document(document),
+                "part": value_at(document, PART),
+                "training": bool((evaluation.get("data") or {}).get("training")),
                 "measures": measures,
             }
         )

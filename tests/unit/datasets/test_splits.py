@@ -76,7 +76,9 @@ def test_of_a_folder_each_split_has_the_classes_of_all(tmp_path: Path) -> None:
     folder(pets, train={"bird": 2, "cat": 2, "dog": 1}, val={"cat": 1, "dog": 2})
     val = open_dataset("folder", "pets", tmp_path, "val")
     assert (labels(val), val.classes, val.shown_name) == ([1, 2, 2], ("bird", "cat", "dog"), "pets, val")
-    assert labels(open_dataset("folder", "pets", tmp_path, "train")) == [0, 0, 1, 1, 2]
+    train = open_dataset("folder", "pets", tmp_path, "train")
+    assert labels(train) == [0, 0, 1, 1, 2]
+    assert (facts(train)["training"], facts(val)["training"]) == (True, False)  # by its name
     with pytest.raises(InputError, match=r"pets has no image .*its splits are train, val: name one"):
         open_dataset("folder", "pets", tmp_path)
     before = identity("folder", "pets", tmp_path, "val")
@@ -100,6 +102,7 @@ def test_of_a_table_a_split_is_the_rows_that_say_so(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("label,text,split\nant,a,train\ncat,b,val\nbee,c,val\n")
     val = open_dataset("table", "t.csv", tmp_path, "val")
     assert (val.rows(np.arange(2)), labels(val), val.shown_name) == (["b", "c"], [2, 1], "t, val")
+    assert open_dataset("table", "t.csv", tmp_path, "train").training and not val.training
     every = open_dataset("table", "t.csv", tmp_path)
     assert every.count == 3 and facts(every)["all_splits"] == ["train", "val"] and every.shown_name == "t"
     (tmp_path / "n.csv").write_text("label,x,split\n0,1,train\n1,2,val\n")

@@ -195,6 +195,15 @@ def test_samples_that_differ_within_a_class_are_picked() -> None:
     assert picked(missing, "otherwise").num_rows == 0
 
 
+def test_samples_of_a_training_are_said_to_be_of_one() -> None:
+    """In the row and first among the sentences of a comparison."""
+    data = {"data": {"training": True, "digest": "cd" * 32, "name": "coins"}}
+    runs = [evaluated(name, FEW, evaluation=data) for name in ("one", "two")]
+    assert row(runs[0].model_dump())["training"] and not row(evaluated("plain", FEW).model_dump())["training"]
+    found = compare(runs[0], runs[1], (answers(FEW), answers(FEW)))
+    assert found["sentences"][0].startswith("Models are usually trained on these samples")
+
+
 def test_a_row_has_measures_beside_speed() -> None:
     """Each measure with its interval, which CSV has as columns; what was withheld has its reason."""
     (cells,) = flat([row(evaluated("one", FEW).model_dump())])

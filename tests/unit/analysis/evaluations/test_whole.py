@@ -7,14 +7,15 @@ import hashlib
 import numpy as np
 import pytest
 
-from inferbench_tasks.analysis.evaluations.beside import missing_in, whole_key
+from inferbench_tasks.analysis.evaluations.beside import asks_for, missing_in, whole_key
 from inferbench_tasks.analysis.evaluations.listed import row
+from inferbench_tasks.analysis.evaluations.pairs import compare
 from inferbench_tasks.analysis.evaluations.whole import whole_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.quality.intervals import share
-from tests.unit.analysis.evaluations.builders import SAMPLES, evaluated
+from tests.unit.analysis.evaluations.builders import SAMPLES, answers, evaluated
 from tests.unit.analysis.evaluations.test_together import WRONG, Asked, part
 
 
@@ -51,6 +52,21 @@ def test_of_some_samples_the_digest_is_that_of_one_run() -> None:
         hashlib.sha256(b"cd" * 32 + ids).hexdigest()
     )
     assert "samples " in judged_on.of_result(whole.result)
+
+
+def test_a_whole_of_a_model_s_own_data_is_paired_with_one_run() -> None:
+    """Nobody has the digest of its samples: data, seed, model, and each sample with its label have to be the same."""
+    whole = whole_of([part(1), part(2)])
+    assert whole.result.extensions["evaluation"]["samples_digest"] is None
+    alone = evaluated("alone", WRONG)
+    assert compare(whole.result, alone, (whole.table, answers(WRONG)))["differ"] == 0
+    for other in (
+        evaluated("other", WRONG, model={"name": "another"}),
+        evaluated("other", WRONG, load={"arrivals": {"kind": "poisson"}, "seed": 7}),
+        evaluated("other", WRONG, evaluation={"data": {"digest": "cd" * 32}}),
+    ):
+        with pytest.raises(InputError, match="only the same samples make pairs"):
+            compare(whole.result, other, (whole.table, answers(WRONG)))
 
 
 @pytest.mark.parametrize(
@@ -90,3 +106,19 @@ def test_parts_of_one_evaluation_have_one_key() -> None:
     )]  # fmt: skip
     assert keys[0] == keys[1] and len(set(keys)) == 4
     assert whole_key(evaluated("alone", set()).model_dump()) is None
+
+
+@pytest.mark.parametrize(
+    ("submission", "asks"),
+    [
+        ({"evaluate": {"parts": 4}}, True),
+        ({"evaluate": {"parts": "auto"}}, True),
+        ({"evaluate": {}, "sweep": {"grid": {"evaluate.parts": [2, 4]}}}, True),
+        ({"sweep": {"zip": [{"evaluate": [{"parts": 4}, {}]}]}}, True),
+        ({"evaluate": {"parts": 8}}, False),
+        ({"evaluate": {}, "sweep": {"grid": {"evaluate.part": ["1/4", "2/4"]}}}, False),
+    ],
+)
+def test_a_submission_asks_for_all_parts_or_names_some(submission: dict[str, object], asks: bool) -> None:
+    """Of four: those that are named by hand may have the others elsewhere."""
+    assert asks_for(submission, 4) is asks

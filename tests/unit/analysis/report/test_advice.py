@@ -269,3 +269,18 @@ def test_of_loads_of_two_lengths_no_latency_is_compared() -> None:
     advice = advise(named(one, two))
     assert advice.best is None and "the same within noise" in advice.text
     assert "nothing else is compared" in advice.text and "p99" not in advice.text and "Use" not in advice.text
+
+
+def test_parts_of_one_evaluation_are_no_alternatives() -> None:
+    """They are one run, by what it is called; one part that misses the objective makes it miss it."""
+
+    def part(number: int, latency_ms: float) -> RunView:
+        job = {"evaluate__part": f"{number}/2"}
+        return view(records(latency_ms, seed=number), f"r.00{number}", job=job)
+
+    both = named(part(1, 5.0), part(2, 6.0))
+    advice = advise(both)
+    assert advice.best is both[0] and "Use quickstart, 2 parts" in advice.text
+    assert "no alternatives" in advice.text
+    missed = advise(named(part(1, 5.0), part(2, 90.0)))
+    assert missed.best is None and "No run keeps the SLO" in missed.text

@@ -118,6 +118,22 @@ def test_right_answers_are_ranked_over_the_same_samples_only() -> None:
     assert made["a"]["measure"] == "top1_ratio" and made["a"]["judged_on"].startswith("450 samples of digits")
 
 
+def test_quality_is_of_all_samples_and_of_new_ones() -> None:
+    """Neither the newest part's, nor the newer one of samples that models are trained on: that one only where there is
+    no other."""
+
+    def judged(run_id: str, value: float, part: str | None = None, training: bool = False) -> dict[str, Any]:
+        evaluation = {"dataset": "digits", "samples": 450, "data": {"training": training}}
+        made = run(run_id, quality={"top1_ratio": {"value": value, "ci95": None}})
+        job = {"job": {"evaluate": {"part": part}}}
+        return made | {"extensions": {"evaluation": evaluation}, "provenance": job}
+
+    part, trained, plain = judged("a", 0.99, part="1/8"), judged("b", 1.0, training=True), judged("c", 0.9)
+    for documents, told in (([part, trained, plain], "c"), ([part, trained], "b"), ([part], None)):
+        (row,) = rows(sorted_in(documents), lambda run: None)
+        assert row["judged_run"] == told
+
+
 def test_what_was_withheld_and_what_went_another_way_stays_out() -> None:
     """A run whose mean was withheld has no trimmed one; runs over a wide network are no part of it."""
     silent = run("silent")

@@ -21,6 +21,15 @@ def attempt(run: str, number: int, verdict: str, value: float) -> dict[str, Any]
     }
 
 
+def test_a_part_and_samples_of_a_training_are_said() -> None:
+    """An eighth of the samples is no evaluation of all, and those that a model was trained on are no new ones."""
+    part = attempt("a", 1, "valid", 0.75) | {"provenance": {"job": {"evaluate": {"part": "1/8"}}}}
+    trained = attempt("b", 1, "valid", 0.75)
+    trained["extensions"]["evaluation"]["data"] = {"training": True}
+    lines = lines_of([part, trained])
+    assert [(each["part"], each["training"]) for each in lines] == [("1/8", False), (None, True)]
+
+
 def test_only_a_run_s_valid_last_attempt_is_listed() -> None:
     """The disturbed attempt before a valid one and the valid one before a lost one are not: the run opens the last."""
     found = [
