@@ -101,7 +101,10 @@ def _spread(array: NDArray[Any]) -> Spread:
     if flat.size and not (flat.min() > MASKED and flat.max() < math.inf):  # false for NaN too
         positions = flat <= MASKED
         if positions.any():
-            mask, masked = np.packbits(positions).tobytes(), float(np.median(flat[positions]))
+            mask, masked = (
+                np.packbits(positions).tobytes(),
+                float(np.median(flat[positions].astype(np.float64))),
+            )
         flat = flat[~positions & np.isfinite(flat)]
     nonzero = flat[flat != 0]
     if not nonzero.size:
