@@ -81,7 +81,7 @@ def test_what_each_change_does_is_in_the_result(tmp_path: Path, perfdb: PerfDB, 
     result = perfdb.get_result(ran["run_id"])
     assert result.valid
     manifest = result.extensions["lock"]["data"]["evaluation"]["manifest"]
-    assert (manifest["name"], manifest["version"]) == ("digits-png", "1.0.0")
+    assert (manifest["name"], manifest["version"]) == ("digits-png", "1.1.0")
     evaluation = result.extensions["evaluation"]
     plain, *variants = rows(evaluation)
     by_name = {row["variant"]: row for row in variants}
