@@ -95,7 +95,7 @@ def _layer(event: dict[str, Any], began_ns: int) -> dict[str, Any]:
             "node_index": int(args["node_index"]) if "node_index" in args else None,
             "provider": args.get("provider"),
             "output_bytes": int(args["output_size"]) if "output_size" in args else None,
-            "parameter_bytes": int(args["parameter_size"]) if "parameter_size" in args else None,
+            # Not its parameter_size: weights that the session packed for its kernels are not in it, which are most.
             "output_shapes": [
                 list(shape) for of in args.get("output_type_shape", []) for shape in of.values()
             ],
