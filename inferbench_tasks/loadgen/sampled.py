@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import overload
 
 from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.protocols.traceparent import TraceContext, metadata_of, one_in_context, with_header
 
 _NO_NUMBERS = range(0)
+#: What chosen requests that are made ahead may take: each has the bytes of its request once more.
+_AHEAD_BYTES = 64 * 2**20
 #: More than any number of a request: senders take ``payloads[number % len(payloads)]``, which is then its number.
 _BEYOND_ALL = 1 << 62
 
@@ -17,7 +18,7 @@ _BEYOND_ALL = 1 << 62
 def in_context(payload: Payload, context: TraceContext, *, over_http: bool) -> Payload:
     """The same prebuilt request in that context; its body is not touched."""
     wire = with_header(payload.wire, context) if over_http else payload.wire
-    return replace(payload, wire=wire, metadata=metadata_of(context))
+    return Payload(wire, payload.sample_index, payload.batch_size, metadata_of(context))
 
 
 class SampledPayloads(Sequence[Payload]):
@@ -26,8 +27,9 @@ class SampledPayloads(Sequence[Payload]):
 
     A request that is sent twice is in two traces, which one context in its prebuilt bytes could not say.
 
-    ``ahead``: numbers for which it is drawn now. For others it is as they leave, which holds up those too that are not
-    chosen, by some microseconds.
+    ``ahead``: numbers for which it is drawn now, and, within a bound of bytes, put into its context, for it takes a
+    sender more than all else that it does for a request. Others are drawn as they leave, which holds up those too that
+    are not chosen, by some microseconds.
     """
 
     def __init__(
@@ -43,9 +45,21 @@ class SampledPayloads(Sequence[Payload]):
         self._seed = seed
         self._one_in = one_in
         self._over_http = over_http
-        self._ahead = ahead
-        contexts = ((number, one_in_context(seed, number, one_in)) for number in ahead)
-        self._contexts = {number: context for number, context in contexts if context is not None}
+        self._first = ahead.start
+        #: Of each number ahead what is sent, or the context that it is to be put into then.
+        self._ahead: list[Payload | TraceContext] = []
+        room = _AHEAD_BYTES
+        for number in ahead:
+            payload = self._plain(number)
+            context = one_in_context(seed, number, one_in)
+            if context is None:
+                self._ahead.append(payload)
+            elif room < len(payload.wire):
+                self._ahead.append(context)
+            else:
+                # Over gRPC the bytes are those of the request itself.
+                room -= len(payload.wire) if over_http else 0
+                self._ahead.append(in_context(payload, context, over_http=over_http))
 
     def __len__(self) -> int:
         return _BEYOND_ALL
@@ -60,9 +74,15 @@ class SampledPayloads(Sequence[Payload]):
         """Of a slice those that were built, as what looks at some of them before the load needs."""
         if isinstance(number, slice):
             return self._built[number]
-        payload = self._built[number % len(self._built)]
-        if number in self._ahead:
-            context = self._contexts.get(number)
+        if 0 <= (at := number - self._first) < len(self._ahead):
+            known = self._ahead[at]
+            if isinstance(known, Payload):
+                return known
+            context: TraceContext | None = known
         else:
             context = one_in_context(self._seed, number, self._one_in)
+        payload = self._plain(number)
         return payload if context is None else in_context(payload, context, over_http=self._over_http)
+
+    def _plain(self, number: int) -> Payload:
+        return self._built[number % len(self._built)]

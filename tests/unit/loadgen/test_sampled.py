@@ -68,11 +68,31 @@ def planned(folder: Path, segment: Segment) -> LoadPlan:
     )
 
 
-def test_what_is_drawn_ahead_is_what_is_drawn_as_it_leaves() -> None:
-    """The same requests are chosen, in the same traces, within those numbers and beyond them."""
-    late = SampledPayloads(BUILT, "load", 4, over_http=True)
-    ahead = SampledPayloads(BUILT, "load", 4, over_http=True, ahead=range(100, 300))
+@pytest.mark.parametrize("over_http", [True, False])
+@pytest.mark.parametrize("room", [sampled._AHEAD_BYTES, 5 * len(BUILT[0].wire), 0])
+def test_what_is_drawn_ahead_is_what_is_drawn_as_it_leaves(
+    room: int, over_http: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same requests are chosen, in the same traces, within those numbers and beyond them, and whether all, some or
+    none of them could be made ahead.
+    """
+    monkeypatch.setattr(sampled, "_AHEAD_BYTES", room)
+    late = SampledPayloads(BUILT, "load", 4, over_http=over_http)
+    ahead = SampledPayloads(BUILT, "load", 4, over_http=over_http, ahead=range(100, 300))
     assert [ahead[number] for number in range(400)] == [late[number] for number in range(400)]
+
+
+def test_chosen_requests_are_made_before_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the numbers ahead the very same object is given each time, and none is put into a context then."""
+    payloads = SampledPayloads(BUILT, "load", 4, over_http=True, ahead=range(7, 107))
+
+    def built(*args: object, **settings: object) -> None:
+        raise AssertionError("a request is made as it leaves")
+
+    monkeypatch.setattr(sampled, "in_context", built)
+    assert all(payloads[number] is payloads[number] for number in range(7, 107))
+    with pytest.raises(AssertionError, match="as it leaves"):
+        [payloads[number] for number in range(107, 150)]
 
 
 @pytest.mark.parametrize("kind", ["open", "closed"])
