@@ -26,10 +26,10 @@ from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import InferBenchError, PerfDBAwayError
 from inferbench_tasks.launchers import records
-from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.workers.checks import Check
 from inferbench_tasks.workers.host_report import HostReport
+from inferbench_tasks.workers.leftovers import Leftovers, members
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,7 @@ class Agent:
         self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
         self._faulty_since: float | None = None
         self._lease: int | None = None
-        self._leaving = False
-        """A lease has ended, and what its job ran here was not seen to have ended too."""
+        self._leftovers = Leftovers()
 
     def run(self) -> None:
         """Returns when everything that it started has ended: after SIGTERM or SIGINT with the job that it has, after
@@ -126,7 +125,7 @@ class Agent:
         token = record.lease.token if record.lease else None
         if self._lease is not None and token != self._lease:
             self._sweep()  # usually nothing: its release has ended the server
-            self._leaving = True
+            self._leftovers.expect()
         self._lease = token
         if self._drain:
             self._leave(record)
@@ -173,16 +172,7 @@ class Agent:
         return why if elsewhere else ""
 
     def _left(self) -> str:
-        """What is still at work here of the job before, in words; "" where nothing is.
-
-        A job that is lost on another device loses this one too, while a stage of it runs here: the Celery worker lives,
-        and Airflow ends the stage, with its senders, only at its next heartbeat. Looked for until nothing is found:
-        to look at all processes takes of the machine, on which others may be measured.
-        """
-        if self._leaving and self._child is not None and (left := _at_work(self._child.pid)):
-            return f"{left} process(es) of the job that it had before have not ended"
-        self._leaving = False
-        return ""
+        return self._leftovers.at_work(self._child.pid if self._child is not None else None)
 
     def _leave(self, record: Device) -> None:
         """Take no further job, and be done once there is none: nobody is granted a device that PerfDB has as unfit."""
@@ -241,12 +231,12 @@ class Agent:
         child, self._child = self._child, None
         if child is None:
             return
-        members = _members(child.pid)
+        members_before = members(child.pid)
         if child.poll() is None:
             child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=10)
-        for process in {p.pid: p for p in [*members, *_members(child.pid)]}.values():
+        for process in {p.pid: p for p in [*members_before, *members(child.pid)]}.values():
             try:
                 process.kill()
             except psutil.NoSuchProcess:
@@ -262,7 +252,7 @@ class Agent:
         mine = [worker | folder for folder in folders]
         spared = {os.getpid()}
         if self._child is not None:
-            spared |= {self._child.pid, *(p.pid for p in _members(self._child.pid))}
+            spared |= {self._child.pid, *(p.pid for p in members(self._child.pid))}
         for process in psutil.process_iter():
             try:
                 if process.pid in spared:
@@ -280,24 +270,6 @@ class Agent:
 
 def _has(environment: dict[str, str], variables: dict[str, str]) -> bool:
     return all(environment.get(name) == value for name, value in variables.items())
-
-
-def _members(leader: int) -> list[psutil.Process]:
-    """A process's descendants, and what is left of its session."""
-    members: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        members += psutil.Process(leader).children(recursive=True)
-    return members + of_session(leader)
-
-
-def _at_work(worker: int) -> int:
-    """How many processes run of tasks of a Celery worker: it and its own children, which wait for tasks, are none."""
-    count = 0
-    for process in {p.pid: p for p in _members(worker)}.values():
-        with contextlib.suppress(psutil.Error):
-            idle = worker in (process.pid, process.ppid())
-            count += not idle and process.status() != psutil.STATUS_ZOMBIE
-    return count
 
 
 def gpu_environment(device: Device) -> dict[str, str]:
