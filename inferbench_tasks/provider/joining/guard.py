@@ -7,10 +7,12 @@ finds that its message is nowhere and sends a task of its own anew (``executors/
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from pathlib import Path
 
+import psutil
 from airflow.providers.celery.executors.celery_executor_utils import app
 from celery.exceptions import Reject
 from celery.worker.control import Panel
@@ -49,7 +51,12 @@ def install(verify: Verifier | None) -> None:
         except InputError as error:
             log.error("refused a workload message=%s reason=%s", message, error)
             raise Reject(str(error), requeue=False) from None
-        execute(workload)
+        before = set(psutil.Process().children())
+        try:
+            execute(workload)
+        except BaseException:
+            _end_since(before)
+            raise
 
     task.run = guarded
     if verify is not None:
@@ -57,6 +64,24 @@ def install(verify: Verifier | None) -> None:
             app.tasks.unregister(name)
         for name in set(Panel.data) - COMMANDS:
             del Panel.data[name]
+
+
+def _end_since(before: set[psutil.Process]) -> None:
+    """End the task's own process, and what it started: where Airflow's part in this one failed (no room for the task's
+    log, say), it would go on with nobody who hears it, waits for its end or ends it."""
+    mine = psutil.Process()
+    started = [child for child in mine.children() if child not in before]
+    for process in [each for child in started for each in (child, *_below(child))]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            log.warning("ending what a failed workload left pid=%s name=%s", process.pid, process.name())
+            process.kill()
+    psutil.wait_procs(started, timeout=5)
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
 
 
 def _opened(verify: Verifier | None, text: str, message: str | None) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from inferbench_tasks import settings
@@ -78,3 +80,25 @@ def test_the_queue_is_the_worker_s_own_and_not_the_message_s(
     monkeypatch.setenv(settings.WORKER, "rack-1.cpu:0-3")
     found = guard.verifier()
     assert found is not None and found.queue == "rack-1.cpu:0-3"
+
+
+def test_a_task_ends_with_what_supervised_it(worker: Worker) -> None:
+    """Where Airflow's part fails, as of a full disk, nothing that it started lives on; what was there before does."""
+    other = subprocess.Popen(["sleep", "600"])
+    started: list[subprocess.Popen[bytes]] = []
+
+    def supervise(text: str) -> None:
+        started.append(subprocess.Popen(["sh", "-c", "sleep 600 & wait"]))
+        raise OSError(28, "No space left on device")
+
+    worker.task.run = supervise
+    worker.guard.install(None)
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            worker.task.run(WORKLOAD)
+        assert not [p for p in psutil.process_iter(["ppid"]) if p.info["ppid"] == started[0].pid]
+        assert not psutil.pid_exists(started[0].pid) and other.poll() is None
+    finally:
+        other.kill()
+        for process in (other, *started):
+            process.wait()
