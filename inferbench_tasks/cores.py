@@ -28,6 +28,12 @@ def granted() -> list[int]:
     return sorted(os.sched_getaffinity(0))[: usable_cores()]
 
 
+def listed(text: str) -> list[int]:
+    """The cores of a list as the kernel writes it: ``0,4`` or ``0-1``; an empty one has none."""
+    ranges = [part.partition("-") for part in text.strip().split(",") if part]
+    return [core for low, _, high in ranges for core in range(int(low), int(high or low) + 1)]
+
+
 def cpu_limit_cores() -> float | None:
     """The smallest CPU quota of this process's cgroup and those above it, cores; None if there is none."""
     return min(_limits(), default=None)

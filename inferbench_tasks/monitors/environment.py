@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from inferbench_tasks import sandbox
-from inferbench_tasks.cores import cpu_limit_cores, usable_cores
+from inferbench_tasks.cores import cpu_limit_cores, listed, usable_cores
 from inferbench_tasks.monitors.gpu import device_of
 
 #: Packages whose version can change a figure.
@@ -76,13 +76,7 @@ def _processor(fields: dict[str, str]) -> str:
 def siblings(cpus: Path = _CPUS) -> list[list[int]]:
     """The logical cores that share each physical one, as the kernel tells it; [] where it does not."""
     groups = {_text(path) for path in cpus.glob("cpu[0-9]*/topology/thread_siblings_list")}
-    return sorted(sorted(_cores(group)) for group in groups if group)
-
-
-def _cores(text: str) -> list[int]:
-    """``0,4`` or ``0-1`` as numbers."""
-    ranges = [part.partition("-") for part in text.split(",")]
-    return [core for low, _, high in ranges for core in range(int(low), int(high or low) + 1)]
+    return sorted(sorted(listed(group)) for group in groups if group)
 
 
 def system() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.monitors.schedstat import parse
+from inferbench_tasks.monitors.steal import STEAL_COLUMN
 
 LOOK_S = 0.5
 #: A look's threshold for quiet: 5% of the turns waited no longer than this for a core, and so much was stolen at most.
@@ -23,7 +24,6 @@ LOOK_S = 0.5
 WAIT_MS, STEAL_RATIO = 1.0, 0.02
 _SLEEP_S, _WORK_S = 0.002, 0.001
 _TICKS = os.sysconf("SC_CLK_TCK")
-_STEAL = 8
 
 
 @dataclass(frozen=True)
@@ -129,4 +129,4 @@ def _waited_ns() -> int | None:
 
 def _stolen_s() -> float:
     with open("/proc/stat", "rb", buffering=0) as file:
-        return int(file.read(400).split(b"\n", 1)[0].split()[_STEAL]) / _TICKS
+        return int(file.read(400).split(b"\n", 1)[0].split()[STEAL_COLUMN]) / _TICKS

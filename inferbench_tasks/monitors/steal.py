@@ -6,31 +6,29 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from inferbench_tasks.cores import listed
+
 #: Steal: the share of cores' time that the hypervisor gave to others. From the second on what was measured meanwhile
 #: is disturbed, whatever it is; the first is worth noting.
 STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: The steal column of a line of /proc/stat, behind the name.
-_STEAL = 8
-
-
-#: Of the machine, those that are switched off too.
-_CORES = os.sysconf("SC_NPROCESSORS_CONF")
+STEAL_COLUMN = 8
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_CPUS = Path("/sys/devices/system/cpu")
 
 
 class StolenTime:
     """What was taken of these cores since this was made.
 
     The kernel tells whole ticks of 10 ms, so a tick of each core's may have begun before: it is not counted.
-    ``machine_cores``: where not so many are counted, some container shows its own under numbers of its own, and which
-    line is which core's is not known.
+    ``cpus``: where the kernel says which cores the machine has, and which are switched off. Where others are counted
+    than those that are on, some container shows its own under numbers of its own, and which line is which core's is not
+    known.
     """
 
-    def __init__(
-        self, cores: Collection[int], stat: Path = Path("/proc/stat"), machine_cores: int = _CORES
-    ) -> None:
+    def __init__(self, cores: Collection[int], stat: Path = Path("/proc/stat"), cpus: Path = _CPUS) -> None:
         self._names = {f"cpu{core}" for core in cores}
-        self._stat, self._machine_cores = stat, machine_cores
+        self._stat, self._cpus = stat, cpus
         self._before = self._ticks()
 
     def least_ns(self) -> int | None:
@@ -46,7 +44,26 @@ class StolenTime:
         except OSError:
             return {}
         lines = [line.split() for line in text.splitlines() if line.startswith("cpu") and line[3].isdigit()]
-        every = {line[0]: int(line[_STEAL]) for line in lines if len(line) > _STEAL}
-        if len(every) != self._machine_cores or not self._names <= every.keys():
+        every = {line[0]: int(line[STEAL_COLUMN]) for line in lines if len(line) > STEAL_COLUMN}
+        if every.keys() != _online(self._cpus) or not self._names <= every.keys():
             return {}
         return {name: every[name] for name in self._names}
+
+
+def _online(cpus: Path) -> set[str]:
+    """The cores that are switched on, as /proc/stat calls them; none where that is not known for sure.
+
+    A container whose cores are counted anew (by LXCFS) may be shown an ``online`` of its own, too; which cores there
+    are, and which of them are off, it is shown as they are.
+    """
+    on, there = _listed(cpus / "online"), _listed(cpus / "present")
+    off = _listed(cpus / "offline")
+    return {f"cpu{core}" for core in on} if on == there - off else set()
+
+
+def _listed(path: Path) -> set[int]:
+    """None where there is no such file, which a kernel without hotplug has not."""
+    try:
+        return set(listed(path.read_text()))
+    except OSError:
+        return set()

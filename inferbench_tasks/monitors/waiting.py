@@ -12,12 +12,11 @@ from inferbench_tasks.monitors.base import Monitor, Target
 from inferbench_tasks.monitors.machine_cpu import ForeignCpu, MachineCpu
 from inferbench_tasks.monitors.process_group import ProcessGroup, Together
 from inferbench_tasks.monitors.schedstat import RunDelays
+from inferbench_tasks.monitors.steal import STEAL_COLUMN
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 #: How often new threads are looked for, if any process or thread of the machine began since then.
 _RESCAN_NS = 1_000_000_000
-#: The steal column of a line of /proc/stat, behind the name.
-_STEAL = 8
 #: How much longer the counts may get that stand before the sum of the interrupts, and it itself.
 _SLACK_BYTES = 4096
 
@@ -170,7 +169,7 @@ def cgroup_pressure(pid: int) -> Path | None:
 def _stolen_and_interrupts(text: bytes) -> dict[str, float]:
     """Of a text of /proc/stat, as far as the sum of the interrupts."""
     return {
-        "steal_s_total": int(text[: text.index(b"\n")].split()[_STEAL]) / _TICKS,
+        "steal_s_total": int(text[: text.index(b"\n")].split()[STEAL_COLUMN]) / _TICKS,
         "interrupts_total": float(text[text.index(b"\nintr ") + 6 :].split(None, 1)[0]),
     }
 
