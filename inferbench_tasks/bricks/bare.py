@@ -7,23 +7,19 @@ are gone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_own_table, is_weight
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, in_order, is_own_table, is_weight
 from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.masks import floats, masked_or_infinite
 from inferbench_tasks.bricks.networks import network
 from inferbench_tasks.bricks.own_texts import refuse_own_texts
-from inferbench_tasks.bricks.plain import coarse, noise, plain_versions, refuse_own_numbers
-from inferbench_tasks.bricks.records import MASKED, RANGE_BASE
+from inferbench_tasks.bricks.plain import coarse_mask, noise, plain_versions, refuse_own_numbers
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
 
-#: The power of four next to zero that is a mask's.
-_LEAST_MASK = -(RANGE_BASE**7)
 #: Boxes with which image they are of, in floats: noise would be none.
 _BOXES = ("MaxRoiPool", 1)
 #: (operator, place of the input) of which a root, a logarithm or a quotient is taken.
@@ -46,7 +42,7 @@ def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
     for each in graphs:
         for value in each.inputs:
             _unnamed_sizes(value)
-        for value in sorted(each.initializers.values(), key=_number):
+        for value in in_order(each.initializers.values()):
             tensor = value.const_value
             assert tensor is not None and value.name is not None
             if tensor.dtype == ir.DataType.STRING:
@@ -71,7 +67,7 @@ def with_noise(model: ir.Model, key: str) -> ir.Model:
     """A model that ``bare`` made, in place, with weights that are drawn by the key: it runs by itself."""
     rng = np.random.default_rng(int(key[:16], 16))
     weights = [value for value in model.graph.inputs if (value.name or "").startswith("w")]
-    for value in sorted(weights, key=_number):
+    for value in in_order(weights):
         assert value.shape is not None and value.dtype is not None
         places = [(node.op_type, place) for node, place in value.uses()]
         scales = any(operator in QUANTISED for operator, _ in places)
@@ -90,32 +86,14 @@ def _unnamed_sizes(value: ir.Value) -> None:
         value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape.dims])
 
 
-def _number(value: ir.Value) -> int:
-    return int((value.name or "w0")[1:])
-
-
 def _without_others(tensor: ir.TensorProtocol, uses: set[str]) -> Array | None:
     """Of floats with a mask in them that are more than a mask: about what masks, where it does, and 0 elsewhere; else
     None. A mask has one number where it masks, and 0 or 1 elsewhere."""
     if not tensor.dtype.is_floating_point() or tensor.size <= 1 or uses & PARAMETRISED:
         return None
     original = tensor.numpy()
-    numbers = original.astype(np.float32, copy=False)
-    masked = (numbers <= MASKED) | ~np.isfinite(numbers)
-    values, where = np.unique(numbers[masked], return_inverse=True)
-    if len(values) <= 1 and np.isin(numbers[~masked], (0, 1)).all():
+    numbers = floats(original)
+    where = masked_or_infinite(numbers)
+    if len(np.unique(numbers[where])) <= 1 and np.isin(numbers[~where], (0, 1)).all():
         return None
-    kept = np.zeros_like(numbers)
-    kept[masked] = np.array([_masking(float(value), original.dtype) for value in values], np.float32)[where]
-    made: Array = kept.astype(original.dtype)
-    return made
-
-
-def _masking(value: float, dtype: np.dtype[Any]) -> float:
-    """The power of four next to a value that masks, which masks as well and is finite in its type if the value is."""
-    if not np.isfinite(value):
-        return value
-    power = min(coarse(value), _LEAST_MASK)
-    with np.errstate(over="ignore"):
-        fits = bool(np.isfinite(np.array([power]).astype(dtype).astype(np.float32)).all())
-    return power if fits else power / RANGE_BASE
+    return coarse_mask(numbers, original.dtype)

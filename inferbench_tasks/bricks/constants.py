@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
+from collections.abc import Iterable
 
-import numpy as np
 import onnx_ir as ir
 
-from inferbench_tasks.bricks.records import MASKED, digest
+from inferbench_tasks.bricks.masks import floats, has_mask
+from inferbench_tasks.bricks.records import digest
 
 #: Operators whose integer tensors are weights, biases and zero points, however they are typed.
 QUANTISED = {
@@ -52,7 +52,7 @@ def is_weight(tensor: ir.TensorProtocol, operator: str) -> bool:
     if tensor.size <= 1:
         return False
     if tensor.dtype.is_floating_point():
-        return operator not in PARAMETRISED and not _has_mask(tensor)
+        return operator not in PARAMETRISED and not has_mask(floats(tensor.numpy()))
     if tensor.dtype in _NARROW:
         numbers = tensor.numpy()
         return bool((numbers != numbers.flat[0]).any())
@@ -64,11 +64,9 @@ def is_own_table(tensor: ir.TensorProtocol, operator: str, place: int) -> bool:
     return tensor.dtype.is_floating_point() and (operator, place) in SAMPLED | PLACES
 
 
-def _has_mask(tensor: ir.TensorProtocol) -> bool:
-    values = tensor.numpy()
-    if values.dtype.kind != "f":
-        values = values.astype(np.float32)
-    return not (float(values.min()) > MASKED and float(values.max()) < math.inf)
+def in_order(constants: Iterable[ir.Value]) -> list[ir.Value]:
+    """Those of a brick's network, which are called ``w0, w1 ...``."""
+    return sorted(constants, key=lambda value: int((value.name or "w0")[1:]))
 
 
 def constant_digest(tensor: ir.TensorProtocol) -> str:

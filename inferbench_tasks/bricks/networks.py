@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import is_weight
+from inferbench_tasks.bricks.constants import in_order, is_weight
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.plain import make_plain, plain_feeds
 from inferbench_tasks.bricks.records import Record
@@ -89,7 +89,7 @@ def _rename(graph: ir.Graph) -> None:
 
 def _draw_weights(graph: ir.Graph, rng: np.random.Generator) -> None:
     for each in (graph, *graph.subgraphs()):
-        for value in sorted(each.initializers.values(), key=lambda v: int((v.name or "w0")[1:])):
+        for value in in_order(each.initializers.values()):
             tensor = value.const_value
             operators = {node.op_type for node, _ in value.uses()}
             if tensor is None or not any(is_weight(tensor, operator) for operator in operators):

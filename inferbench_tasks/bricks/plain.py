@@ -16,10 +16,11 @@ import onnx_ir as ir
 
 from inferbench_tasks.bricks.attributes import since_version
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, is_weight
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, in_order, is_weight
 from inferbench_tasks.bricks.keys import VALUE_SENSITIVE
 from inferbench_tasks.bricks.layers import LayerGraph
-from inferbench_tasks.bricks.records import MASKED, RANGE_BASE, SHARE_STEP, Record
+from inferbench_tasks.bricks.masks import MASKED, floats, has_mask, masked_or_infinite
+from inferbench_tasks.bricks.records import RANGE_BASE, SHARE_STEP, Record
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 
@@ -40,6 +41,8 @@ _COMPUTES = QUANTISED | {"Cast", "Add", "Sub", "Mul", "Relu", "MaxPool", "Neg", 
 _CONTROLS = {"If", "Loop", "Scan", "NonZero", "Compress"}
 #: Longer lists among an operator's attributes are no settings: trees, coefficients, vocabularies.
 _MOST_IN_ATTRIBUTE = 16
+#: The least power of four that masks where it is below zero.
+_LEAST_MASKING = math.ceil(math.log(-MASKED, RANGE_BASE))
 #: The exporter's versions would tell which bricks are of one model.
 _IR_VERSION, _LEAST_OPSET = 10, 7
 _OWN_NUMBERS = "ai.onnx.ml"
@@ -53,7 +56,7 @@ def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
         for node in graph:
             refuse_own_numbers(node)
     for graph in graphs:
-        for value in sorted(graph.initializers.values(), key=lambda one: int((one.name or "w0")[1:])):
+        for value in in_order(graph.initializers.values()):
             tensor = value.const_value
             if tensor is None:
                 continue
@@ -76,11 +79,28 @@ def plain_feeds(graph: LayerGraph, brick: Brick, seed: int = 0) -> Arrays:
     }
 
 
-def coarse(value: float) -> float:
-    """The power of four next to a number, with its sign; 0, NaN and infinities as they are."""
+def coarse(value: float, dtype: Any = np.float32) -> float:
+    """The power of four next to a number, with its sign, in a numpy type: what masks masks still, and what is finite
+    stays so; 0, NaN and infinities as they are."""
     if value == 0 or not math.isfinite(value):
         return value
-    return math.copysign(RANGE_BASE ** round(math.log(abs(value), RANGE_BASE)), value)
+    exponent = round(math.log(abs(value), RANGE_BASE))
+    if value <= MASKED:
+        exponent = max(exponent, _LEAST_MASKING)
+    with np.errstate(over="ignore"):
+        power = np.power(RANGE_BASE, exponent)
+        fits = bool(np.isfinite(np.asarray(power).astype(dtype).astype(np.float64)))
+    return math.copysign(float(power if fits else np.power(RANGE_BASE, exponent - 1)), value)
+
+
+def coarse_mask(numbers: Array, dtype: Any) -> Array:
+    """Of floats with a mask in them about what masks, where it does, and 0 elsewhere; for a numpy type."""
+    where = masked_or_infinite(numbers)
+    values, of_each = np.unique(numbers[where], return_inverse=True)
+    kept = np.zeros_like(numbers)
+    kept[where] = np.array([coarse(float(value), dtype) for value in values], numbers.dtype)[of_each]
+    made: Array = kept.astype(dtype)
+    return made
 
 
 def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.random.Generator) -> Any:
@@ -95,12 +115,11 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
     if (uses & _DECIDING or operators & PARAMETRISED) and not uses & SAMPLED:
         return None
     original = tensor.numpy()
-    numbers = original.astype(np.float32, copy=False)
+    numbers = floats(original)
     if tensor.size == 1:
-        return np.full(shape, coarse(float(numbers.reshape(-1)[0]))).astype(original.dtype)
-    masked = (numbers <= MASKED) | ~np.isfinite(numbers)
-    if masked.any():
-        return np.where(masked, np.vectorize(coarse, otypes=[np.float32])(numbers), 0).astype(original.dtype)
+        return np.full(shape, coarse(float(numbers.reshape(-1)[0]), original.dtype)).astype(original.dtype)
+    if has_mask(numbers):
+        return coarse_mask(numbers, original.dtype)
     # Above zero: variances, scales.
     return noise(shape, original.dtype, rng, positive=bool((numbers > 0).all()))
 
@@ -130,7 +149,7 @@ def _values(record: Record, takers: set[str], sensitive: bool, rng: np.random.Ge
     spread = record.spread
     assert spread is not None
     if sensitive:
-        low, high = coarse(spread.low), coarse(spread.high)
+        low, high = (coarse(bound, record.dtype) for bound in (spread.low, spread.high))
         values = rng.normal((low + high) / 2, max((high - low) / 6, 1e-3), record.shape).clip(low, high)
         zeros = round(spread.zero_ratio / SHARE_STEP) * SHARE_STEP
         values[rng.random(record.shape) < zeros] = 0.0
@@ -140,7 +159,7 @@ def _values(record: Record, takers: set[str], sensitive: bool, rng: np.random.Ge
     if sensitive and spread.mask:
         bits = np.frombuffer(spread.mask, np.uint8)
         masked = np.unpackbits(bits, count=values.size).astype(bool).reshape(record.shape)
-        values[masked] = coarse(spread.masked)
+        values[masked] = coarse(spread.masked, record.dtype)
     return values.astype(record.dtype)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: At and below it a float is a mask's and no activation: published networks add -1e4 or the type's least value.
-MASKED = -5_000.0
+from inferbench_tasks.bricks.masks import has_mask, masked
+
 #: Ranges are told apart by powers of this, shares by this part: as coarse as the time of an operator is.
 RANGE_BASE, SHARE_STEP = 4.0, 1 / 16
 
@@ -97,18 +97,18 @@ def _spread(array: NDArray[Any]) -> Spread:
     flat = array.reshape(-1)
     if flat.dtype == np.float16:
         flat = flat.astype(np.float32)
-    mask, masked = b"", 0.0
-    if flat.size and not (flat.min() > MASKED and flat.max() < math.inf):  # false for NaN too
-        positions = flat <= MASKED
+    mask, masks = b"", 0.0
+    if has_mask(flat):
+        positions = masked(flat)
         if positions.any():
-            mask, masked = (
+            mask, masks = (
                 np.packbits(positions).tobytes(),
                 float(np.median(flat[positions].astype(np.float64))),
             )
         flat = flat[~positions & np.isfinite(flat)]
     nonzero = flat[flat != 0]
     if not nonzero.size:
-        return Spread(0.0, 0.0, 0.0, 0.0, float(flat.size > 0), mask, masked)
+        return Spread(0.0, 0.0, 0.0, 0.0, float(flat.size > 0), mask, masks)
     return Spread(
         float(nonzero.min()),
         float(nonzero.max()),
@@ -116,7 +116,7 @@ def _spread(array: NDArray[Any]) -> Spread:
         float(nonzero.std(dtype=np.float64)),
         1 - nonzero.size / flat.size,
         mask,
-        masked,
+        masks,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -103,6 +104,55 @@ def test_masks_stay_and_what_is_beside_them_goes(tmp_path: Path) -> None:
     kept = constants["w0"]
     assert np.array_equal(np.isneginf(kept), np.isneginf(mask)) and not kept[np.isfinite(kept)].any()
     assert np.isneginf(feeds["x0"]).sum() == 3 * 28
+
+
+F32_LEAST, F64_LEAST = float(np.finfo(np.float32).min), float(np.finfo(np.float64).min)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (-4_999.0, np.float32, -(4.0**6)),
+        (-5_000.0, np.float32, -(4.0**7)),
+        (-8_192.0, np.float32, -(4.0**7)),
+        (-1e4, np.float32, -(4.0**7)),
+        (-1e9, np.float32, -(4.0**15)),
+        (F32_LEAST, np.float32, -(4.0**63)),
+        (-F32_LEAST, np.float32, 4.0**63),
+        (-65_504.0, np.float16, -(4.0**7)),
+        (60_000.0, np.float16, 4.0**7),
+        (F64_LEAST, np.float64, -(4.0**511)),
+        (-np.inf, np.float32, -np.inf),
+        (0.0, np.float32, 0.0),
+    ],
+)
+def test_a_power_of_four_masks_and_is_finite_as_the_number_does_and_is(
+    value: float, dtype: Any, expected: float
+) -> None:
+    """Numbers of -5000 and below mask; a type's least one has a power below it."""
+    assert coarse(value, dtype) == float(dtype(coarse(value, dtype))) == expected
+
+
+@pytest.mark.parametrize(
+    ("mask", "kept"), [(-6_000.0, -(4.0**7)), (F32_LEAST, -(4.0**63)), (-1e4, -(4.0**7)), (-np.inf, -np.inf)]
+)
+def test_a_mask_is_one_in_the_suite(tmp_path: Path, mask: float, kept: float) -> None:
+    """As a constant, as one number where something else chooses, and as an input: what is masked gets no share of a
+    Softmax, and what was finite is."""
+    masks = np.array([[0, mask, 0, mask]], np.float32)
+    nodes = [
+        helper.make_node("Add", ["x", "m"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["b"]),
+        helper.make_node("Where", ["c", "b", "one"], ["y"]),
+    ]
+    constants: dict[str, Array] = {
+        "m": masks, "one": np.array(mask, np.float32), "c": np.array([[True, False, True, True]]),
+    }  # fmt: skip
+    path = save(tmp_path / "m.onnx", nodes, constants, ROW)
+    (added, _), (_, feeds), (chosen, _) = plain(path, {"x": weight(1, 4)})
+    assert added["w0"].tolist() == [[0, kept, 0, kept]]
+    assert feeds["x0"].tolist()[0][1::2] == [kept, kept]
+    assert [float(v) for v in chosen.values() if v.size == 1] == [kept]
 
 
 def test_what_is_sampled_is_a_weight(tmp_path: Path) -> None:
