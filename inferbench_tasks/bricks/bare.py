@@ -16,7 +16,7 @@ from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.masks import floats, masked_or_infinite
 from inferbench_tasks.bricks.networks import network
 from inferbench_tasks.bricks.own_texts import refuse_own_texts
-from inferbench_tasks.bricks.plain import coarse_mask, noise, plain_versions, refuse_own_numbers
+from inferbench_tasks.bricks.plain import coarse_mask, forget_sizes, noise, plain_versions, refuse_own_numbers
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
 
@@ -37,11 +37,8 @@ def bare(graph: LayerGraph, brick: Brick) -> ir.Model:
     for node in ir.traversal.RecursiveGraphIterator(main):
         refuse_own_numbers(node)
         refuse_own_texts(node)
-        for value in node.outputs:
-            _unnamed_sizes(value)
+    forget_sizes(model)
     for each in graphs:
-        for value in each.inputs:
-            _unnamed_sizes(value)
         for value in in_order(each.initializers.values()):
             tensor = value.const_value
             assert tensor is not None and value.name is not None
@@ -78,12 +75,6 @@ def with_noise(model: ir.Model, key: str) -> ir.Model:
         model.graph.inputs.remove(value)
         model.graph.register_initializer(value)
     return model
-
-
-def _unnamed_sizes(value: ir.Value) -> None:
-    """A size that is not fixed, as of what a loop carries on, may have a name of the model's."""
-    if value.shape is not None and not value.shape.is_static():
-        value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape.dims])
 
 
 def _without_others(tensor: ir.TensorProtocol, uses: set[str]) -> Array | None:

@@ -35,7 +35,8 @@ PARAMETRISED = {
 SAMPLED = {("Resize", 0), ("Upsample", 0), ("RoiAlign", 0), ("MaxRoiPool", 0), ("GridSample", 0)}
 #: The same of where they sample, and of boxes: these may decide on the work too, but are learned or tuned.
 PLACES = {
-    ("GridSample", 1), ("AffineGrid", 0), ("RoiAlign", 1), ("NonMaxSuppression", 0), ("NonMaxSuppression", 1),
+    ("GridSample", 1), ("AffineGrid", 0), ("RoiAlign", 1), ("MaxRoiPool", 1), ("NonMaxSuppression", 0),
+    ("NonMaxSuppression", 1),
 }  # fmt: skip
 _NARROW = {
     ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2,

@@ -1,9 +1,10 @@
 """Networks and inputs that may be shown to anybody: what decides on the work is kept, every other number drawn anew.
 
 Kept are operators, attributes, shapes, types, integers that choose (indices, axes, shapes), exponents, bounds, masks.
-Weights are noise that has nothing of the original ones but whether all are above zero. One number by itself (a scale
-of a product) and the range of inputs that an operator's time depends on are rounded to powers of four. What a model
-has in its attributes or texts can't be drawn anew: such a model is refused.
+Weights are noise that has nothing of the original ones but whether all are above zero; where a layer samples, and
+boxes, are such as its operator takes. One number by itself (a scale of a product), the range of inputs that an
+operator's time depends on and how far boxes reach are rounded to powers of four. What a model has in its attributes or
+texts can't be drawn anew: such a model is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, 
 from inferbench_tasks.bricks.keys import VALUE_SENSITIVE
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.masks import MASKED, floats, has_mask, masked_or_infinite
+from inferbench_tasks.bricks.own_texts import refuse_own_texts
+from inferbench_tasks.bricks.places import DRAWN, drawn
 from inferbench_tasks.bricks.records import RANGE_BASE, SHARE_STEP, Record
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
@@ -55,14 +58,16 @@ def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
     for graph in graphs:
         for node in graph:
             refuse_own_numbers(node)
+            refuse_own_texts(node)
+    forget_sizes(model)
     for graph in graphs:
         for value in in_order(graph.initializers.values()):
             tensor = value.const_value
             if tensor is None:
                 continue
             uses = {(node.op_type, place) for node, place in value.uses()}
-            if (drawn := _constant(tensor, uses, rng)) is not None:
-                value.const_value = ir.tensor(drawn, dtype=tensor.dtype, name=value.name)
+            if (anew := _constant(tensor, uses, rng)) is not None:
+                value.const_value = ir.tensor(anew, dtype=tensor.dtype, name=value.name)
     plain_versions(model)
 
 
@@ -112,6 +117,8 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
         if not any(is_weight(tensor, name) for name in operators):
             return None
         return noise(shape, tensor.numpy().dtype, rng)
+    if places := uses & DRAWN.keys():
+        return drawn(min(places), tensor.numpy(), rng)
     if (uses & _DECIDING or operators & PARAMETRISED) and not uses & SAMPLED:
         return None
     original = tensor.numpy()
@@ -203,6 +210,16 @@ def refuse_own_numbers(node: ir.Node) -> None:
             f"a layer of type {node.op_type} has the model's own numbers in its attributes, which can't be drawn anew",
             field="model",
         )
+
+
+def forget_sizes(model: ir.Model) -> None:
+    """A size that is not fixed, as of what a loop carries on, may have a name of the model's."""
+    values = [value for node in ir.traversal.RecursiveGraphIterator(model.graph) for value in node.outputs]
+    for graph in (model.graph, *model.graph.subgraphs()):
+        values.extend(graph.inputs)
+    for value in values:
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape.dims])
 
 
 def plain_versions(model: ir.Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.bricks.brick import cut
+from inferbench_tasks.bricks.constants import PLACES
 from inferbench_tasks.bricks.layers import layer_graph
 from inferbench_tasks.bricks.networks import network, network_feeds
+from inferbench_tasks.bricks.places import DRAWN, drawn
 from inferbench_tasks.bricks.plain import coarse, make_plain
 from inferbench_tasks.bricks.runtimes.onnxruntime import open_network
 from inferbench_tasks.contracts.arrays import Array, Arrays
@@ -163,6 +166,140 @@ def test_what_is_sampled_is_a_weight(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [node], {"table": weight(1, 1, 9, 9)}, inputs)
     [(constants, _)] = plain(path, {"x": weight(1, 8, 8, 2)})
     assert constants["w0"].shape == (1, 1, 9, 9) and not np.isin(constants["w0"], weight(1, 1, 9, 9)).any()
+
+
+def test_each_place_of_a_model_s_own_is_drawn() -> None:
+    """What is no weight and learned or tuned all the same has a rule, by operator and input."""
+    assert DRAWN.keys() == PLACES
+
+
+#: As the operators take them, and as nobody else would have them: their boxes reach 7.125, so that others reach 4.
+GRID = np.random.default_rng(5).uniform(-1, 1, (1, 8, 6, 2)).astype(np.float32)
+BOXES = np.array([[0.123, 1.5, 6.321, 7.125], [2.0625, 0.75, 5.5, 3.375]], np.float32)
+IN_PICTURES = np.concatenate([np.array([[0], [1]], np.float32), BOXES], axis=1)
+MOST, IMAGES = np.array([5]), np.array([1, 0])
+SCORES = np.array([[[0.71, 0.37]]], np.float32)
+
+
+def taken(operator: str, inputs: Sequence[Array | None], settings: Mapping[str, Any]) -> Any:
+    """A model of one operator, whose constants are called as a brick's are; None: the pictures that it takes."""
+    constants = {f"w{at}": array for at, array in enumerate(inputs) if array is not None}
+    kind = helper.np_dtype_to_tensor_dtype(next(iter(constants.values())).dtype)
+    answered = TensorProto.INT64 if operator == "NonMaxSuppression" else kind
+    names = ["x0" if array is None else f"w{at}" for at, array in enumerate(inputs)]
+    pictures = [helper.make_tensor_value_info("x0", kind, [2, 3, 8, 8])]
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, ["y0"], **settings)],
+        "g",
+        pictures if inputs[0] is None else [],
+        [helper.make_tensor_value_info("y0", answered, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "settings", "boxes"),
+    [
+        ("GridSample", (None, np.repeat(GRID, 2, axis=0)), {}, False),
+        ("AffineGrid", (weight(2, 2, 3), np.array([2, 3, 8, 6])), {}, False),
+        ("AffineGrid", (weight(2, 3, 4), np.array([2, 3, 4, 8, 6])), {}, False),
+        ("RoiAlign", (None, BOXES, IMAGES), {"output_height": 2, "output_width": 2}, True),
+        ("MaxRoiPool", (None, IN_PICTURES), {"pooled_shape": [2, 2]}, True),
+        ("NonMaxSuppression", (BOXES[None], SCORES, MOST), {}, True),
+        ("NonMaxSuppression", (BOXES[None], SCORES, MOST), {"center_point_box": 1}, True),
+    ],
+)
+def test_places_and_boxes_are_nobody_s_and_their_operator_takes_them(
+    operator: str, inputs: Sequence[Array | None], settings: dict[str, Any], boxes: bool
+) -> None:
+    """A learned grid, affine maps, boxes and their scores: the same seed draws the same, no number of the model's is
+    left but which picture a box is of, and the answers are finite. Boxes have two sides, and lie where pictures are."""
+    made = []
+    for seed in (3, 3, 4):
+        model = ir.from_proto(taken(operator, inputs, settings))
+        make_plain(model, np.random.default_rng(seed))
+        drawn = {name: value.const_value for name, value in model.graph.initializers.items()}
+        made.append({int(name[1:]): tensor.numpy() for name, tensor in drawn.items() if tensor is not None})
+        [answer] = open_network(model).run(None, {"x0": weight(2, 3, 8, 8)} if inputs[0] is None else {})
+        assert np.isfinite(answer).all() and answer.size
+    for at, own in enumerate(inputs):
+        if own is None:
+            continue
+        one, again, other = (each[at] for each in made)
+        assert one.shape == own.shape and one.dtype == own.dtype
+        if own.dtype.kind == "i":  # which picture, how many
+            assert (one == own).all()
+            continue
+        if operator == "MaxRoiPool":
+            assert one[:, 0].tolist() == own[:, 0].tolist()
+            own, one, again, other = (each[:, 1:] for each in (own, one, again, other))
+        assert not np.isin(one, own).any() and (one == again).all() and (one != other).any()
+        if boxes and own.shape[-1] == 4:
+            assert (one > 0).all() and (one <= 4).all() and (one[..., 2:] - one[..., :2] >= 0.5).all()
+
+
+def test_a_grid_of_half_precision_is_drawn_in_it() -> None:
+    """From end to end of a picture, neighbours near each other."""
+    grid = drawn(("GridSample", 1), GRID.astype(np.float16), np.random.default_rng(0))
+    assert grid.dtype == np.float16 and grid.shape == GRID.shape and np.abs(grid).max() == 1
+    even = np.linspace(-1, 1, 6)
+    assert np.abs(grid[0, :, :, 0] - even).max() <= 0.101 and np.abs(grid[0, 3, :, 1] + 1 / 7).max() <= 0.101
+
+
+def test_no_name_of_a_size_is_left() -> None:
+    """What a branch gives, or a layer on its way, may have sizes with names of the model's."""
+    sizes: list[int | str | None] = [1, "secret"]
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("Neg", ["x0"], [name])],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)],
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    nodes = [helper.make_node("Not", ["x1"], ["y0"]), helper.make_node("If", ["y0"], ["y1"], **branches)]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, 4]),
+            helper.make_tensor_value_info("x1", TensorProto.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("y1", TensorProto.FLOAT, sizes)],
+    )
+    model = ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    assert b"secret" in ir.to_proto(model).SerializeToString()
+    make_plain(model, np.random.default_rng(0))
+    assert b"secret" not in ir.to_proto(model).SerializeToString()
+    [answer] = open_network(model).run(None, {"x0": np.ones((1, 4), np.float32), "x1": np.array(True)})
+    assert answer.tolist() == [[-1] * 4]
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("StringNormalizer", {"stopwords": ["secret"]}),
+        ("RegexFullMatch", {"pattern": "secret"}),
+        ("Constant", {"value_string": "secret"}),
+        ("Constant", {"value": ir.tensor(["secret"])}),
+    ],
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_text_of_the_model_s_does_not_leave(
+    operator: str, attributes: dict[str, Any], within: bool
+) -> None:
+    """Words, patterns, texts as constants, in the body of an operator too."""
+    x = ir.val("x", ir.DataType.FLOAT, [1, 4])
+    node = ir.node(operator, [x], attributes=attributes)
+    if within:
+        body = ir.Graph([], list(node.outputs), nodes=[node], opset_imports={"": 20})
+        node = ir.node("If", [x], attributes={"then_branch": body})
+    graph = ir.Graph([x], list(node.outputs), nodes=[node], opset_imports={"": 20})
+    with pytest.raises(InputError, match="a text in its attributes") as refused:
+        make_plain(ir.Model(graph, ir_version=9), np.random.default_rng(0))
+    assert "secret" not in str(refused.value)
 
 
 def test_what_can_t_be_drawn_anew_is_refused() -> None:
