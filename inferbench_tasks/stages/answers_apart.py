@@ -128,9 +128,12 @@ def _known(ratio: NDArray[np.float64], both: NDArray[np.bool_]) -> NDArray[np.fl
     return np.where(both, ratio, 0.0)
 
 
-def apart_ratio(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:
+def apart_ratio(
+    one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_], floats_alone: bool = False
+) -> NDArray[np.float64]:
     """max|one - other| of each sample by the largest |value| of all samples, over all outputs; inf for other texts,
-    classes, or where one alone is no finite number; NaN of samples that do not have both answers.
+    classes, or where one alone is no finite number; NaN of samples that do not have both answers. ``floats_alone``: of
+    outputs that are floats in ``other``, and of the shapes of all.
     """
     if not both.any():  # then outputs may have no names at all
         return np.full(len(both), np.nan)
@@ -141,6 +144,8 @@ def apart_ratio(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_
         a, b = one[mine].reshape(len(both), -1), other[theirs].reshape(len(both), -1)
         if a.shape != b.shape:
             return np.where(both, np.inf, np.nan)
+        if floats_alone and b.dtype.kind != "f":
+            continue
         if a.dtype.kind == "f" and b.dtype.kind == "f":
             scale = max((_largest(a[rows], b[rows], both[rows]) for rows in blocks(b)), default=0.0) or 1.0
             apart = [_apart(a[rows], b[rows], scale) for rows in blocks(b)]

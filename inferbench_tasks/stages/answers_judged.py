@@ -43,6 +43,7 @@ def judge(
     *,
     apart: Apart,
     exact: bool,
+    exact_labels: bool = True,
     meaning: Meaning = "classes",
     unlabelled: str = UNLABELLED,
     targets: Arrays | None = None,
@@ -60,7 +61,9 @@ def judge(
     other; a sample whose class alone differs, by less than the noise, is listed and is no reason. Of an output that
     is the class's number any other number is beyond every bound.
     ``exact``: whether nothing is lost on the way from the source model, so that its answers must be the source's
-    within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
+    within the tolerance. ``exact_labels``: whether that is asked of whole numbers and texts, too (``stages.exact``);
+    else of floats alone, which are compared by themselves.
+    ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
     ``reader``: what makes texts of the outputs, where these are none themselves. ``after``: the submission's
@@ -108,11 +111,13 @@ def judge(
     if differing["beyond_tolerance"]:
         how, than = ("under load", "one by one") if loaded else ("one by one", "when they were asked again")
         reasons.append(_reason("differing", differing, how, than, apart.bound_ratio))
-    from_source = apart_ratio(under_load.outputs, source, source, under_load.answered)
-    document["from_source"] = found = beyond(from_source, under_load.answered, tolerance_ratio, ids)
-    if exact and found["beyond_tolerance"]:
+    document["from_source"] = held = _from_source(under_load, source, tolerance_ratio, ids)
+    if not exact_labels and any(answers.dtype.kind != "f" for answers in source.values()):
+        held = _from_source(under_load, source, tolerance_ratio, ids, floats_alone=True)
+        document["from_source"] |= {"floats": held}
+    if exact and held["beyond_tolerance"]:
         how = "under load" if loaded else "one by one"
-        reasons.append(_reason("from_source", found, how, "by the source model", tolerance_ratio))
+        reasons.append(_reason("from_source", held, how, "by the source model", tolerance_ratio))
     if labels is not None and meaning == "classes" and not under_load.unanswered:
         matrix = confusion(labels, decisions(named(under_load.outputs), named(source)))
         document["classes"] = matrix.by_class()[:MOST_BY_CLASS]
@@ -120,6 +125,13 @@ def judge(
         if len(matrix.classes) <= MOST_CLASSES:
             document["confusion"] = {"classes": list(matrix.classes), "counts": matrix.counts.tolist()}
     return document, tuple(reasons)
+
+
+def _from_source(
+    asked: Asked, source: Arrays, tolerance_ratio: float, ids: NDArray[np.int64], floats_alone: bool = False
+) -> dict[str, Any]:
+    ratio = apart_ratio(asked.outputs, source, source, asked.answered, floats_alone)
+    return beyond(ratio, asked.answered, tolerance_ratio, ids)
 
 
 def _figures(answered: Answered, measures: Sequence[str], tied: int) -> dict[str, Any]:

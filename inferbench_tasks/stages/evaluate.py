@@ -114,11 +114,8 @@ def run(inp: Input, ctx: Context) -> Output:
         ids,
         inp.convert.tolerance_ratio,
         apart=apart,
-        exact=inp.job.convert.exact
-        and (
-            all(answers.dtype.kind == "f" for answers in source.values())
-            or exact_answers(inp.job, inp.generate.model, model)
-        ),
+        exact=inp.job.convert.exact,
+        exact_labels=exact_answers(inp.job, inp.generate.model, model),
         meaning=meaning,
         unlabelled=model.accuracy_reason or UNLABELLED,
         targets=targets,

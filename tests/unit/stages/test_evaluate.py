@@ -222,3 +222,69 @@ def test_named_classes_are_the_data_sets_in_figures_and_the_models_beside_each_o
     assert [row["class"] for row in document["classes"]] == [0, 1] and document["classes_total"] == 2
     assert document["differing"]["samples"] == [1, 2] and document["differing"]["other_class"] == 2
     assert [reason.check for reason in reasons] == ["evaluate.differing"]
+
+
+#: A model that gives a class's number beside its scores, as scikit-learn's do.
+NUMBERED: Arrays = {"label": np.arange(3), "scores": np.eye(3, dtype=np.float32)}
+
+
+def numbered(label: Sequence[int], *scale: float) -> Asked:
+    """These numbers, and the scores of each sample times a factor."""
+    outputs = {"label": np.array(label), "scores": (NUMBERED["scores"].T * np.array(scale)).T}
+    return Asked(outputs, np.full(3, True), np.full(3, 1.0), {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "exact", "exact_labels", "counted", "floats", "figure"),
+    [
+        # On the edge another class is the same answer; scores beyond the tolerance are not.
+        (numbered([0, 1, 2], 1, 1, 1), True, False, 0, 0, None),
+        (numbered([0, 2, 2], 1, 1, 1), True, False, 1, 0, None),
+        (numbered([0, 2, 2], 0.5, 1, 1), True, False, 2, 1, 1),
+        (numbered([0, 1, 2], 0.5, 0.9, 1), True, False, 2, 2, 2),
+        (numbered([0, 1, 2], 0.9995, 1, 1), True, False, 0, 0, None),
+        (numbered([0, 1, 2], np.nan, 1, 1), True, False, 1, 1, 1),
+        # Where the server computes as the source did numbers have to be its own.
+        (numbered([0, 2, 2], 1, 1, 1), True, True, 1, None, 1),
+        # At less than full precision both are told only.
+        (numbered([0, 2, 2], 0.5, 1, 1), False, False, 2, 1, None),
+    ],
+)
+def test_floats_are_held_to_the_tolerance_also_where_a_class_s_number_may_be_another(
+    answers: Asked, exact: bool, exact_labels: bool, counted: int, floats: int | None, figure: int | None
+) -> None:
+    """``counted``: samples that are answered otherwise than by the source model; ``floats``: of these the ones whose
+    scores are; ``figure``: what the verdict says, None where the run counts."""
+    apart = passes_apart(answers, answers, NUMBERED, "classes", 1e-4)
+    document, reasons = judge(
+        answers, answers, NUMBERED, None, IDS, 1e-3, apart=apart, exact=exact, exact_labels=exact_labels
+    )
+    found = document["from_source"]
+    assert found["beyond_tolerance"] == counted and found.get("floats", {}).get("beyond_tolerance") == floats
+    assert [(one.check, one.figure) for one in reasons] == (
+        [] if figure is None else [("evaluate.from_source", figure)]
+    )
+
+
+def test_what_the_verdict_says_of_floats_is_how_far_they_are_apart() -> None:
+    """And not that numbers are others, which have no distance."""
+    answers = numbered([1, 2, 0], 0.5, 1, 1)
+    apart = passes_apart(answers, answers, NUMBERED, "classes", 1e-4)
+    document, (reason,) = judge(
+        answers, answers, NUMBERED, None, IDS, 1e-3, apart=apart, exact=True, exact_labels=False
+    )
+    assert document["from_source"]["largest_ratio"] is None
+    assert document["from_source"]["floats"] == {
+        "compared": 3, "beyond_tolerance": 1, "largest_ratio": 0.5, "samples": [0],
+    }  # fmt: skip
+    assert "(by up to 0.5 of the largest value, 0.001 is allowed): 0" in reason.text
+
+
+def test_of_scores_alone_nothing_is_told_twice() -> None:
+    """A model without class numbers has one comparison, wherever it computes."""
+    asked, source = all_or_none(True), {"scores": np.eye(3) * 2}
+    apart = passes_apart(asked, asked, source, "classes", 1e-4)
+    document, (reason,) = judge(
+        asked, asked, source, None, IDS, 1e-3, apart=apart, exact=True, exact_labels=False
+    )
+    assert "floats" not in document["from_source"] and reason.figure == 3
