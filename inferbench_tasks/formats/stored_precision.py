@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,6 +50,13 @@ _MOVING = (
     "Concat",
     "Gather",
 )
+#: What a mask may pass until it is added; these by constants alone.
+_BY_CONSTANTS = ("Mul", "Sub", "Div", "Gather")
+_PASSED = {*_MOVING, *_BY_CONSTANTS, "Cast", "Expand", "Tile"}
+_ADDING = ("Add", "Sum", "com.microsoft.BiasSoftmax")
+#: Operators whose inputs from here on are masks, biases of scores, and earlier keys and values.
+_ATTENTIONS = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
+_FIRST_MASK = 3
 
 
 def called(precision: str | None) -> str | None:
@@ -105,19 +112,39 @@ def _packed(node: Any) -> tuple[str, int]:
 
 def _by_scales(nodes: list[Any], constants: set[str]) -> set[str]:
     """What comes, as it is, to operators that take numbers by scales; or is cast, and then multiplied by constants,
-    less a zero point where there is one.
+    less a zero point where there is one. A mask is, too, ``(mask - 1) * 1e4``, but is added to what was computed.
     """
+    takers: dict[str, list[tuple[Any, int]]] = defaultdict(list)
+    for n in nodes:
+        for place, name in enumerate(n.input):
+            takers[name].append((n, place))
     names = {name for n in nodes if _BY_SCALES.fullmatch(operator(n)) for name in n.input}
     cast = {n.output[0]: n.input[0] for n in nodes if operator(n) == "Cast"}
+    fixed = constants | {output for output, taken in cast.items() if taken in constants}
     for n in nodes:
         # A mask that is taken from a constant is no zero point.
         scaled = operator(n) == "Mul" or (operator(n) == "Sub" and n.input[0] in cast)
-        if scaled and all(cast.get(name, name) in constants for name in n.input):
+        if scaled and fixed.issuperset(n.input) and not _only_added(n.output[0], takers, fixed):
             names |= {cast[name] for name in n.input if name in cast}
     moving = [n for n in nodes if operator(n) in _MOVING]
     while more := {name for n in moving if names.intersection(n.output) for name in n.input} - names:
         names |= more
     return names
+
+
+def _only_added(name: str, takers: Mapping[str, list[tuple[Any, int]]], fixed: set[str]) -> bool:
+    """Whether what was made of a constant comes, in other places or by other constants, to nothing but additions and
+    attentions' masks. What is looked up in it by what was computed is weights."""
+    left, seen, ends = [name], {name}, []
+    while left:
+        for node, place in takers.get(name := left.pop(), ()):
+            kind, alone = operator(node), fixed.issuperset({*node.input} - {name})
+            if kind in _PASSED and (alone or kind not in _BY_CONSTANTS):
+                left += [output for output in node.output if output not in seen]
+                seen.update(node.output)
+            else:
+                ends.append(kind in _ADDING or (node.op_type in _ATTENTIONS and place >= _FIRST_MASK))
+    return bool(ends) and all(ends)
 
 
 def _tensors(graphs: list[Any], nodes: list[Any]) -> Iterator[tuple[str, Any]]:

@@ -29,6 +29,14 @@ CALLED = {
     "f32": "fp32", "f64": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4",
     "i2": "int2", "u2": "int2", "f8e4m3": "fp8", "f8e5m2": "fp8", "f4e2m1": "fp4", "nf4": "nf4",
 }  # fmt: skip
+#: What a mask may pass until it is added; these by constants alone.
+_BY_CONSTANTS = {"Multiply", "Subtract", "Divide", "Gather"}
+_PASSED = _BY_CONSTANTS | {
+    "Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "StridedSlice", "Split", "VariadicSplit",
+    "Concat", "Broadcast", "Tile",
+}  # fmt: skip
+#: The place of an attention's mask.
+_MASK = 3
 REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
 
 
@@ -115,14 +123,33 @@ def precision_of(model: Any) -> str:
 
 def _scaled(constant: Any) -> bool:
     """Whether its numbers become others by scales: they are converted, and then multiplied by constants, less a zero
-    point where there is one."""
+    point where there is one. A mask is, too, and is added to what was computed (as ``formats.stored_precision``)."""
     return any(
         taker.get_type_name() in ("Subtract", "Multiply")
         and all(_constant(value.get_node()) for value in taker.input_values())
+        and not _only_added(taker)
         for converted in _takers(constant)
         if converted.get_type_name() == "Convert"
         for taker in _takers(converted)
     )
+
+
+def _only_added(node: Any) -> bool:
+    """Whether what was made of a constant comes, in other places or by other constants, to nothing but additions and
+    attentions' masks."""
+    left, seen, ends = [node], {node.get_name()}, []
+    while left:
+        for output in left.pop().outputs():
+            for taken in output.get_target_inputs():
+                taker, place = taken.get_node(), taken.get_index()
+                others = [value.get_node() for at, value in enumerate(taker.input_values()) if at != place]
+                kind = taker.get_type_name()
+                if kind in _PASSED and (kind not in _BY_CONSTANTS or all(map(_constant, others))):
+                    left += [] if taker.get_name() in seen else [taker]
+                    seen.add(taker.get_name())
+                else:
+                    ends.append(kind == "Add" or (kind == "ScaledDotProductAttention" and place >= _MASK))
+    return bool(ends) and all(ends)
 
 
 def _constant(node: Any) -> bool:

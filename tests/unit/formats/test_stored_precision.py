@@ -100,6 +100,91 @@ def test_a_model_is_called_what_most_of_its_weights_are_in(given: Any, precision
     assert onnx_precision(given) == precision
 
 
+ONE, LOW = of(np.float32, 1), of(np.float32, 1)
+
+
+def added(*made: Any, add: Any = None, **constants: Any) -> Any:
+    """Products by fp32 weights, to which is added what these nodes make of ``t``: fewer numbers are weights than are in
+    the table."""
+    end = add or helper.make_node("Add", ["p", "m"], ["y"])
+    return model(
+        PRODUCTS, *made, end, w=of(np.float32), t=of(np.uint8, 500, 2), one=ONE, low=LOW, **constants
+    )
+
+
+PRODUCTS = helper.make_node("MatMul", ["x", "w"], ["p"])
+CAST = helper.make_node("Cast", ["t"], ["c"], to=TensorProto.FLOAT)
+LESS_ONE = helper.make_node("Sub", ["c", "one"], ["l"])
+
+
+@pytest.mark.parametrize(
+    ("given", "precision"),
+    [
+        # (mask - 1) * 1e4, and mask * -1e4, as constants of the graph.
+        (added(CAST, LESS_ONE, helper.make_node("Mul", ["l", "low"], ["m"])), "fp32"),
+        (added(CAST, helper.make_node("Mul", ["c", "low"], ["m"])), "fp32"),
+        # The part of it that is as long as the request, spread over its heads.
+        (
+            added(
+                CAST, LESS_ONE, helper.make_node("Mul", ["l", "low"], ["a"]),
+                helper.make_node("Slice", ["a", "start", "computed"], ["b"]),
+                helper.make_node("Expand", ["b", "computed"], ["m"]), start=of(np.int64, 1),
+            ),
+            "fp32",
+        ),
+        # As an attention's mask.
+        (
+            added(
+                CAST, LESS_ONE, helper.make_node("Mul", ["l", "low"], ["m"]),
+                add=helper.make_node("Attention", ["p", "p", "p", "m"], ["y"]),
+            ),
+            "fp32",
+        ),
+        # Weights by the same arithmetic: what multiplies by them or looks up in them says so.
+        (
+            added(
+                CAST, LESS_ONE, helper.make_node("Mul", ["l", "low"], ["m"]),
+                add=helper.make_node("MatMul", ["p", "m"], ["y"]),
+            ),
+            "int8",
+        ),
+        (
+            added(
+                CAST, helper.make_node("Mul", ["c", "low"], ["m"]),
+                add=helper.make_node("Gemm", ["p", "m"], ["y"]),
+            ),
+            "int8",
+        ),
+        (
+            added(
+                CAST, helper.make_node("Mul", ["c", "low"], ["e"]), helper.make_node("Gather", ["e", "ids"], ["m"])
+            ),
+            "int8",
+        ),
+        (
+            added(
+                CAST, helper.make_node("Mul", ["c", "low"], ["m"]), helper.make_node("Transpose", ["m"], ["n"]),
+                helper.make_node("MatMul", ["x", "n"], ["z"]),
+            ),
+            "int8",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mask_is_no_weight_however_it_is_made(given: Any, precision: str) -> None:
+    """A table that is cast and scaled, less one or not, is weights unless it comes to nothing but additions."""
+    assert onnx_precision(given) == precision
+
+
+def test_a_table_that_is_moved_twice_over_is_followed_once() -> None:
+    """A stranger's graph whose ways double with each operator is read in no time."""
+    doubled = [helper.make_node("Concat", [f"m{at}", f"m{at}"], [f"m{at + 1}"], axis=0) for at in range(200)]
+    start = helper.make_node("Mul", ["c", "low"], ["m0"])
+    assert (
+        onnx_precision(added(CAST, start, *doubled, add=helper.make_node("Add", ["p", "m200"], ["y"])))
+        == "fp32"
+    )
+
+
 def test_weights_that_share_a_byte_count_as_what_they_are() -> None:
     """Of 4 bits there are two in each; constants of the graph are weights too, in the bodies of operators as well."""
     packed = helper.make_node(
@@ -145,7 +230,8 @@ def test_weights_that_a_function_of_the_file_takes_are_its_weights() -> None:
 
 
 def test_openvinos_tables_are_no_weights() -> None:
-    """Whole numbers that are converted and scaled are weights, less a zero point or not; a table is what it says."""
+    """Whole numbers that are converted and scaled are weights, less a zero point or not; a table is what it
+    says, also one that is scaled and added."""
     openvino = pytest.importorskip("openvino")
     from openvino import opset13 as ops
 
@@ -155,7 +241,18 @@ def test_openvinos_tables_are_no_weights() -> None:
     less = ops.subtract(ops.convert(table, "f32"), ops.convert(ops.constant(of(np.uint8, 32, 1)), "f32"))
     product = ops.matmul(x, of(np.float32, 32, 2), False, False)
     masked = ops.multiply(ops.convert(ops.constant(of(np.uint8, 500, 2, 2)), "f32"), product)
+
+    def scaled_table() -> Any:
+        less = ops.subtract(ops.convert(ops.constant(of(np.uint8, 500, 2)), "f32"), of(np.float32, 1))
+        return ops.multiply(less, of(np.float32, 1))
+
+    part = ops.slice(scaled_table(), np.array([0]), np.array([2]), np.array([1]), np.array([0]))
+    index = ops.convert(ops.reduce_max(x, np.array([1]), False), "i32")
+    looked_up = ops.gather(scaled_table(), index, np.int64(0))
     for result, precision in (
+        (ops.add(part, product), "fp32"),
+        (ops.matmul(product, scaled_table(), False, True), "int8"),
+        (ops.add(looked_up, product), "int8"),
         (ops.matmul(x, scaled, False, False), "int8"),
         (ops.matmul(x, ops.multiply(less, of(np.float32, 32, 1)), False, False), "int8"),
         (masked, "fp32"),
