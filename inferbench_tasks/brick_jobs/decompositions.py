@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.facts import BrickFacts
+from inferbench_tasks.brick_jobs.known_bricks import put_bricks
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
@@ -87,10 +89,8 @@ class Decompositions:
             "writing a decomposition",
         )
 
-    def put_cuts(self, cuts: Iterable[CutModel]) -> None:
-        """Keep how models are cut, with what is known of them."""
-        if not (cuts := list(cuts)):
-            return
+    def put_cuts(self, cuts: Iterable[CutModel], bricks: Iterable[BrickFacts] = ()) -> None:
+        """Keep how models are cut, with what is known of them, and what their bricks are (``known_bricks``)."""
         now = self._db.now()
         for cut in cuts:
             facts = {
@@ -105,6 +105,7 @@ class Decompositions:
             }
             work = [one.model_dump(mode="json") for one in cut.work]
             self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work, cut, now)
+        put_bricks(self._db, bricks, now)
 
     def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any], limit: int = 0) -> list[dict[str, Any]]:
         """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from inferbench_tasks.brick_jobs.facts import BrickFacts
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
 
@@ -16,13 +16,16 @@ BRICKS = "bricks"
 _AT_ONCE = 5_000
 
 
-def put_bricks(db: PerfDB, every: Iterable[BrickFacts]) -> None:
-    """Keep what each is, once, and its network, once: of one that was kept without it, it is added."""
+def put_bricks(db: PerfDB, every: Iterable[BrickFacts], at: datetime | None = None) -> None:
+    """Keep what each is, once, and its network, once: of one that was kept without it, it is added. ``at``: when, by
+    PerfDB's clock; now unless given."""
     facts = {one.key: one for one in every}
-    kept = _kept(db, list(facts))
+    if not facts:
+        return
+    kept, now = _kept(db, list(facts)), at or db.now()
     for key, one in facts.items():
         if key not in kept:
-            _insert(db, one)
+            _insert(db, one, now)
         if one.network is not None and not kept.get(key):
             _add_network(db, key, db.files.put(one.network, f"{key}.onnx", brick=key))
 
@@ -62,9 +65,9 @@ def _find(db: PerfDB, where: Mapping[str, Any], field: str) -> list[dict[str, An
     return db.retrying(lambda: list(db.collection(BRICKS).find(where, {field: 1})), "reading bricks")
 
 
-def _insert(db: PerfDB, one: BrickFacts) -> None:
+def _insert(db: PerfDB, one: BrickFacts, at: datetime) -> None:
     values = one.model_dump(mode="json", exclude={"key", "network", "moved_bytes"})
-    values |= {"bytes": one.moved_bytes, "network": None, "created_at": utc_now()}
+    values |= {"bytes": one.moved_bytes, "network": None, "created_at": at}
     db.retrying(
         lambda: db.collection(BRICKS).update_one(
             {"_id": one.key}, {"$setOnInsert": to_stored(values)}, upsert=True

@@ -165,8 +165,7 @@ class _Models:
         try:
             with ExitStack() as kept:
                 one = self._cut(kept, cut, set(), networks=False)
-                results.put_cuts(one.cuts)
-                put_bricks(self._db, one.facts)
+                results.put_cuts(one.cuts, one.facts)
         except InferBenchError as error:
             log.warning("a registered model can't be cut cut=%s why=%s", cut, error)
             return str(error)

@@ -22,7 +22,6 @@ from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.suite.answer import Answer, measured_at, sessions_of
 from inferbench_tasks.bricks.suite.manifest import MOST_FILES, Entry, Wish, file_digest, write_suite
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
@@ -70,11 +69,12 @@ def write(
     shuffled = list(networks.values())
     random.SystemRandom().shuffle(shuffled)
     digest = write_suite(folder, wish, [(one.entry, one.network, one.inputs) for one in shuffled])
+    now = db.now()
     documents = [
         {
             "suite": digest, "name": one.entry.name, "identities": [brick.item.name for brick in one.of],
             "key": one.of[0].key if one.of else None, "operators": list(one.of[0].operators) if one.of else [],
-            "models": list(models), "created_at": utc_now(),
+            "models": list(models), "created_at": now,
         }
         for one in shuffled
     ]  # fmt: skip

@@ -73,7 +73,6 @@ def predict_latency(
 
 def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[str, Any]:
     """What is missing is timed on this machine."""
-    from inferbench_tasks.brick_jobs.known_bricks import put_bricks
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.journal import sessions
@@ -82,8 +81,7 @@ def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[st
     results = PerfDBResults(db, setting(cores_for(threads), threads, wish.cut["runtime"]))
     stored = set() if wish.again else results.usable(wish.method, None)
     one = cut({**wish.cut, "method": wish.method}, stored)
-    results.put_cuts(one.cuts)
-    put_bricks(db, one.facts)
+    results.put_cuts(one.cuts, one.facts)
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
         journals = None if wish.again else sessions(settings.data_dir())
         measured = measure(one.missing, results, wish.method, Path(folder), tell, journals)

@@ -113,7 +113,6 @@ def _timed(
 ) -> Timed:
     """Of the model that these jobs share, at all batch sizes that may come up."""
     from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
-    from inferbench_tasks.brick_jobs.known_bricks import put_bricks
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.brick_jobs.under_load.services import sizes_of
     from inferbench_tasks.brick_jobs.under_load.timed import timed_here, timed_stored
@@ -140,7 +139,6 @@ def _timed(
         results = PerfDBResults(db, setting(cores_for(threads), threads))
         known = set() if wish.again else results.usable(wish.method, None)
         one = asked_to_cut(ctx, known, **common, **cut, method=wish.method)
-        put_bricks(db, one.facts)
         with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
             how = wish.calibrate_on, wish.constructor
             return timed_here(one, results, wish.method, *how, Path(folder), said)

@@ -59,7 +59,6 @@ def export(
     What belongs to which model is noted in PerfDB here. With --dummies bricks of invented models are among them.
     """
     from inferbench_tasks.brick_jobs import suites
-    from inferbench_tasks.brick_jobs.known_bricks import put_bricks
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.method import runs_problem
     from inferbench_tasks.bricks.measure.session import cores_for, setting
@@ -98,8 +97,7 @@ def export(
             drawn += _cut(kept, bar, chosen[at % len(chosen)], {**how, "dummy": secrets.randbits(48)}).missing
         db = kept.enter_context(PerfDB.connect(settings.perfdb_uri(), settings.data_dir()))
         counts = suites.write(to, own, drawn, wish, [model.name for model in chosen], db)
-        PerfDBResults(db, setting(cores_for(1), 1)).put_cuts(cuts)
-        put_bricks(db, facts)
+        PerfDBResults(db, setting(cores_for(1), 1)).put_cuts(cuts, facts)
     if output is not OutputFormat.table:
         emit({**counts, "folder": str(to)}, output)
     say(

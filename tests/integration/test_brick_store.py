@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS
+from inferbench_tasks.brick_jobs.facts import BrickFacts
+from inferbench_tasks.brick_jobs.known_bricks import BRICKS
 from inferbench_tasks.brick_jobs.queries import gaps
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages.decompose import usable
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.brick_jobs.stored import by_device, predicted
+from inferbench_tasks.brick_jobs.suites import SUITES, write
+from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
+from inferbench_tasks.bricks.suite.manifest import Wish
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import moments
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
 
 pytestmark = pytest.mark.integration
 SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
@@ -141,3 +151,36 @@ def test_cuts_of_another_runtime_are_none(perfdb: PerfDB) -> None:
         len(first.cuts_at("1", "runtime", "fp32", {})) == 1 == len(other.cuts_at("1", "runtime", "fp32", {}))
     )
     assert gaps(perfdb) == []
+
+
+def test_what_is_kept_of_a_cut_is_dated_by_perfdb_s_clock(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that lives in 2023, whatever this host's clock says: how a model is cut, what its bricks are, and the
+    suite that they leave as; those of one cut at one moment, and a brick that was known stays of its first."""
+    there = datetime(2023, 6, 1, tzinfo=UTC)
+    monkeypatch.setattr(moments, "server_ms", lambda database: round(there.timestamp() * 1000))
+    shapeless = {"inputs": (), "outputs": (), "weights": (), "flops": 1.0, "moved_bytes": 2.0}
+    bricks = [BrickFacts(key=letter * 64, operators=("Conv",), **shapeless) for letter in "ab"]
+    one = CutModel(
+        at=0, name="m", copies=1, task=None, digest="d", batch_size=1, granularity="1", layers=1, operators=("Conv",),
+        whole=WHOLE + "m", parts=("i",), needs=((),),
+    )  # fmt: skip
+    store = PerfDBResults(perfdb, SETTING)
+    store.put_cuts([one], bricks[:1])
+    for name in ("n.onnx", "n.npz"):
+        (tmp_path / name).write_bytes(b"0")
+    item = Item(name="i", path=tmp_path / "n.onnx", feeds=tmp_path / "n.npz")
+    own = ToMeasure(item=item, key="a" * 64, operators=("Conv",), layers="l", estimate_s=1.0, shard=0)
+    write(tmp_path / "suite", [own], [], Wish(runs=15, rounds=3, budget_s=1.0), ["m"], perfdb)
+    there += timedelta(days=1)
+    store.put_cuts([], bricks)
+
+    def dates(collection: str) -> list[Any]:
+        found = perfdb.collection(collection).find({}, {"created_at": 1}).sort("_id", 1)
+        return [to_plain(document["created_at"]) for document in found]
+
+    [cut], [suite], (first, later) = dates(DECOMPOSITIONS), dates(SUITES), dates(BRICKS)
+    assert cut == first  # less what went by until the exchange could begin
+    for date, day in ((first, there - timedelta(days=1)), (suite, there - timedelta(days=1)), (later, there)):
+        assert timedelta(0) <= day - date.replace(tzinfo=UTC) < timedelta(minutes=1)

@@ -44,7 +44,6 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Cut what was converted. A model that can't be cut is named and left out; StageError where none is left."""
-    from inferbench_tasks.brick_jobs.known_bricks import put_bricks
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.session import cores_for, setting
     from inferbench_tasks.perfdb.store import PerfDB
@@ -56,8 +55,7 @@ def run(inp: Input, ctx: Context) -> Output:
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         results = PerfDBResults(db, setting(cores_for(threads), threads, job.bricks.runtime))
         found = cut_all(inp, job, ctx, usable(results, job.measure))
-        results.put_cuts(found.cuts)
-        put_bricks(db, found.facts.values())
+        results.put_cuts(found.cuts, found.facts.values())
     todo = divided(found.missing.values(), job)
     cutting = Cutting(
         setting=results.setting, cuts=tuple(found.cuts), todo=tuple(todo), failed=found.failed, reused=len(found.known),

@@ -73,7 +73,7 @@ def timed_here(
     tell: Progress,
 ) -> Timed:
     """What was cut; what is missing of it is timed on this machine, in one session, and kept."""
-    results.put_cuts(one.cuts)
+    results.put_cuts(one.cuts, one.facts)
     measured = measure(one.missing, results, method, folder, tell)
     times = {**results.get_many(one.known), **measured.fresh}
     rows = {cut.batch_size: answer(results, cut, times, calibrate_on, constructor) for cut in one.cuts}
