@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime, of_view
-from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.documents import cut_of, made_of
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
-from inferbench_tasks.brick_jobs.predictions import predictions, times, undisturbed
+from inferbench_tasks.brick_jobs.predictions import predictions, times
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
 from inferbench_tasks.brick_jobs.result import PredictedModel
 from inferbench_tasks.brick_jobs.store import PerfDBResults
-from inferbench_tasks.brick_jobs.summary import summary
+from inferbench_tasks.brick_jobs.summary import point_of, summary
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
@@ -97,9 +97,9 @@ def of_setting(
         "models": models,
         "without": [label for at, label in enumerate(labels) if at not in whole],
         "granularities": [
-            _of_granularity(row, [labels[at] for at in _judged(row["granularity"], cuts, known, made)])
+            _of_granularity(row, [labels[at] for at in sorted(cut.at for cut in point.judged)])
             for row in summary(cuts, known, made)
-            if row["judged"]
+            if (point := point_of(row["batch_size"], row["granularity"], cuts, known, made)).judged
         ],
     }
 
@@ -111,26 +111,6 @@ def _labels(members: Sequence[Member]) -> list[str]:
         f"{member.name} ({at})" if count[member.name] > 1 else member.name
         for at, member in enumerate(members, 1)
     ]
-
-
-def _judged(
-    granularity: str,
-    cuts: Sequence[CutModel],
-    known: Mapping[str, Result],
-    made: Mapping[int, Sequence[PredictedModel]],
-) -> list[int]:
-    """The places of those that ``summary`` judges at a granularity, in order."""
-    timed = {
-        at
-        for at, each in made.items()
-        for one in each
-        if one.granularity == granularity and one.measured is not None
-    }
-    return sorted(
-        cut.at
-        for cut in cuts
-        if cut.granularity == granularity and cut.at in timed and undisturbed(cut, known)
-    )
 
 
 def _ratios(one: PredictedModel, own_ms: float) -> dict[str, Any]:
@@ -183,9 +163,11 @@ def _documents(
     found = find(db, DECOMPOSITIONS, where, dict.fromkeys(_OF_CUTS, 1), NEWEST_FIRST)
     exact: dict[tuple[int, str], dict[str, Any]] = {}
     for one in found:
+        shapes = {made.made_from: made.shapes for made in made_of(one)}
         for at, member in enumerate(members):
-            if member.made_from is not None and member.made_from in (one.get("made_from") or ()):
-                exact.setdefault((at, one["granularity"]), {**one, "model": member.name, "shapes": ()})
+            if member.made_from in shapes:
+                own = {**one, "model": member.name, "shapes": shapes[member.made_from]}
+                exact.setdefault((at, one["granularity"]), own)
     return _named(names.current(found), members, {at for at, _ in exact}) | exact
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.predictions import undisturbed
@@ -36,19 +36,37 @@ def summary(
     return [_row(batch, granularity, cuts, known, made) for batch, granularity in points]
 
 
-def _row(
-    batch: int, granularity: str, cuts: Sequence[CutModel], known: Mapping[str, Result],
+class Point(NamedTuple):
+    """The models at one batch size and granularity: all, those that are predicted and were measured, and of these the
+    ones that are judged, which were measured while the machine was quiet. ``predicted``: by their places."""
+
+    cuts: list[CutModel]
+    measured: list[CutModel]
+    judged: list[CutModel]
+    predicted: dict[int, PredictedModel]
+
+
+def point_of(
+    batch_size: int, granularity: str, cuts: Sequence[CutModel], known: Mapping[str, Result],
     made: Mapping[int, Sequence[PredictedModel]],
-) -> dict[str, Any]:  # fmt: skip
-    of_point = [cut for cut in cuts if (cut.batch_size, cut.granularity) == (batch, granularity)]
+) -> Point:  # fmt: skip
+    """Which of a list's models count at one of its points."""
+    of_point = [cut for cut in cuts if (cut.batch_size, cut.granularity) == (batch_size, granularity)]
     predicted = {
         cut.at: one
         for cut in of_point
         for one in made.get(cut.at, ())
-        if (one.batch_size, one.granularity) == (batch, granularity)
+        if (one.batch_size, one.granularity) == (batch_size, granularity)
     }
     measured = [cut for cut in of_point if cut.at in predicted and predicted[cut.at].measured is not None]
-    judged = [cut for cut in measured if undisturbed(cut, known)]
+    return Point(of_point, measured, [cut for cut in measured if undisturbed(cut, known)], predicted)
+
+
+def _row(
+    batch: int, granularity: str, cuts: Sequence[CutModel], known: Mapping[str, Result],
+    made: Mapping[int, Sequence[PredictedModel]],
+) -> dict[str, Any]:  # fmt: skip
+    of_point, measured, judged, predicted = point_of(batch, granularity, cuts, known, made)
     unique = {part for cut in judged for part in cut.parts}
     unique_ms = math.fsum(_ms(known[part]) for part in unique)
     end_to_end_ms = math.fsum(cut.copies * _ms(known[cut.whole]) for cut in judged)

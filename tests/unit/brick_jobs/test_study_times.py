@@ -63,6 +63,15 @@ def test_each_model_s_sums_and_the_figures_of_all() -> None:
     assert second["speedup_ratio"] == pytest.approx(42 / 9) and second["calibrated_geometric_mean"] is None
 
 
+@pytest.mark.parametrize("name", ["c", f"{WHOLE}1"])
+def test_a_model_that_was_timed_amid_others_work_is_not_among_those_that_figures_are_of(name: str) -> None:
+    """Whether that was one of its bricks or itself: figures and the names beside them are of the same models."""
+    known = {**KNOWN, name: KNOWN[name].model_copy(update={"disturbed": "busy"})}
+    _, pairs = of_setting(SETTING, MEMBERS, CUTS, known)["granularities"]
+    assert (pairs["models"], pairs["architectures"], pairs["disturbed"]) == (["one"], 1, 1)
+    assert pairs["speedup_ratio"] == pytest.approx(30 / 5)
+
+
 def test_the_pictures_have_a_line_for_each_device_and_what_there_is_of_each() -> None:
     """Figures 11 and 12 of both, those of other models apart, the set of more models first; 9, 3 and 10 of the one that
     has models."""
