@@ -27,13 +27,12 @@ from inferbench_tasks.bricks.records import RANGE_BASE, SHARE_STEP, Record
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 
-#: (operator, place of the input) whose numbers decide on the work: special exponents, bounds, paddings.
+#: (operator, place of the input) whose single number decides on the work: special exponents, bounds, paddings.
 _DECIDING = {
     ("Pow", 1),
     ("Clip", 1),
     ("Clip", 2),
     ("Pad", 2),
-    ("OneHot", 2),
     ("Range", 0),
     ("Range", 1),
     ("Range", 2),
@@ -119,7 +118,8 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
         return noise(shape, tensor.numpy().dtype, rng)
     if places := uses & DRAWN.keys():
         return drawn(min(places), tensor.numpy(), rng)
-    if (uses & _DECIDING or operators & PARAMETRISED) and not uses & SAMPLED:
+    decides = tensor.size == 1 and uses & _DECIDING
+    if (decides or operators & PARAMETRISED) and not uses & SAMPLED:
         return None
     original = tensor.numpy()
     numbers = floats(original)

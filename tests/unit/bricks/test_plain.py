@@ -168,6 +168,17 @@ def test_what_is_sampled_is_a_weight(tmp_path: Path) -> None:
     assert constants["w0"].shape == (1, 1, 9, 9) and not np.isin(constants["w0"], weight(1, 1, 9, 9)).any()
 
 
+def test_several_exponents_are_weights(tmp_path: Path) -> None:
+    """One exponent chooses how a power is computed; one for each channel was learned."""
+    node = helper.make_node("Pow", ["x", "e"], ["y"])
+    exponents = np.array([[2.9374, 3.125, 0.5, 2]], np.float32)
+    [(constants, _)] = plain(
+        save(tmp_path / "m.onnx", [node], {"e": exponents}, ROW), {"x": np.abs(weight(1, 4))}
+    )
+    assert constants["w0"].shape == (1, 4) and not np.isin(constants["w0"], exponents).any()
+    assert (constants["w0"] > 0).all()
+
+
 def test_each_place_of_a_model_s_own_is_drawn() -> None:
     """What is no weight and learned or tuned all the same has a rule, by operator and input."""
     assert DRAWN.keys() == PLACES
