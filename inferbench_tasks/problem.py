@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 #: Where in a submission: keys and list indexes from the top.
 FieldPath = tuple[str | int, ...]
@@ -69,6 +72,19 @@ def show(value: Any) -> str:
         text = text[: _SHOWN_CHARACTERS - 3] + "..."
         return text + "'" if isinstance(value, str) else text
     return text
+
+
+def field_problems(error: ValidationError, whole: str = "", skipped: int = 0) -> list[str]:
+    """``threads: Input should be a valid integer``: what pydantic found wrong, field by field, without the values.
+
+    ``whole``: what is named where a problem is of no field; ``skipped``: so many parts of a field's path, as the name
+    of a union's member.
+    """
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)
+    fields = (".".join(map(str, each["loc"][skipped:])) or whole for each in wrong)
+    return [
+        f"{field}: {each['msg']}" if field else each["msg"] for field, each in zip(fields, wrong, strict=True)
+    ]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from inferbench_tasks.backends import other_runtimes
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
+from inferbench_tasks.contracts.versions import same_version
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
@@ -69,7 +70,7 @@ class OwnServer(Backend):
         """Write the bytecode that the server could not, for the next start. ServerError where another version of the
         runtime runs than the one that was asked for.
         """
-        if self._wanted is not None and self.version().partition("+")[0] != self._wanted:
+        if self._wanted is not None and not same_version(self.version(), self._wanted):
             raise ServerError(
                 f"{self.title} {self._wanted} was asked for, and the server runs {self.version()}: nothing is measured"
             )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 _MAX_BYTES = 1 << 20
@@ -102,9 +103,7 @@ def parse_corpus(text: str, name: str) -> Corpus:
     except (yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{name} is no YAML that can be read: {error}", field="corpus") from None
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'corpus'}: {e['msg']}" for e in error.errors()[:5]
-        )
+        problems = "; ".join(field_problems(error, "corpus")[:5])
         raise InputError(f"{name} is no corpus: {problems}", field="corpus") from None
 
 

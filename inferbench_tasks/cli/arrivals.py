@@ -13,6 +13,7 @@ from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess, ArrivalsSpe
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit
+from inferbench_tasks.problem import field_problems
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,5 +148,5 @@ def _read(text: str) -> ArrivalProcess:
     try:
         return adapter.validate_python(parse_arrivals(text))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(field_problems(error, skipped=1))
         raise InputError(f"{text}: {problems}") from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.handles import ModelArtifact
@@ -57,7 +58,7 @@ def named(model: str, framework: str | None) -> Named:
             base = path
         return Named(resolve(spec, base).name, spec, base)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(field_problems(error))
         raise InputError(f"{model} is no model: {problems}", field="model") from None
 
 

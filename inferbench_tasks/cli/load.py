@@ -18,6 +18,7 @@ from inferbench_tasks.cli.load_tokens import token_options
 from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.problem import field_problems
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -195,7 +196,7 @@ def run(
     try:
         plan = standalone.plan(order, folder)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(field_problems(error))
         raise InputError(f"The load is not valid: {problems}") from error
     if invitation:
         require_same_host(invitation, plan.endpoint.host)

@@ -19,6 +19,7 @@ from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import matches, parse
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.problem import field_problems
 
 if TYPE_CHECKING:
     from inferbench_tasks.modelrepo.zoo import ZooFactory
@@ -191,7 +192,7 @@ def _spec(file: Path | None, format_: str | None, zoo: str | None, framework: st
             ), path.parent
         return ZooModel.model_validate({"kind": "zoo", "name": zoo, "framework": framework}), Path.cwd()
     except ValidationError as error:
-        raise InputError("; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())) from error
+        raise InputError("; ".join(field_problems(error))) from error
 
 
 def _teller() -> Callable[[float, float | None, str], None]:

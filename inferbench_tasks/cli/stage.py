@@ -14,6 +14,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat, emit
 from inferbench_tasks.pipelines.base import PIPELINES, StageEntry
+from inferbench_tasks.problem import field_problems
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.submission.base import DEFAULT_KIND
 
@@ -92,9 +93,7 @@ def run_stage(stages: dict[str, StageEntry], name: str, fields_by_name: dict[str
     try:
         inp = module.Input.model_validate(fields_by_name)
     except ValidationError as error:
-        problems = "\n".join(
-            f"  {'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}" for e in error.errors()
-        )
+        problems = "\n".join(f"  {problem}" for problem in field_problems(error, "input"))
         raise InputError(f"The input of stage {name} is not valid:\n{problems}") from error
     result: dict[str, Any] = perform(module, inp, context).model_dump(mode="json")
     return result

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.problem import field_problems
 
 #: All that is known of a device for which one of these can't be read: long gone, it is none of a host's devices.
 _UNKNOWN = {"device_type": "unknown", "name": "unknown", "host": "unknown", "age_s": 1e9}
@@ -19,8 +20,8 @@ def device_in_part(fields: Mapping[str, Any], error: ValidationError) -> Device:
     A lease that can be read is its job's still. ``error``: of ``Device.model_validate(fields)``.
     """
     problems = {
-        str(one["loc"][0]): f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
-        for one in error.errors(include_url=False, include_context=False, include_input=False)
+        str(one["loc"][0]): problem
+        for one, problem in zip(error.errors(), field_problems(error), strict=True)
     }
     readable = {name: value for name, value in fields.items() if name not in problems}
     if problems.keys() & _UNKNOWN.keys():

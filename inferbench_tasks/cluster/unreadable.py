@@ -9,6 +9,8 @@ import logging
 
 from pydantic import ValidationError
 
+from inferbench_tasks.problem import field_problems
+
 log = logging.getLogger(__name__)
 
 #: What was told already is not told again at the next look, a moment later. Of more, all are told anew.
@@ -18,8 +20,7 @@ _told: set[str] = set()
 
 def why(error: ValidationError) -> str:
     """What of it can't be read, field by field, without the values."""
-    wrong = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong)[:300]
+    return "; ".join(field_problems(error))[:300]
 
 
 def skipped(what: str, reason: str) -> str:

@@ -61,15 +61,6 @@ class Step:
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Published:
-    """What others say of a model's very weights. ``source``: who, and where exactly."""
-
-    figure: str
-    value: float
-    source: str
-
-
 #: Inputs and outputs.
 Signature = tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
@@ -88,8 +79,6 @@ class ModelSource(ABC):
     package: ClassVar[Package | None] = None
     #: Where its weights come from; None: nobody says.
     weights: Weights | None = None
-    #: What others published of these weights.
-    published: tuple[Published, ...] = ()
     #: Whether inputs and outputs with three axes, of which the first or the last has 1 or 3 values, are pictures.
     takes_pictures: ClassVar[bool] = False
     #: What a dynamic size of the signature is taken as when FLOPs and bytes are counted.

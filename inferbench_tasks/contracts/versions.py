@@ -125,6 +125,13 @@ class Requirement:
         return cls(match["name"], Constraint.parse(match["pinned"] or match["bound"] or "*"))
 
 
+def same_version(one: str, other: str) -> bool:
+    """Whether two versions are the same as far as both are told: ``2.13.0``, of a manifest, is any build of it."""
+    builds = [version.partition("+") for version in (one, other)]
+    same_build = builds[0][2] == builds[1][2] or not all(build for _, _, build in builds)
+    return builds[0][0] == builds[1][0] and same_build
+
+
 def readable(requirement: str) -> str:
     """The text, if it is a requirement; ValueError, which says what is allowed."""
     Requirement.parse(requirement)

@@ -193,9 +193,8 @@ class Catalogue:
         lie in files. InputError, too, where that version is in conflict.
         """
         found = version_in(self._trusted(name), name, _parsed(constraint), image)
-        for entry in self.entries("framework", name):
-            if entry.manifest is found:
-                _without_conflict(entry)
+        if found is not None:
+            _without_conflict(self._entries[found.id][0])
         return found
 
     def runtime_for(self, name: str, constraint: str) -> FrameworkManifest:

@@ -17,6 +17,7 @@ from typing import Any
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.contracts.versions import same_version
 from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.manifests.built_in.datasets import named_dataset
@@ -59,7 +60,7 @@ def planned(job: JobSpec) -> dict[str, Any]:
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
     data = {"dataset": None, "requests_digest": None, "evaluation": _asked(job)}
     version = _runtime_version(job, backend)
-    return _lock(job, backend, model, _framework_of(job), version, _own(job, backend), image, data)
+    return _lock(job, backend, model, _framework_of(job), version, image, data)
 
 
 def measured(
@@ -97,7 +98,7 @@ def measured(
             "manifest": evaluation.manifest and evaluation.manifest.model_dump(),
         },
     }
-    return _lock(job, backend, model, source.framework, ran.version, _own(job, backend), image, data)
+    return _lock(job, backend, model, source.framework, ran.version, image, data)
 
 
 def _asked(job: JobSpec) -> dict[str, Any] | None:
@@ -121,16 +122,9 @@ def compare(then: Mapping[str, Any], now: Mapping[str, Any], *, before: bool = F
     rows = [row for row in rows if not any(contains(name, row["field"]) for name in later)]
     # A planned version of the runtime counts where there is one.
     runtimes = [lock.get("runtime", {}).get("version") for lock in (then, now)]
-    if None not in runtimes and not _same_version(*runtimes):
+    if None not in runtimes and not same_version(*runtimes):
         rows.append({"field": "runtime.version", "then": runtimes[0], "now": runtimes[1]})
     return rows
-
-
-def _same_version(one: str, other: str) -> bool:
-    """Whether two versions are the same as far as both are told: ``2.13.0``, of a manifest, is any build of it."""
-    builds = [version.partition("+") for version in (one, other)]
-    same_build = builds[0][2] == builds[1][2] or not all(build for _, _, build in builds)
-    return builds[0][0] == builds[1][0] and same_build
 
 
 def digest_of(lock: Mapping[str, Any]) -> str:
@@ -145,12 +139,11 @@ def _lock(
     model: dict[str, Any],
     framework: str | None,
     version: str | None,
-    own: dict[str, Any] | None,
     image: dict[str, Any] | None,
     data: dict[str, Any],
 ) -> dict[str, Any]:
     git_sha, dirty = environment.git_state()
-    own = own if image is None else None
+    own = None if image else _own(job, backend)
     package = PACKAGES.get(framework or "", framework)
     lock: dict[str, Any] = {
         "form": FORM,

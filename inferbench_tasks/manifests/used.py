@@ -49,12 +49,12 @@ class UsedManifests:
         return document["created_at"] if document else None
 
     def since(self) -> datetime | None:
-        """When the first of all uses was noted: of runs of before then it is not known; None where none was."""
-        documents = self._db.retrying(
-            lambda: list(self._db.collection(COLLECTION).find({}, {"created_at": 1})),
-            "reading since when it is noted which manifests are used",
+        """When the first use of any manifest was noted: of runs of before then it is not known; None where none was."""
+        document = self._db.retrying(
+            lambda: self._db.collection(COLLECTION).find_one({}, {"created_at": 1}, sort=[("created_at", 1)]),
+            "reading when the first use of a manifest was noted",
         )
-        return min((each["created_at"] for each in documents), default=None)
+        return document["created_at"] if document else None
 
     def all(self) -> dict[str, Use]:
         """By the manifest's id."""

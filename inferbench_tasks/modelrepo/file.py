@@ -35,6 +35,7 @@ from inferbench_tasks.modelrepo import (
 )
 from inferbench_tasks.modelrepo.onnx_file import Adapted
 from inferbench_tasks.modelrepo.own_batch import Tensors
+from inferbench_tasks.problem import field_problems
 from inferbench_tasks.submission.model import FileModel
 
 #: Ending -> format; a folder is a SavedModel.
@@ -179,7 +180,7 @@ class FileSource(ModelSource):
                 field="model.path",
             ) from None
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            problems = "; ".join(field_problems(error))
             raise InputError(f"{sidecar}: {problems}") from None
 
 

@@ -27,6 +27,7 @@ from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
+from inferbench_tasks.problem import field_problems
 
 COLLECTION = "models"
 MAX_FILES = 10_000
@@ -205,7 +206,7 @@ def _validated(values: dict[str, Any]) -> ModelCard:
     try:
         return ModelCard.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(field_problems(error))
         raise InputError(f"The model can't be registered so: {problems}") from error
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 
 from inferbench_tasks.artifacts.cache import MANIFEST, file_digest
 from inferbench_tasks.errors import StorageError
+from inferbench_tasks.problem import field_problems
 
 #: A folder of 100,000 images, which a training may have, and what lies beside them.
 MAX_FILES = 110_000
@@ -100,7 +101,7 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(content)
         except ValidationError as error:
-            words = "; ".join(problem["msg"] for problem in error.errors()[:3])
+            words = "; ".join(field_problems(error)[:3])
             raise StorageError(f"The manifest of artifact {digest} is none: {words}") from error
 
     @classmethod
@@ -122,7 +123,7 @@ class Manifest(BaseModel):
         try:
             manifest = cls(files=tuple(files))
         except ValidationError as error:
-            raise StorageError(f"{root} can't be an artifact: {error.errors()[0]['msg']}") from error
+            raise StorageError(f"{root} can't be an artifact: {field_problems(error)[0]}") from error
         if (size := len(manifest.content)) > MAX_MANIFEST_BYTES:
             raise StorageError(
                 f"{root} can't be an artifact: the list of its {len(files):,} files takes {size / 2**20:.1f} MiB, and "

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them draw
@@ -206,5 +207,4 @@ def lengths_of(fields: dict[str, Any], where: str) -> Lengths:
     try:
         return LENGTHS.load(str(fields.get("kind")), where).model_validate(fields)
     except ValidationError as error:
-        text = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise InputError(f"{where}: {text}") from error
+        raise InputError(f"{where}: {'; '.join(field_problems(error))}") from error

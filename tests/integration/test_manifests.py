@@ -192,7 +192,7 @@ def test_results_that_used_one(perfdb: PerfDB, http: TestClient) -> None:
     page = http.get("/inferbench/manifest/scenario:calm@~1.4").text
     assert "/inferbench/run/calm" in page and "something else" in page and "cd" * 32 in page
     assert (
-        "No run named it in its submission since that is noted ("
+        "No run named it in its submission (first use noted: "
         in http.get("/inferbench/manifest/scenario:calm@^1").text
     )
 

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -93,8 +94,7 @@ def read(path: Path) -> Study:
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} can't be read: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise InputError(f"{path}: {field_problems(error)[0]}") from error
 
 
 def place(study: Study, entry: Entry, folder: Path) -> Path:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, VERSION, Method, runs_problem
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 
 FILE, NETWORKS = "suite.json", "networks"
 #: A suite that is larger is refused before it is read.
@@ -100,8 +101,7 @@ def parsed(text: bytes, schema: type[DocumentT], what: str) -> DocumentT:
     except (ValidationError, ValueError) as error:
         why = str(error)
         if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            why = f"{'.'.join(map(str, first['loc']))[:80] or 'it'}: {first['msg']}"
+            why = field_problems(error, "it")[0][:200]
         raise InputError(f"{what} is not what InferBench writes: {why}") from None
     if spelled != text:
         raise InputError(f"{what} is not as InferBench wrote it: it was changed")

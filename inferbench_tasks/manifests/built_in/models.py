@@ -101,7 +101,6 @@ def _manifest(name: str, source: ModelSource, model: dict[str, Any]) -> ModelMan
             "framework": _NEEDS.get(source.framework),
             "dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
             "weights": source.weights,
-            "published": [asdict(each) for each in source.published],
         }
     )
 

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError, StorageError
+from inferbench_tasks.problem import field_problems
 from inferbench_tasks.provider.joining import files
 from inferbench_tasks.provider.joining.accounts import Database, outages
 from inferbench_tasks.provider.joining.answers import Admission, Ask
@@ -61,7 +62,7 @@ class Service:
         try:
             ask = Ask.model_validate_json(await request.body())
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+            problems = "; ".join(field_problems(error))
             return _refused(422, problems)
         peer = request.client.host if request.client else "?"
         try:

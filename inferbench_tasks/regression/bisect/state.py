@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from inferbench_tasks.errors import InputError, StorageError
+from inferbench_tasks.problem import field_problems
 from inferbench_tasks.regression.base import Session
 from inferbench_tasks.submission.base import DEFAULT_KIND
 
@@ -126,7 +127,7 @@ def load(path: Path, task: Task) -> BisectState:
     try:
         state = BisectState.model_validate_json(text)
     except ValidationError as error:
-        raise InputError(f"{path} is no state of a bisection: {error.errors()[0]['msg']}") from error
+        raise InputError(f"{path} is no state of a bisection: {field_problems(error)[0]}") from error
     if state.task != task:
         raise InputError(f"{path} is the state of another bisection; remove it to begin anew.")
     return state

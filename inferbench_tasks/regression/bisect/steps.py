@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferbench_tasks.contracts.spec import IMAGE_PATTERN
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import field_problems
 
 Image = Annotated[str, Field(pattern=IMAGE_PATTERN)]
 
@@ -124,9 +125,7 @@ def listed(rows: Sequence[Any], source: str) -> list[Step]:
         try:
             step = Step.model_validate(row)
         except ValidationError as error:
-            problem = error.errors()[0]
-            field = ".".join(str(part) for part in problem["loc"])
-            raise InputError(f"{source}, step {number}: {field} {problem['msg']}") from error
+            raise InputError(f"{source}, step {number}: {field_problems(error)[0]}") from error
         name = step.name or step.commit or step.image or " ".join(step.packages) or Path(step.tree or "").name
         steps.append(step.model_copy(update={"name": name or f"step {number}"}))
     names = [step.name for step in steps]

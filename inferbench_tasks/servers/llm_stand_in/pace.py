@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from inferbench_tasks.problem import field_problems
+
 #: What a request's ``model`` begins with; options may follow: ``stand-in:gap_ms=5,fault=bad_json``.
 MODEL = "stand-in"
 Fault = Literal[
@@ -63,4 +65,4 @@ def pace_of(model: str, default: Pace) -> Pace | None:
     try:
         return Pace.model_validate({**default.model_dump(), **{key: value for key, _, value in pairs}})
     except ValidationError as error:
-        raise ValueError("; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())) from error
+        raise ValueError("; ".join(field_problems(error))) from error

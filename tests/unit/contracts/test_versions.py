@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from inferbench_tasks.contracts.versions import Constraint, Requirement, any_version, semantic_version
+from inferbench_tasks.contracts.versions import (
+    Constraint,
+    Requirement,
+    any_version,
+    same_version,
+    semantic_version,
+)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +123,10 @@ def test_a_requirement_is_a_name_with_a_constraint() -> None:
     for text in ("", "@1", "a b", "../x@1", "a@", "x;y>=1"):
         with pytest.raises(ValueError, match="allowed"):
             Requirement.parse(text)
+
+
+def test_a_version_without_a_build_is_any_build_of_it() -> None:
+    """Two builds are the same only if both are that one."""
+    assert same_version("2.13.0", "2.13.0") and same_version("2.13.0+cpu", "2.13.0")
+    assert same_version("2.13.0", "2.13.0+cu12") and same_version("2.13.0+cpu", "2.13.0+cpu")
+    assert not same_version("2.13.0+cpu", "2.13.0+cu12") and not same_version("2.13.0", "2.13.1")

@@ -68,7 +68,7 @@ def test_a_list_is_checked_with_its_place(tmp_path: Path) -> None:
     file.write_text("- {tree: a}\n- {tree: b, env: {X: '1'}}\n")
     assert [step.tree for step in steps.read_list(file)] == [str(tmp_path / "a"), str(tmp_path / "b")]
     for text, message in (
-        ("- {tree: a}\n- {tre: b}\n", "step 1: tre "),
+        ("- {tree: a}\n- {tre: b}\n", "step 1: tre: "),
         ("- {tree: a}\n- {tree: a}\n", "twice"),
         ("- {tree: a}\n", r"1 step\(s\)"),
         ("x: 1\n", "no list"),
