@@ -30,6 +30,7 @@ from inferbench_tasks.submission.named_runtimes import (
     placed,
     runtime_fields,
     set_by,
+    swept_place,
 )
 from inferbench_tasks.submission.swept import columns_of, zip_groups
 
@@ -220,6 +221,8 @@ class _Resolving:
         manifest: NamedManifest | None
         try:
             wanted = Requirement.parse(text)
+            if by.kind == "stack" and self._swept_elsewhere(by, wanted, at):
+                return
             if by.kind == "stack" and in_container(serve):
                 manifest = self.known.framework_in(wanted.name, wanted.constraint.text, serve.get("image"))
             else:
@@ -233,6 +236,20 @@ class _Resolving:
         if manifest is not None:
             sets = {"serve": placed(serve)} if by.kind == "stack" else {}
             self._record(manifest, text, sets, f"{by.kind}:{by.name}@{by.version}")
+
+    def _swept_elsewhere(self, stack: NamedManifest, wanted: Requirement, at: FieldPath) -> bool:
+        """Whether a sweep has jobs run where nobody looked which version runs, of a stack that needs one: told."""
+        # What swept stacks put in was resolved for each, also of a submission that was read before.
+        column = swept_place(self.document.data.get("sweep"), whole=at == ("stack",))
+        if column is None or wanted.constraint.takes_any:
+            return False
+        needs = f"the stack {stack.name}@{stack.version} needs {stack.content['framework']}"
+        self._problem(
+            column.at,
+            f"decides which version of {wanted.name} runs, and {needs}; write a stack for each launcher and image "
+            "(settings: {launcher, image}), and sweep stack",
+        )
+        return True
 
     def _serve(self, by: NamedManifest) -> dict[str, Any]:
         """What the submission and a stack say of ``serve``, before a sweep."""

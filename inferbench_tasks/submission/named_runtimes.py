@@ -16,6 +16,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import FieldPath
 from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.named_fields import NamedField, named_fields
+from inferbench_tasks.submission.swept import Column, columns_of
 
 Data = Mapping[str, Any]
 
@@ -38,6 +39,13 @@ def set_by(manifest: NamedManifest) -> dict[str, Any]:
 def in_container(serve: Data) -> bool:
     """Whether that ``serve`` is of a container, whose image brings the version."""
     return bool(serve.get("launcher") == "container")
+
+
+def swept_place(sweep: Any, *, whole: bool) -> Column | None:
+    """The column under ``sweep`` that has jobs run elsewhere than ``serve`` says; ``whole``: one of all that ``serve``
+    is counts, too."""
+    paths = ("serve.launcher", "serve.image", *(("serve",) if whole else ()))
+    return next((column for column in columns_of(sweep) if column.path in paths), None)
 
 
 def placed(serve: Data) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
@@ -62,18 +63,19 @@ def needs(catalogue: Catalogue, manifest: Manifest) -> Iterator[Need]:
 
 
 def _framework(catalogue: Catalogue, asked: str, backend: str | None) -> Need:
-    """Where the backend runs; else one that is made on first use."""
+    """Where the backend runs; else one that is made on first use, of a backend that runs other versions of it."""
     wanted = Requirement.parse(asked)
     name, constraint = wanted.name, wanted.constraint.text
+    server = None
     try:
         server = BACKENDS.load(backend) if backend is not None else None
         return Need("framework", asked, catalogue.framework_for(name, constraint, server).id)
     except (InferBenchError, ImportError) as error:  # what its environment is made from may not be here
         problem = str(error)
-    try:
-        return Need("framework", asked, catalogue.runtime_for(name, constraint).id)
-    except InputError:
-        return Need("framework", asked, problem=problem)
+    if server is not None and server.other_versions and server.package == name:
+        with suppress(InputError):
+            return Need("framework", asked, catalogue.runtime_for(name, constraint).id)
+    return Need("framework", asked, problem=problem)
 
 
 def _framework_in(catalogue: Catalogue, asked: str, image: str | None) -> Need:

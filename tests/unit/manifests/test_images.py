@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.contracts.versions import Constraint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.manifests.catalogue import BUILT_IN, PERFDB, Catalogue, Entry, built_in
@@ -16,7 +18,8 @@ from inferbench_tasks.manifests.images import version_in
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
 from inferbench_tasks.manifests.reading import of_plain
 from inferbench_tasks.manifests.runtime import runtime_in_image
-from tests.unit.submission.test_named_manifests import LOAD, PLAIN, jobs, names, problems
+from inferbench_tasks.submission.reader import read_submission_data
+from tests.unit.submission.test_named_manifests import LOAD, PLAIN, jobs, names, problems, read
 
 MACHINE = platform.machine()
 OTHER = "aarch64" if MACHINE != "aarch64" else "x86_64"
@@ -128,9 +131,32 @@ def test_a_stack_in_an_image_of_which_nobody_says_the_version_is_refused(write: 
     assert names(job) == {"stack:onnxruntime@1.0.0"} and runtime_in_image(job.spec) is None
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_where_a_stack_that_needs_a_version_runs_is_not_swept(zipped: bool, write: Any) -> None:
+    """One image was looked at, and the other one may bring any version: refused with the line, whatever the sweep looks
+    like. A stack for each image is swept instead."""
+    write("{}")
+    serve = f"serve: {{launcher: container, image: 'here/ours@{ONE}'}}\n"
+    for column, value in (
+        ("serve.image", f"['here/ours@{ONE}', 'here/ours@{TWO}']"),
+        ("serve.launcher", "[container, process]"),
+        ("serve", f"[{{launcher: container, image: 'here/ours@{TWO}'}}]"),
+    ):
+        group = f"{{{column}: {value}}}"
+        sweep = f"sweep: {{zip: {group}}}\n" if zipped else f"sweep: {group}\n"
+        (told,) = problems(PLAIN + LOAD + f"stack: boxed\n{serve}{sweep}")
+        assert told.startswith("x.yaml:6: sweep.")
+        assert f"{column}: decides which version of onnxruntime runs, and the stack boxed@1.0.0 needs" in told
+    write(f"{{launcher: container, image: 'here/ours@{ONE}'}}")
+    ours, here = jobs(PLAIN + LOAD + "sweep: {stack: [boxed, onnxruntime]}\n")
+    assert "framework:onnxruntime@1.26.0" in names(ours) and len(names(here)) == 2
+    submission = read(PLAIN + LOAD + "sweep: {stack: [boxed, onnxruntime]}\n")
+    assert read_submission_data(json.loads(submission.model_dump_json()), "again", INSTALLED) == submission
+
+
 def test_what_one_image_brings_is_said_of_the_jobs_in_that_image_alone(write: Any) -> None:
     """A sweep over images, and one over launchers: what was resolved for one is not said of the other."""
-    write("{}")
+    write("{}", needs="onnxruntime")
     images = f"['here/ours@{ONE}', 'here/ours@{TWO}']"
     serve = f"serve: {{launcher: container, image: 'here/ours@{ONE}'}}\n"
     ours, other = jobs(PLAIN + LOAD + f"stack: boxed\n{serve}sweep: {{serve.image: {images}}}\n")

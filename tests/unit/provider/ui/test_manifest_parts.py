@@ -65,6 +65,28 @@ def test_constraints_lead_to_what_fits_here_or_say_why_not() -> None:
     assert not list(needs(catalogue(), of_plain(stack, "a test")))
 
 
+def test_a_version_of_an_environment_of_its_own_is_for_stacks_of_a_backend_that_runs_it() -> None:
+    """A model is made with what is here, and another backend runs no other version: both say what there is."""
+    line = f"onnxruntime==1.20.0 --hash=sha256:{DIGEST}"
+    place = {"kind": "environment", "name": "older", "packages": [line]}
+    older = of_plain({**FRAMEWORK.content(), "version": "1.20.0", "runs": [place]}, "a test")
+    stack = {
+        "kind": "stack",
+        "name": "s",
+        "version": "1.0.0",
+        "format": "onnx",
+        "framework": "onnxruntime~1.20",
+    }
+    ours, others = (
+        next(needs(catalogue(older), of_plain({**stack, "backend": backend}, "a test")))
+        for backend in ("onnxruntime", "triton")
+    )
+    assert ours.id == older.id
+    made, _ = needs(catalogue(older), model("onnxruntime~1.20"))
+    assert made.id is None and "there are: 1.26.0" in made.problem
+    assert others.id is None and "there are: 1.26.0" in others.problem
+
+
 def test_a_stack_in_a_container_needs_what_its_image_brings() -> None:
     """By the image's digest, whatever is installed here; where any will do and nobody says, no version is named."""
     stack = {"kind": "stack", "name": "s", "version": "1.0.0", "format": "onnx", "backend": "onnxruntime"}
