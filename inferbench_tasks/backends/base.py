@@ -99,6 +99,8 @@ class Backend(ABC):
     kind: ClassVar[str]
     #: The distribution that brings its runtime, as its framework's manifest is called; None where no package does.
     package: ClassVar[str | None] = None
+    #: Whether ``version()`` is that of ``package``: not of a server that is numbered otherwise than what brings it.
+    versioned_by_package: ClassVar[bool] = True
     #: Whether other versions of ``package`` than the installed one serve, from environments of their own; the module
     #: that it brings is called as it is.
     other_versions: ClassVar[bool] = False

@@ -8,6 +8,7 @@ numpy 1.26 there and the check of every first answer.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread
 from inferbench_tasks.backends.environments import Environment, site_packages
 from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.backends.probes.base import open_probe
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.contracts.handles import Endpoint
@@ -28,6 +30,8 @@ from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.submission.schema import ServeSpec
+
+log = logging.getLogger(__name__)
 
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
@@ -66,6 +70,7 @@ class Triton(Backend):
 
     kind = "triton"
     package = "nvidia-pytriton"
+    versioned_by_package = False
     formats = ("onnx",)
     protocols = ("http", "grpc")
     launchers = ("process", "container")
@@ -91,25 +96,39 @@ class Triton(Backend):
     def environment(self) -> Environment:
         return environment()
 
-    #: The submission's own image, where one serves, and the version of ``package`` in it, where a manifest says that.
+    #: The image that the submission names, where one serves: it may be of any release, ours under a digest, too.
     _image: str | None = None
-    _brought: str | None = None
+    #: What the server says of itself.
+    _told: str | None = None
+    _endpoint: Endpoint | None = None
 
     def version(self) -> str:
-        """Triton's version, as it is pinned here. Of another image than ours that of ``package`` by its manifest, else
-        ``unknown``."""
-        if self._image is not None:
-            return self._brought or "unknown"
-        return TRITON
+        """Triton's version as the server tells it; before a start that which is pinned here, of an image that the
+        submission names ``unknown``."""
+        return self._told or (TRITON if self._image is None else "unknown")
 
     def label(self) -> str:
         """Says which of Triton's backends runs the model."""
+        triton, runtime = f"Triton {self.version()}", f"ONNX Runtime {version('onnxruntime')}"
         if self._image is not None:
-            brought = f"{self.package} {self._brought}" if self._brought else "version unknown"
-            triton, runtime = f"Triton ({brought}) of the image {self._image}", "that image's ONNX Runtime"
-        else:
-            triton, runtime = f"Triton {TRITON}", f"ONNX Runtime {version('onnxruntime')}"
+            number = self._told or "(version unknown)"
+            triton, runtime = f"Triton {number} of the image {self._image}", "that image's ONNX Runtime"
         return f"{triton}, python backend with {runtime} (not Triton's native ONNX backend)"
+
+    def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:
+        """Where it answers; it is asked for its version once its start was timed."""
+        self._endpoint = endpoint
+
+    def on_ready(self) -> None:
+        """Ask for its version, which of an image nobody else knows; that it tells none is no reason to fail."""
+        assert self._endpoint is not None
+        probe = open_probe(self._endpoint, timeout_s=5.0)
+        try:
+            self._told = cast(Any, probe).server_version()  # both of its protocols have it
+        except OSError as error:
+            log.warning("triton did not tell its version endpoint=%s error=%s", self._endpoint.url, error)
+        finally:
+            probe.close()
 
     def image(self, spec: ServeSpec) -> str:
         """The submission's image, or the one that is built from ``docker/triton``."""
@@ -120,7 +139,6 @@ class Triton(Backend):
         spec, model = deployment.spec, deployment.model
         container = spec.launcher == "container"
         self._image = spec.image if container and spec.image != IMAGE else None
-        self._brought = deployment.runtime.version if deployment.runtime else None
         home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
         name = deployment.model_name
         repository = deployment.folder / "repository"
@@ -230,7 +248,7 @@ class Triton(Backend):
             "instances": spec.instances,
             "max_batch_size": rows,
             "dynamic_batching": config.get("dynamic_batching"),
-            # Another image than ours has its own, which it does not tell.
+            # What an image has that the submission names it does not tell.
             "python_backend": None
             if self._image
             else {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},

@@ -32,16 +32,18 @@ def named_runtime(serve: ServeSpec) -> Runtime | None:
 
 
 def runtime_in_image(job: JobSpec) -> Runtime | None:
-    """The runtime that the image of a job's stack brings, as its manifest says; None where none does."""
-    if job.serve.launcher != "container":
+    """The runtime that the image of a job's stack brings, as its manifest says; None where none does, or where that is
+    not the number that the server tells.
+    """
+    backend = BACKENDS.load(job.serve.backend)
+    if job.serve.launcher != "container" or not backend.versioned_by_package:
         return None
-    package = BACKENDS.load(job.serve.backend).package
     own = (
         record
         for record in of_job(job.manifests, job.model_dump(mode="json"))
         if record.kind == "framework" and record.wanted_by.startswith("stack:")
     )
-    return next((Runtime(r.name, r.version, None) for r in own if r.name == package), None)
+    return next((Runtime(r.name, r.version, None) for r in own if r.name == backend.package), None)
 
 
 def environment_of(manifest: FrameworkManifest) -> Environment | None:

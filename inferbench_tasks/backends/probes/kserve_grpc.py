@@ -69,6 +69,13 @@ class KserveGrpc:
         integers: dict[str, Any] = _integers(document)
         return integers
 
+    def server_version(self) -> str | None:
+        """The version in ``ServerMetadata``; None where the server tells none."""
+        try:
+            return str(self._call("ServerMetadata").version) or None
+        except Refused:
+            return None
+
     def close(self) -> None:
         """Nothing stays open between two calls."""
 

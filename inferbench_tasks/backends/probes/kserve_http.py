@@ -71,6 +71,15 @@ class KserveHttp:
             return None
         return document
 
+    def server_version(self) -> str | None:
+        """The version in the answer of ``GET /v2``; None where the server tells none."""
+        status, _, body = self._ask("GET", "/v2")
+        try:
+            told = orjson.loads(body)["version"] if status == 200 else None
+        except (KeyError, TypeError, ValueError):
+            return None
+        return told if isinstance(told, str) and told else None
+
     def close(self) -> None:
         """Close the HTTP connection to the server."""
         self._connection.close()

@@ -140,8 +140,14 @@ def runs_on(manifest: Manifest) -> str | None:
 
 
 def _package(kind: str) -> str | None:
-    """What a backend serves with; None of one that is not told, or of a package's that can't be used."""
+    """What a backend serves with, where its version is that of its results; None of all others, and of a package's that
+    can't be used."""
+
+    def package(variant: type[Backend]) -> str | None:
+        backend = derived(variant, Backend)
+        return backend.package if backend.versioned_by_package else None
+
     try:
-        return BACKENDS.told(kind, lambda backend: derived(backend, Backend).package)
+        return BACKENDS.told(kind, package)
     except InferBenchError:
         return None

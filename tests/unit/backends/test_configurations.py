@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters, tag_of
 from inferbench_tasks.backends.triton_config import pbtxt
 from inferbench_tasks.cli.backends import row
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.stages.serve import is_light
 from inferbench_tasks.submission.schema import JobSpec, ServeSpec
 from tests.serving_cases import dense_case
@@ -25,6 +31,38 @@ from tests.serving_cases import dense_case
 def spec(**given: Any) -> ServeSpec:
     """A ``serve:`` section."""
     return ServeSpec.model_validate(given)
+
+
+@contextmanager
+def metadata(said: dict[str, str]) -> Iterator[Endpoint]:
+    """A server that says that of itself at ``/v2``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(said).encode() if self.path == "/v2" else b"{}"
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield Endpoint(protocol="http", host="127.0.0.1", port=server.server_port, model_name="m")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def ready(backend: triton.Triton, endpoint: Endpoint) -> None:
+    """What is called of a backend once its server is ready."""
+    backend.on_live(endpoint, 5.0)
+    backend.on_ready()
 
 
 def test_tensorflow_serving_gets_its_batching_file() -> None:
@@ -161,19 +199,35 @@ def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
     assert launch.env["PATH"].startswith(f"{triton.IMAGE_HOME}/bin:")
 
 
-def test_another_image_than_ours_is_never_said_to_have_our_versions(tmp_path: Path) -> None:
-    """What a manifest says that it brings, else unknown; neither label nor settings name what is pinned here."""
-    image = f"theirs/triton@sha256:{'a' * 64}"
+@pytest.mark.parametrize("name", ["theirs/triton", "inferbench/server", triton.IMAGE])
+def test_of_a_named_image_only_what_its_server_tells_is_said(name: str, tmp_path: Path) -> None:
+    """An image of ours under a digest may be of any release. Neither label nor settings name what is pinned here, nor
+    what a manifest says of nvidia-pytriton, whose number is not the server's."""
+    image = f"{name}@sha256:{'a' * 64}"
     served = spec(backend="triton", launcher="container", image=image)
     deployment = Deployment("r", dense_case(tmp_path).model, served, tmp_path, tmp_path)
+    deployment = replace(deployment, runtime=Runtime("nvidia-pytriton", "0.6.0", None))
     backend = triton.Triton()
     prepared = backend.prepare(deployment)
     assert backend.version() == "unknown" and prepared.settings["python_backend"] is None
     assert triton.TRITON not in backend.label() and image in backend.label()
-    backend.prepare(replace(deployment, runtime=Runtime("nvidia-pytriton", "0.6.0", None)))
-    assert backend.version() == "0.6.0" and "nvidia-pytriton 0.6.0" in backend.label()
+    with metadata({"name": "triton", "version": "2.40.0"}) as endpoint:
+        ready(backend, endpoint)
+    assert backend.version() == "2.40.0" and "pytriton" not in backend.label()
+    assert backend.label().startswith(f"Triton 2.40.0 of the image {image}, python backend with that image's")
+
+
+def test_triton_that_tells_no_version_is_served_all_the_same(tmp_path: Path) -> None:
+    """What is pinned here has its pinned version then; so has what is built here, under its usual name."""
+    with metadata({"name": "triton"}) as endpoint:
+        backend = triton.Triton()
+        ready(backend, endpoint)
+    assert backend.version() == triton.TRITON and f"Triton {triton.TRITON}, " in backend.label()
+    ready(backend, endpoint)  # nobody listens there any more
+    assert backend.version() == triton.TRITON
+    deployment = Deployment("r", dense_case(tmp_path).model, spec(), tmp_path, tmp_path)
     ours = triton.Triton()
-    ours.prepare(replace(deployment, spec=spec(backend="triton", launcher="container")))
+    ours.prepare(replace(deployment, spec=spec(backend="triton", launcher="container", image=triton.IMAGE)))
     assert ours.version() == triton.TRITON
 
 

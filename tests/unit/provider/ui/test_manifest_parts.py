@@ -128,8 +128,9 @@ def test_sources_have_the_hashes_that_pin_them() -> None:
 
 
 def test_runs_of_a_framework_are_those_of_its_backends_in_any_build_of_the_version() -> None:
-    """A query of runs; nothing else serves."""
+    """A query of runs; nothing else serves, and what brings Triton has another number than Triton."""
     assert runs_on(FRAMEWORK) == "backend=onnxruntime backend_version=1.26.0,1.26.0+*"
+    assert runs_on(of_plain({**FRAMEWORK.content(), "name": "nvidia-pytriton"}, "a test")) is None
     assert runs_on(DATASET) is None
 
 
