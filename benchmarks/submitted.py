@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from inferbench_tasks import settings
+from inferbench_tasks.backends.base import BACKENDS
 
 #: After Ctrl-C the stages may take so long to clean up.
 _GRACE_S = 120.0
@@ -39,6 +40,11 @@ def system(data_dir: Path, workers: int) -> Iterator[None]:
         yield
     finally:
         subprocess.run([*COMMAND, "down"], env=environment, check=False)
+
+
+def served_format(backend: str) -> str:
+    """The format that a backend serves; of several the usual one."""
+    return BACKENDS.load(backend).formats[0]
 
 
 class NoResults(Exception):

@@ -130,9 +130,10 @@ GATES = {
 
 
 def verdict_of(gate: Gate, code: int, report: Path) -> Verdict:
-    """What an exit code and, of tests, their report say. Who was ended, crashed or could not begin has not
-    judged."""
-    if code == 1 and (gate.module or report.exists()):
+    """What an exit code and, of tests, their report say. Who was ended, crashed or could not begin has not judged; nor
+    has a test that something ended before or behind it (``<error>``).
+    """
+    if code == 1 and (gate.module or _failed(report)):
         return "FAILED"
     if code or (gate.tests and _skipped(report)):
         return "not judged"
@@ -149,6 +150,11 @@ def ran(gate: Gate) -> Verdict:
 def summed_up(verdicts: Sequence[Verdict]) -> int:
     """The exit code of several: 1 if one failed, else 2 if one was not judged."""
     return 1 if "FAILED" in verdicts else 2 if "not judged" in verdicts else 0
+
+
+def _failed(report: Path) -> bool:
+    """Whether a test was held against what it has to prove."""
+    return report.exists() and ET.parse(report).getroot().find(".//failure") is not None
 
 
 def _skipped(report: Path) -> bool:

@@ -27,7 +27,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, served_format, submitted
 from inferbench_tasks.analysis.systems.study import Entry, read
 from inferbench_tasks.cli.paper_models import CATALOGUE
 from inferbench_tasks.errors import InferBenchError
@@ -38,7 +38,7 @@ from inferbench_tasks.tracing.queries import trace_of
 
 NAMES, LEAST, LARGEST_MEDIAN = 37, 34, 1.10
 CLOSE = (0.97, 1.03)
-FORMATS = {"onnxruntime": "onnx", "openvino": "openvino", "torchscript": "torchscript"}
+BACKENDS = ("onnxruntime", "openvino", "torchscript")
 
 
 def measured(entry: Entry, backend: str, requests: int, rounds: int, data_dir: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def measured(entry: Entry, backend: str, requests: int, rounds: int, data_dir: P
         "name": f"layers-{entry.model}-{backend}",
         "model": {"kind": "zoo", "name": entry.model, "framework": entry.framework},
         "requests": {"kind": "random", "samples": requests},
-        "convert": {"format": FORMATS[backend]},
+        "convert": {"format": served_format(backend)},
         "serve": {"backend": backend, "threads": 1},
         "trace": {"requests": requests, "rounds": rounds},
     }
@@ -113,7 +113,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="*", metavar="MODEL")
-    parser.add_argument("--backend", choices=list(FORMATS), default="onnxruntime")
+    parser.add_argument("--backend", choices=BACKENDS, default="onnxruntime")
     parser.add_argument("--requests", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path("build/layers"))

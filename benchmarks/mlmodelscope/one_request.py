@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, served_format, submitted
 from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.errors import InferBenchError
@@ -39,12 +39,12 @@ HARDWARE = "hardware"
 SIX = (*LEVELS, HARDWARE)
 #: Of these a run has the thread's and the process's.
 FIGURES = ("cpu_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major")
-#: Runtime -> format and backend.
+#: Runtime -> backend.
 RUNTIMES = {
-    "TorchScript": ("torchscript", "torchscript"),
-    "OpenVINO": ("openvino", "openvino"),
-    "ONNX Runtime": ("onnx", "onnxruntime"),
-    "Triton": ("onnx", "triton"),
+    "TorchScript": "torchscript",
+    "OpenVINO": "openvino",
+    "ONNX Runtime": "onnxruntime",
+    "Triton": "triton",
 }
 
 
@@ -136,7 +136,8 @@ def _used(spans: Iterable[Span]) -> bool:
 
 def traced(runtime: str, model: str, requests: int, data_dir: Path) -> Finding:
     """A submission of its own. Raises NoResults, InferBenchError."""
-    format_, backend = RUNTIMES[runtime]
+    backend = RUNTIMES[runtime]
+    format_ = served_format(backend)
     told = BACKENDS.load(backend).levels_of(format_)
     submission: dict[str, Any] = {
         "name": f"one-request-{backend}",
@@ -179,7 +180,7 @@ def main() -> int:
     data_dir: Path = options.data.resolve()
     findings: list[Finding] = []
     unasked: list[str] = []
-    for runtime, (_, backend) in RUNTIMES.items():
+    for runtime, backend in RUNTIMES.items():
         if why := BACKENDS.load(backend).unavailable("process"):
             unasked.append(f"{runtime}: {why}")
             continue

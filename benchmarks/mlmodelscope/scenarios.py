@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.mlmodelscope.faults import FAULTS, found_out
-from benchmarks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, served_format, submitted
 from inferbench_tasks.analysis.evaluations.listed import evaluation_of
 from inferbench_tasks.analysis.evaluations.stored import answers_of
 from inferbench_tasks.backends.base import BACKENDS
@@ -41,7 +41,7 @@ from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 
 MOST_DIFFERING = 3
-RUNTIMES = {"onnxruntime": "onnx", "torchscript": "torchscript", "openvino": "openvino", "triton": "onnx"}
+RUNTIMES = ("onnxruntime", "torchscript", "openvino", "triton")
 SCENARIOS: dict[str, dict[str, Any]] = {
     "single stream": {"arrivals": {"kind": "single_stream"}, "duration_s": 6},
     "multi stream": {"arrivals": {"kind": "multi_stream", "samples_per_query": 8}, "duration_s": 3},
@@ -55,7 +55,7 @@ def measured(model: str, runtime: str, scenario: str, data_dir: Path) -> dict[st
     submission: dict[str, Any] = {
         "name": f"scenarios-{runtime}-{scenario.replace(' ', '-')}",
         "model": {"kind": "zoo", "name": model},
-        "convert": {"format": RUNTIMES[runtime]},
+        "convert": {"format": served_format(runtime)},
         "serve": {"backend": runtime, "threads": 1},
         "load": {"warmup_s": 0.5, "wait_for_quiet_s": 0, **SCENARIOS[scenario]},
         "evaluate": {},

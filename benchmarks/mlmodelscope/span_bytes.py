@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, served_format, submitted
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.perfdb import embedded
@@ -33,7 +33,6 @@ from inferbench_tasks.tracing.counters import KEY
 from inferbench_tasks.tracing.queries import spans_file
 
 MOST_BYTES = 20.0
-_FORMATS = {"onnxruntime": "onnx", "torchscript": "torchscript", "openvino": "openvino"}
 #: Columns by what they tell.
 _PARTS = {
     "which request": ("trace_id",),
@@ -58,7 +57,7 @@ class Case:
         return {
             "name": f"span-bytes-{name}",
             "model": self.model,
-            "convert": {"format": _FORMATS[self.backend]},
+            "convert": {"format": served_format(self.backend)},
             "serve": {"backend": self.backend, "threads": 1},
             **({} if self.rate_rps is None else {"load": load}),
             "trace": self.trace,

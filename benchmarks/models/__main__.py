@@ -22,20 +22,20 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.submitted import NoResults, submitted
+from benchmarks.submitted import NoResults, served_format, submitted
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.reader import refused
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "models"
-#: Runtime -> format, backend and protocol.
+#: Runtime -> backend and protocol.
 RUNTIMES = {
-    "ONNX Runtime": ("onnx", "onnxruntime", "http"),
-    "OpenVINO": ("openvino", "openvino", "http"),
-    "Triton": ("onnx", "triton", "http"),
-    "TorchScript": ("torchscript", "torchscript", "http"),
-    "MLServer": ("onnx", "mlserver", "grpc"),
+    "ONNX Runtime": ("onnxruntime", "http"),
+    "OpenVINO": ("openvino", "http"),
+    "Triton": ("triton", "http"),
+    "TorchScript": ("torchscript", "http"),
+    "MLServer": ("mlserver", "grpc"),
 }
 #: Submissions of models that are ours, or that have no weights.
 OURS = {
@@ -144,10 +144,10 @@ def _stored(run_id: str, data_dir: Path) -> dict[str, Any]:
 
 def _on(given: dict[str, Any], runtime: str) -> dict[str, Any]:
     """The submission for a runtime."""
-    format_, backend, protocol = RUNTIMES[runtime]
+    backend, protocol = RUNTIMES[runtime]
     return given | {
         "name": f"{given['name']}-{backend}",
-        "convert": given.get("convert", {}) | {"format": format_},
+        "convert": given.get("convert", {}) | {"format": served_format(backend)},
         "serve": given["serve"] | {"backend": backend},
         "load": given["load"] | {"protocol": protocol},
     }

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from benchmarks.submitted import served_format
 from inferbench_tasks.submission.schema import JobSpec
 
 Point = dict[str, Any]
 
-SERVERS = {"onnxruntime": "onnx", "openvino": "openvino"}
+SERVERS = ("onnxruntime", "openvino")
 #: What a server is started with: changing one of them means another server.
 SERVE_AXES: dict[str, list[Any]] = {
     "server": list(SERVERS),
@@ -55,7 +56,7 @@ def job_of(model: str, point: Point, *, duration_s: float, warmup_s: float) -> J
             "name": f"grid-{model}",
             "model": MODELS[model],
             "requests": {"kind": "random", "samples": 64},
-            "convert": {"format": SERVERS[point["server"]]},
+            "convert": {"format": served_format(point["server"])},
             "serve": {
                 "backend": point["server"],
                 "threads": point["threads"],

@@ -70,10 +70,19 @@ def test_a_program_that_crashes_has_not_judged(
 
 @pytest.mark.parametrize(
     ("code", "inside", "verdict"),
-    [(0, "", "passed"), (0, "<skipped/>", "not judged"), (1, "<failure/>", "FAILED"), (5, "", "not judged")],
+    [
+        (0, "", "passed"),
+        (0, "<skipped/>", "not judged"),
+        (1, "<failure/>", "FAILED"),
+        (1, "<error/>", "not judged"),
+        (1, '</testcase><testcase name="b"><error/></testcase><testcase name="c"><failure/>', "FAILED"),
+        (5, "", "not judged"),
+    ],
 )
 def test_ends_of_tests(code: int, inside: str, verdict: Verdict, tmp_path: Path) -> None:
-    """A test that was skipped proves nothing, and pytest calls that success."""
+    """A test that was skipped proves nothing, and pytest calls that success; one whose preparation failed did not
+    judge, and pytest calls that a failure.
+    """
     gate, report = Gate("x", 1, tests=("t.py",)), tmp_path / "tests.xml"
     report.write_text(_REPORT.format(inside))
     assert verdict_of(gate, code, report) == verdict
