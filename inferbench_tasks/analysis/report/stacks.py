@@ -10,6 +10,7 @@ from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, 
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stack.about import about_of
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row, difference
+from inferbench_tasks.analysis.stack.one_precision import called_alike
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
 from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike
 from inferbench_tasks.errors import InputError, PerfDBError
@@ -33,7 +34,7 @@ def differences(views: Sequence[RunView]) -> list[Difference]:
             by_model[view.result.model.name, traced_batch_size(view.result)].append(profile)
     found = []
     for profiles in by_model.values():
-        first, *others = sorted(profiles, key=lambda profile: profile.framework_ms)
+        first, *others = sorted(called_alike(profiles), key=lambda profile: profile.framework_ms)
         found += [difference(first, other) for other in others]
     return found
 

@@ -15,6 +15,7 @@ import orjson
 from inferbench_tasks.analysis.report.page import render
 from inferbench_tasks.analysis.stack.base import ANALYSES, Analysis, Subject
 from inferbench_tasks.analysis.stack.difference import difference
+from inferbench_tasks.analysis.stack.one_precision import called_alike
 from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike, valid
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import derived
@@ -120,33 +121,23 @@ def summary(document: Document) -> list[Document]:
 
 
 def labelled(subjects: Sequence[Subject]) -> list[Subject]:
-    """With labels that tell them apart: by what differs among them, else by their runs.
-
-    Earlier versions called each file fp32: one content has one precision, as the newest run calls it.
-    """
-    abouts = [subject.profile.about for subject in subjects]
-    called = {
-        about.get("digest"): about.get("precision")
-        for about in sorted(abouts, key=lambda about: str(about.get("at") or ""))
-    }
-    abouts = [
-        about | {"precision": called[about["digest"]]} if about.get("digest") is not None else about
-        for about in abouts
-    ]
+    """With labels that tell them apart: by what differs among them, else by their runs."""
+    profiles = called_alike([subject.profile for subject in subjects])
+    abouts = [profile.about for profile in profiles]
     names = [name for name in ("precision", "threads", "batch_size", "device") if _differs(abouts, name)]
     labels = [
-        " ".join([subject.profile.label, *(f"{name}={about.get(name)}" for name in names)])
-        for subject, about in zip(subjects, abouts, strict=True)
+        " ".join([profile.label, *(f"{name}={profile.about.get(name)}" for name in names)])
+        for profile in profiles
     ]
     return [
         replace(
             subject,
             profile=replace(
-                subject.profile,
-                label=label if labels.count(label) == 1 else f"{label} ({subject.profile.run_id})",
+                profile,
+                label=label if labels.count(label) == 1 else f"{label} ({profile.run_id})",
             ),
         )
-        for subject, label in zip(subjects, labels, strict=True)
+        for subject, profile, label in zip(subjects, profiles, labels, strict=True)
     ]
 
 

@@ -10,6 +10,7 @@ from inferbench_tasks.analysis.report.runs import stored_table
 from inferbench_tasks.analysis.stack.about import about_of, source_of
 from inferbench_tasks.analysis.stack.base import Point, Subject
 from inferbench_tasks.analysis.stack.kernels import kernels_of
+from inferbench_tasks.analysis.stack.one_precision import Precisions, called, precisions
 from inferbench_tasks.analysis.stack.profile import profile_of
 from inferbench_tasks.analysis.systems.found import SATURATING, saturated
 from inferbench_tasks.contracts.verdict import VALID
@@ -71,15 +72,14 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> tuple[list[Subject], l
     # All that there are, by what tells them apart alone: none is beyond a bound.
     fields = ("run_id", "attempt", "verdict", "model.name", _DIGEST, *asked_precision.PATHS, *BY[by])
     rows = db.find_raw({**_LAYERED, "model.name": {"$in": list(models)}}, fields=fields)
-    # Earlier versions called each file fp32: one content is what the newest run calls it.
-    called = {value_at(row, _DIGEST): value_at(row, _STORED) for row in reversed(rows)}
+    of = precisions((value_at(row, _DIGEST), value_at(row, _STORED)) for row in reversed(rows))
     subjects: list[Subject] = []
     left_out: list[str] = []
     for model in models:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
             if value_at(row, "model.name") == model:
-                groups.setdefault(tuple(_telling(row, path, called) for path in BY[by]), []).append(row)
+                groups.setdefault(tuple(_telling(row, path, of) for path in BY[by]), []).append(row)
         if not groups:
             known = {value_at(row, "model.name") for row in db.find_raw(_LAYERED, fields=("model.name",))}
             raise InputError(
@@ -89,7 +89,9 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> tuple[list[Subject], l
             )
         notes: list[str] = []
         usable = [
-            found for group in groups.values() if (found := _first_usable(db, group, notes)) is not None
+            replace(found, profile=called(found.profile, of))
+            for group in groups.values()
+            if (found := _first_usable(db, group, notes)) is not None
         ]
         if not usable:
             raise InputError(f"no traced run of {model} can be analysed: {'; '.join(notes)}", field="MODEL")
@@ -108,11 +110,11 @@ def _first_usable(db: PerfDB, rows: Sequence[Mapping[str, Any]], notes: list[str
     return None
 
 
-def _telling(row: Mapping[str, Any], path: str, called: Mapping[Any, Any]) -> Any:
+def _telling(row: Mapping[str, Any], path: str, of: Precisions) -> Any:
     if path == asked_precision.PATH:
         return asked_precision.asked_precision(row)
     if path == _STORED and (digest := value_at(row, _DIGEST)) is not None:
-        return called[digest]
+        return of[digest]
     return value_at(row, path)
 
 

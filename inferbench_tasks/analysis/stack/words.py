@@ -58,8 +58,6 @@ def unlike(found: Difference) -> list[str]:
     names = list(_SETTINGS)
     if left.get("backend") == right.get("backend"):  # of two runtimes the formats are what makes them two
         names.insert(1, "format")
-    if (content := left.get("digest")) is not None and content == right.get("digest"):
-        names.remove("precision")  # one file: earlier versions called it otherwise
     texts = [
         f"Not the same in both: {_SETTINGS.get(name, name)}, {_shown(left.get(name))} and {_shown(right.get(name))}."
         for name in names

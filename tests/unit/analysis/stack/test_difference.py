@@ -290,3 +290,5 @@ def test_one_file_has_one_precision_whatever_earlier_versions_called_it() -> Non
         "a precision=int8 (old)",
         "a precision=fp32",
     ]
+    left, right = (subject.profile for subject in labelled([new, old]))
+    assert right.about["precision"] == "int8" and unlike(difference(left, right)) == []

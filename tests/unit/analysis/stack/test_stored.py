@@ -8,6 +8,8 @@ from typing import Any, cast
 import pytest
 
 from inferbench_tasks.analysis.stack import stored
+from inferbench_tasks.analysis.stack.base import Subject
+from inferbench_tasks.analysis.stack.profile import Profile
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from tests.unit.perfdb.builders import result
@@ -42,9 +44,10 @@ class Stored:
         return result(run_id, attempt=attempt)
 
 
-def subject_of(_: Stored, made: ResultDocument) -> str:
+def subject_of(_: Stored, made: ResultDocument) -> Subject:
     """Its name, in place of all that its spans make."""
-    return made.run_id
+    about = {"digest": "small", "precision": "fp32"} if made.run_id == "older" else {}
+    return Subject(Profile("a", made.run_id, (), (1.0,), 1, about))
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(models: Sequence[str], by: str) -> list[Any]:
     """The names of the runs that stand for their groups."""
     subjects, _ = stored.newest(cast(Any, Stored()), models, by)
-    return list(subjects)
+    return [subject.profile.run_id for subject in subjects]
 
 
 @pytest.mark.usefixtures("names")
@@ -101,6 +104,10 @@ def test_one_file_is_one_stack_whatever_its_weights_were_called(monkeypatch: pyt
     monkeypatch.setattr(stored, "subject_of", subject_of)
     monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
     assert found(["m"], "stack") == ["new", "half", "full"]
+    rows[0]["verdict"] = rows[1]["verdict"] = "invalid: late"
+    shown, _ = stored.newest(cast(Any, Stored()), ["m"], "stack")
+    older = shown[0].profile
+    assert (older.run_id, older.about["precision"]) == ("older", "int8"), "also where the newest is not shown"
 
 
 def test_the_newest_valid_run_that_can_be_analysed_stands_for_its_stack(
@@ -116,15 +123,16 @@ def test_the_newest_valid_run_that_can_be_analysed_stands_for_its_stack(
         ("invalid", "invalid: late", "fp16", "fp16", "h"),
     )
 
-    def subject(_: Stored, made: ResultDocument) -> str:
+    def subject(store: Stored, made: ResultDocument) -> Subject:
         if made.run_id == "broken":
             raise InputError("no layers", field="RUN")
-        return made.run_id
+        return subject_of(store, made)
 
     monkeypatch.setattr(stored, "subject_of", subject)
     monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
     subjects, left_out = stored.newest(cast(Any, Stored()), ["m"], "stack")
-    assert cast(Any, subjects) == ["good", "invalid"] and left_out == ["broken: no layers"]
+    assert [subject.profile.run_id for subject in subjects] == ["good", "invalid"]
+    assert left_out == ["broken: no layers"]
     del rows[0], rows[1:]
     with pytest.raises(InputError, match="no traced run of m can be analysed: broken: no layers"):
         found(["m"], "stack")
