@@ -14,7 +14,7 @@ from typing import Any
 from inferbench_tasks.backends.base import Backend
 from inferbench_tasks.catalogue import config_folder
 from inferbench_tasks.contracts.versions import Constraint, newest_first
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.manifests.images import only_in_images, version_in
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
 from inferbench_tasks.manifests.kinds.framework import FrameworkManifest
@@ -82,31 +82,47 @@ class Catalogue:
         stored before: both are kept, in conflict, and only who asks for that version is refused.
         """
         self._entries: dict[str, list[Entry]] = {}
+        #: What is wrong with what is left out, where that is no error; see ``shown``.
+        self.wrong: tuple[str, ...] = ()
         for entry in entries:
-            there = self._entries.setdefault(entry.manifest.id, [])
-            other = next((each for each in there if each.manifest.digest != entry.manifest.digest), None)
-            if other is None:
-                there[:] = there or [entry]
-            elif {each.origin for each in (*there, entry)} <= {BUILT_IN, PERFDB}:
-                there[:] = [replace(each, conflict=entry.origin) for each in there]
-                there.append(replace(entry, conflict=other.origin))
-            else:
-                raise InputError(
-                    f"{entry.manifest.id} has one content in {other.origin} ({other.manifest.digest[:12]}) and another "
-                    f"in {entry.origin} ({entry.manifest.digest[:12]}); a version never changes: give one of them a "
-                    "new one"
-                )
+            self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        there = self._entries.setdefault(entry.manifest.id, [])
+        other = next((each for each in there if each.manifest.digest != entry.manifest.digest), None)
+        if other is None:
+            there[:] = there or [entry]
+        elif {each.origin for each in (*there, entry)} <= {BUILT_IN, PERFDB}:
+            there[:] = [replace(each, conflict=entry.origin) for each in there]
+            there.append(replace(entry, conflict=other.origin))
+        else:
+            raise InputError(
+                f"{entry.manifest.id} has one content in {other.origin} ({other.manifest.digest[:12]}) and another "
+                f"in {entry.origin} ({entry.manifest.digest[:12]}); a version never changes: give one of them a "
+                "new one"
+            )
 
     @classmethod
     def here(cls, db: PerfDB | None, kind: str = "") -> Catalogue:
         """All that this installation knows, or what it knows of one kind; without a PerfDB only what is built in or
         lies in files. A file that says something else than when a run used that version is in conflict with that run.
         """
-        stored = [Entry(manifest, PERFDB) for manifest in ManifestStore(db).all()] if db else []
-        used = UsedManifests(db).all() if db else {}
-        lying = [_beside(entry, used.get(entry.manifest.id)) for entry in files()]
-        there = [*built_in(kind), *lying, *stored]
-        return cls(entry for entry in there if kind in ("", entry.manifest.kind))
+        return cls(_all(db, kind, files()))
+
+    @classmethod
+    def shown(cls, db: PerfDB | None, kind: str = "") -> Catalogue:
+        """The same for pages, which resolve nothing that runs: a file that is wrong is left out, with its error in
+        ``wrong``, and hides no other.
+        """
+        wrong: list[str] = []
+        catalogue = cls(())
+        for entry in _all(db, kind, files(wrong=wrong)):
+            try:
+                catalogue._add(entry)
+            except InputError as error:
+                wrong.append(str(error))
+        catalogue.wrong = tuple(wrong)
+        return catalogue
 
     @classmethod
     def of_runtimes(cls) -> Catalogue:
@@ -273,20 +289,43 @@ def built_in(kind: str = "") -> Iterator[Entry]:
                 yield Entry(manifest, BUILT_IN)
 
 
+def _all(db: PerfDB | None, kind: str, lying: Iterable[Entry]) -> list[Entry]:
+    """What is built in, ``lying`` (files), and what PerfDB has; of one kind or all."""
+    stored = [Entry(manifest, PERFDB) for manifest in ManifestStore(db).all()] if db else []
+    used = UsedManifests(db).all() if db else {}
+    there = [*built_in(kind), *(_beside(entry, used.get(entry.manifest.id)) for entry in lying), *stored]
+    return [entry for entry in there if kind in ("", entry.manifest.kind)]
+
+
 def _beside(entry: Entry, use: Use | None) -> Entry:
     if use is None or use.digest == entry.manifest.digest:
         return entry
     return replace(entry, conflict=f"the run {use.run_id}, which used it as {use.digest[:12]}")
 
 
-def files(folder: Path | None = None) -> Iterator[Entry]:
-    """Those under ``configs/manifests``. SubmissionError where one is wrong, InputError where there are too many."""
+def files(folder: Path | None = None, wrong: list[str] | None = None) -> Iterator[Entry]:
+    """Those under ``configs/manifests``. SubmissionError where one is wrong, InputError where there are too many.
+
+    ``wrong`` takes these errors, where it is given: the file is left out then, and of too many the last ones.
+    """
     root = folder or config_folder() / FOLDER
     paths = sorted(root.rglob("*.yaml")) if root.is_dir() else []
     if len(paths) > MAX_FILES:
-        raise InputError(f"{root} has {len(paths)} manifests; at most {MAX_FILES} are read")
-    for path in paths:
-        yield Entry(read_manifest(path), str(Path("configs", FOLDER, path.relative_to(root))))
+        _wrong(wrong, InputError(f"{root} has {len(paths)} manifests; at most {MAX_FILES} are read"))
+    for path in paths[:MAX_FILES]:
+        try:
+            manifest = read_manifest(path)
+        except SubmissionError as error:
+            _wrong(wrong, error)
+            continue
+        yield Entry(manifest, str(Path("configs", FOLDER, path.relative_to(root))))
+
+
+def _wrong(wrong: list[str] | None, error: InputError) -> None:
+    """Noted, or raised where nobody notes it."""
+    if wrong is None:
+        raise error
+    wrong.append(str(error))
 
 
 def parse_id(text: str) -> tuple[str, str, str]:

@@ -20,8 +20,12 @@ def read_manifest(path: Path) -> Manifest:
     source = str(path)
     if not path.is_file():
         raise SubmissionError([Problem(source, None, "", "there is no such file")])
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        problem = Problem(source, None, "", f"can't be read: {error.strerror or error}")
+        raise SubmissionError([problem]) from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -210,3 +210,24 @@ def test_pages(perfdb: PerfDB, http: TestClient) -> None:
     for id, words in (("scenario:calm@^2", "there are: 1.4.0"), ("digits", "name the kind, too")):
         answer = http.get(f"/inferbench/manifest/{id}")
         assert answer.status_code == 404 and words in answer.text, answer.text
+
+
+def test_a_malformed_file_leaves_the_pages_of_all_others(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of manifests and data sets name it with its error, as text; REST and whoever resolves are refused."""
+    (tmp_path / "manifests").mkdir()
+    monkeypatch.setenv("INFERBENCH_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "manifests" / "bad.yaml").write_text("kind: scenario\nname: <b>bad</b>\n")
+    for path in (
+        "manifests",
+        "manifests?kind=stack",
+        "manifest/stack:onnxruntime@^1",
+        "datasets",
+        "dataset/words",
+    ):
+        answer = http.get(f"/inferbench/{path}")
+        assert answer.status_code == 200, answer.text
+        assert "bad.yaml:2: name: " in answer.text and "<b>bad</b>" not in answer.text, path
+    assert "bad.yaml" in http.get("/inferbench/manifest/scenario:bad").text
+    assert http.get("/inferbench/api/manifests").status_code in (400, 422)

@@ -11,7 +11,6 @@ from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.manifests.catalogue import Catalogue
-from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.problem import did_you_mean
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
@@ -36,12 +35,11 @@ def one_dataset(name: str, request: Request, db: Store) -> Response:
     each with its digest and where it is; ``metrics``: formula and unit of each. Nothing is opened or fetched; its
     results are those of ``/evaluations?dataset=``. 404 says which there are.
     """
-    return table(request, "json", [], about(db, name))
+    return table(request, "json", [], about(Catalogue.here(db, "dataset"), name))
 
 
-def about(db: PerfDB, name: str) -> dict[str, Any]:
-    """What ``GET /datasets/{name}`` answers; 404 for a name that no data set has."""
-    catalogue = Catalogue.here(db, "dataset")
+def about(catalogue: Catalogue, name: str) -> dict[str, Any]:
+    """What ``GET /datasets/{name}`` answers; 404 for a name that no data set has. ``catalogue``: of data sets."""
     entries = catalogue.entries("dataset", name)
     if name not in DATASETS and not entries:
         known = sorted({*DATASETS, *(entry.manifest.name for entry in catalogue.entries("dataset"))})

@@ -41,7 +41,7 @@ def list_manifests(
 @router.get("/manifests/{id}", summary="One manifest in full")
 def one_manifest(id: str, request: Request, db: Store) -> Response:
     """``id``: ``KIND:NAME@CONSTRAINT``, such as ``model:digits@^1``: the newest that fits. 404 says what there is."""
-    _, entry = entry_of(db, id)
+    entry = entry_of(db, id)
     document: dict[str, Any] = {
         **entry.manifest.content(),
         "digest": entry.manifest.digest,
@@ -57,19 +57,19 @@ def results(
     """``items``, the newest first: as which name each asked for it, whether the manifest says the same now, and the
     digest of its lock. Of a data set all that were judged on it.
     """
-    _, entry = entry_of(db, id)
+    entry = entry_of(db, id)
     rows = results_of(db, entry.manifest, limit + 1, offset)
     body = {"items": plain(rows[:limit]), **following(offset, limit, len(rows) > limit)}
     return table(request, format, rows[:limit], body, name="results")
 
 
-def entry_of(db: PerfDB, id: str) -> tuple[Catalogue, Entry]:
-    """The manifest that an id means, among all that there are; 404 says what there is."""
+def entry_of(db: PerfDB, id: str, known: Catalogue | None = None) -> Entry:
+    """The manifest that an id means, among all that there are (``known``, where they were read); 404 says what there
+    is."""
     try:
         kind, name, constraint = parse_id(id)
         if not kind:
             raise InputError("name the kind, too: KIND:NAME@CONSTRAINT, such as model:digits@^1")
-        catalogue = Catalogue.here(db)
-        return catalogue, catalogue.resolve(kind, name, constraint).entry
+        return (known or Catalogue.here(db)).resolve(kind, name, constraint).entry
     except InputError as error:
         raise not_found(str(error)) from error

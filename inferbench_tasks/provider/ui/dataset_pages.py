@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse
 from inferbench_tasks.analysis.evaluations.found import evaluations
 from inferbench_tasks.datasets.about import rows
 from inferbench_tasks.manifests.catalogue import Catalogue
-from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.datasets import about
 from inferbench_tasks.provider.api.output import CSV_ROWS
@@ -25,18 +24,31 @@ MOST_RESULTS, MOST_LABELS = 20, 200
 @router.get("/datasets", response_class=HTMLResponse)
 def list_datasets(db: Store) -> HTMLResponse:
     """Those that submissions can name, and those that only models bring or manifests tell of."""
-    named = rows()
-    return page("datasets.html", here="datasets", named=named, others=_others(db, named))
+    named, catalogue = rows(), Catalogue.shown(db, "dataset")
+    return page(
+        "datasets.html",
+        here="datasets",
+        named=named,
+        others=_others(catalogue, named),
+        wrong=catalogue.wrong,
+    )
 
 
 @router.get("/dataset/{name}", response_class=HTMLResponse)
 def one_dataset(name: str, db: Store) -> HTMLResponse:
     """All that is said of one without opening it."""
+    catalogue = Catalogue.shown(db, "dataset")
     try:
-        known = about(db, name)
+        known = about(catalogue, name)
     except HTTPException as error:
         return page(
-            "dataset.html", status=404, here="datasets", name=name, problem=str(error.detail), known=None
+            "dataset.html",
+            status=404,
+            here="datasets",
+            name=name,
+            problem=str(error.detail),
+            known=None,
+            wrong=catalogue.wrong,
         )
     found = evaluations(db, "", name, MOST_RESULTS + 1)
     return page(
@@ -45,6 +57,7 @@ def one_dataset(name: str, db: Store) -> HTMLResponse:
         name=name,
         problem=None,
         known=known,
+        wrong=catalogue.wrong,
         most_labels=MOST_LABELS,
         of=Evaluated.of(found[:MOST_RESULTS]),
         all_results="/inferbench/evaluations" + query(dataset=name) if len(found) > MOST_RESULTS else None,
@@ -52,11 +65,11 @@ def one_dataset(name: str, db: Store) -> HTMLResponse:
     )
 
 
-def _others(db: PerfDB, named: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _others(catalogue: Catalogue, named: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest manifest of each data set that is none of these."""
     names = {row["name"] for row in named}
     newest: dict[str, dict[str, Any]] = {}
-    for entry in Catalogue.here(db, "dataset").entries("dataset"):
+    for entry in catalogue.entries("dataset"):
         if entry.manifest.name not in names:
             newest.setdefault(entry.manifest.name, {**entry.row(), "licence": entry.manifest.licence})
     return list(newest.values())

@@ -34,7 +34,8 @@ def list_manifests(
 ) -> HTMLResponse:
     """By kind and name, the newest version first."""
     known = not kind or kind in KINDS
-    entries = Catalogue.here(db, kind).entries(kind, name.strip()) if known else []
+    catalogue = Catalogue.shown(db, kind if known else "")
+    entries = catalogue.entries(kind, name.strip()) if known else []
     parameters = {"kind": kind, "name": name.strip()}
     more = len(entries) > offset + PAGE_SIZE
     return page(
@@ -46,6 +47,7 @@ def list_manifests(
         name=name,
         rows=[entry.row() for entry in entries[offset : offset + PAGE_SIZE]],
         count=len(entries),
+        wrong=catalogue.wrong,
         csv="/inferbench/api/manifests" + query(**parameters, limit=CSV_ROWS, format="csv"),
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         **leading_on(parameters, offset, PAGE_SIZE, more),
@@ -55,10 +57,14 @@ def list_manifests(
 @router.get("/manifest/{id}", response_class=HTMLResponse)
 def one_manifest(id: str, db: Store) -> HTMLResponse:
     """The newest that fits ``KIND:NAME@CONSTRAINT``."""
+    catalogue = Catalogue.shown(db)
     try:
-        catalogue, entry = entry_of(db, id)
+        entry = entry_of(db, id, catalogue)
     except HTTPException as error:
-        return page("manifest.html", status=404, here="manifests", id=id, problem=str(error.detail))
+        problem = str(error.detail)
+        return page(
+            "manifest.html", status=404, here="manifests", id=id, problem=problem, wrong=catalogue.wrong
+        )
     manifest = entry.manifest
     content = manifest.content()
     text = as_yaml(content)
@@ -74,6 +80,7 @@ def one_manifest(id: str, db: Store) -> HTMLResponse:
         manifest=manifest,
         content=content,
         origin=entry.origin,
+        wrong=catalogue.wrong,
         versions=[each.row() for each in catalogue.entries(manifest.kind, manifest.name)],
         needs=list(needs(catalogue, manifest)),
         sources=list(sources(manifest)),

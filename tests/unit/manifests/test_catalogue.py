@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.manifests import catalogue as catalogue_of
 from inferbench_tasks.manifests.catalogue import Catalogue, Entry, files, parse_id
 from inferbench_tasks.manifests.difference import differences
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest
@@ -107,6 +108,44 @@ def test_what_a_release_brings_beside_other_content_in_perfdb_blocks_that_versio
     for rate in (5, 6, 7):  # a third content, or either again
         with pytest.raises(InputError, match=r"another in x\.yaml .* a version never changes"):
             Catalogue([*catalogue.entries(), Entry(scenario("1.0.0", rate), "x.yaml")])
+
+
+def test_a_wrong_file_hides_no_other_from_a_page_and_stops_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown has the good ones, built in or lying beside it, and names each bad file with its error: one that
+    can't be read, and one whose version has another content. Who resolves anything is refused.
+    """
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    monkeypatch.setenv("INFERBENCH_CONFIG_DIR", str(tmp_path))
+    (folder / "calm.yaml").write_text(SCENARIO)
+    assert Catalogue.shown(None, "scenario").wrong == ()
+    (folder / "bad.yaml").write_text(SCENARIO.replace("1.2.0", "one"))
+    (folder / "other.yaml").write_text(SCENARIO.replace("rate_rps: 5", "rate_rps: 6"))
+    shown = Catalogue.shown(None, "scenario")
+    assert shown.resolve("scenario", "calm").entry.origin == "configs/manifests/calm.yaml"
+    malformed, twice = shown.wrong
+    assert "bad.yaml:3: version: 'one' is no version" in malformed
+    assert "scenario:calm@1.2.0 has one content in" in twice and "other.yaml" in twice
+    assert Catalogue.shown(None, "stack").entries("stack", "onnxruntime")
+    with pytest.raises(SubmissionError, match="is no version"):
+        Catalogue.here(None)
+    (folder / "bad.yaml").unlink()
+    with pytest.raises(InputError, match="has one content in"):
+        Catalogue.here(None)
+
+
+def test_of_too_many_files_the_first_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With how many there are; whoever resolves is refused."""
+    monkeypatch.setattr(catalogue_of, "MAX_FILES", 1)
+    for number in (1, 2):
+        (tmp_path / f"{number}.yaml").write_text(SCENARIO.replace("1.2.0", f"{number}.0.0"))
+    wrong: list[str] = []
+    assert [entry.manifest.version for entry in files(tmp_path, wrong)] == ["1.0.0"]
+    assert len(wrong) == 1 and "has 2 manifests; at most 1 are read" in wrong[0]
+    with pytest.raises(InputError, match="at most 1 are read"):
+        list(files(tmp_path))
 
 
 def test_ids_are_kind_name_and_constraint() -> None:

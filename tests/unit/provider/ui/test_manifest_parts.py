@@ -147,7 +147,7 @@ def test_the_page_shows_all_parts() -> None:
         "manifest.html", here="manifests", id=manifest.id, problem=None, asked="^1", manifest=manifest,
         content=manifest.content(), origin="PerfDB", versions=[Entry(manifest, "PerfDB").row()],
         needs=list(needs(catalogue(), manifest)), sources=list(sources(manifest)), most_pins=5, text="kind: model",
-        cut=False, served=None, results=[row], more_results=False,
+        cut=False, served=None, results=[row], more_results=False, wrong=(),
         lock={"run": "r.000", "text": "form: inferbench-lock-1"}, json="j", csv="c",
     )  # fmt: skip
     text = bytes(made.body).decode()
