@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inferbench_tasks.formats.stored_precision import UNKNOWN
+
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
@@ -37,7 +39,7 @@ def intensity(
     """FLOP/byte of a run over ``batch`` samples; FLOPs and bytes are those of one, ``precision`` is its weights'. None
     where they are not known.
     """
-    if not flops or not moved_bytes:
+    if not flops or not moved_bytes or precision == UNKNOWN:
         return None
     weights = (parameters or 0) * BYTES_PER_WEIGHT.get(precision, 4.0)
     moved = max(moved_bytes - weights, 0) * batch + min(weights, moved_bytes)

@@ -10,13 +10,21 @@ shown another content.
 from __future__ import annotations
 
 import ast
+import io
 import json
+import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.errors import InputError
 
+#: ``torch._export.serde.schema.ScalarType`` -> PyTorch's names; of the others none are weights.
+DTYPES = {
+    1: "uint8", 2: "int8", 4: "int32", 6: "float16", 7: "float32", 8: "float64", 10: "complex64", 11: "complex128",
+    13: "bfloat16", 29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz", 34: "uint32",
+}  # fmt: skip
 MAX_JSON_BYTES = 256 << 20
 MAX_EXPRESSION = 4096
 #: Largest exponent in a shape expression; towers of powers take the machine's memory.
@@ -99,6 +107,27 @@ def check(path: Path) -> None:
             _refuse(path, name, str(error))
         except (ValueError, RecursionError) as error:
             _refuse(path, name, f"is damaged: {error!r:.200}")
+
+
+def stored(path: Path) -> dict[str, int]:
+    """How many numbers an archive that was checked keeps of each type, by PyTorch's names; nothing of it is run."""
+    import torch
+
+    reader = torch._C.PyTorchFileReader(str(path))
+    counts: Counter[str] = Counter()
+    for name in reader.get_all_records():
+        if not name.startswith(("data/weights/", "data/constants/")):
+            continue
+        if name.endswith("_config.json"):
+            for entry in json.loads(reader.get_record(name))["config"].values():
+                meta = entry["tensor_meta"] or {}
+                sizes = [size.get("as_int", 1) for size in meta.get("sizes", ())]
+                counts[DTYPES.get(meta.get("dtype"), "other")] += math.prod(sizes)
+        elif name.endswith(".pt"):
+            tensors = torch.load(io.BytesIO(reader.get_record(name)), weights_only=True, map_location="cpu")
+            for tensor in tensors.values() if isinstance(tensors, dict) else ():
+                counts[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
+    return dict(counts)
 
 
 class _Forbidden(Exception):

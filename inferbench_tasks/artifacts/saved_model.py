@@ -8,7 +8,9 @@ that this version of TensorFlow does not know.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,10 @@ CHECKPOINT = re.compile(r"__inference__traced_(save|restore)_\d+")
 CHECKPOINT_OPERATORS = {"RestoreV2", "SaveV2", "MergeV2Checkpoints", "ShardedFilename"}
 
 
+#: Of variables that only a training needs.
+_OF_TRAINING = re.compile(r"\.OPTIMIZER_SLOT|^(_?optimizer|keras_api)/|^save_counter")
+
+
 def check(path: Path) -> None:
     """InputError for a damaged SavedModel and for one whose graph does more than compute."""
     from google.protobuf.message import DecodeError
@@ -65,6 +71,34 @@ def check(path: Path) -> None:
             name = function.signature.name
             extra = CHECKPOINT_OPERATORS if name in checkpoint else set()
             _check_nodes(path, name, function.node_def, allowed | extra)
+
+
+def stored(path: Path) -> dict[str, int]:
+    """How many numbers a SavedModel keeps of each type, in variables and constants, by TensorFlow's names; what a
+    training keeps beside its variables is left out. Nothing of it is run.
+    """
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    counts: Counter[str] = Counter()
+    prefix = path / "variables" / "variables"
+    if prefix.with_suffix(".index").is_file():
+        reader = tf.train.load_checkpoint(str(prefix))
+        shapes = reader.get_variable_to_shape_map()
+        for name, dtype in reader.get_variable_to_dtype_map().items():
+            if not _OF_TRAINING.search(name):
+                counts[dtype.name] += math.prod(shapes[name])
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((path / "saved_model.pb").read_bytes())
+    for meta in model.meta_graphs:
+        functions = meta.graph_def.library.function
+        for nodes in (meta.graph_def.node, *(function.node_def for function in functions)):
+            for node in nodes:
+                shape = node.attr["value"].tensor.tensor_shape if node.op == "Const" else None
+                if shape is not None and shape.dim:
+                    dtype = tf.dtypes.as_dtype(node.attr["value"].tensor.dtype)
+                    counts[dtype.name] += math.prod(each.size for each in shape.dim)
+    return dict(counts)
 
 
 def _computing() -> set[str]:

@@ -8,6 +8,7 @@ is read by PyTorch's own reader: another one could be shown another content.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,10 +27,20 @@ MAX_CODE_BYTES = 64 << 20
 MAX_PICKLE_BYTES = 256 << 20
 MAX_SMALL_BYTES = 64
 PICKLES = ("data", "constants", "traced_inputs")
+#: Storages of a pickle -> the type of their numbers; of the others none are weights.
+DTYPES = {
+    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128", "QInt8Storage": "qint8",
+    "QUInt8Storage": "quint8", "QUInt4x2Storage": "quint4x2", "QUInt2x4Storage": "quint2x4", "CharStorage": "int8",
+    "ByteStorage": "uint8", "IntStorage": "int32",
+}  # fmt: skip
 
 
-def check(path: Path) -> None:
-    """InputError, with the archive's record, for what is more than tensors and code that computes."""
+def check(path: Path) -> dict[str, int]:
+    """InputError, with the archive's record, for what is more than tensors and code that computes.
+
+    Returns how many numbers it keeps of each type, by PyTorch's names.
+    """
     import torch
 
     try:
@@ -45,7 +56,7 @@ def check(path: Path) -> None:
         if not RECORDS.fullmatch(name) or ".." in name.split("/"):
             _refuse(path, name, "is nothing that torch.jit.save writes")
     try:
-        _check_records(reader, names)
+        return _check_records(reader, names)
     except _Record as error:
         _refuse(path, error.name, error.reason)
 
@@ -66,7 +77,7 @@ def _refuse(path: Path, entry: str, reason: str) -> NoReturn:
     )
 
 
-def _check_records(reader: Any, names: list[str]) -> None:
+def _check_records(reader: Any, names: list[str]) -> dict[str, int]:
     sizes = {name: reader.get_record_size(name) for name in names}
     sources = [name for name in names if name.endswith(".py")]
     if sum(sizes[name] for name in sources) > MAX_CODE_BYTES:
@@ -81,6 +92,7 @@ def _check_records(reader: Any, names: list[str]) -> None:
         classes = torchscript_code.check(texts)
     except Forbidden as error:
         raise _Record(error.entry, str(error)) from error
+    counts: Counter[str] = Counter()
     for name in names:
         small = name in ("version", "byteorder", "archive_format", ".data/serialization_id")
         if small and sizes[name] > MAX_SMALL_BYTES:
@@ -95,8 +107,14 @@ def _check_records(reader: Any, names: list[str]) -> None:
                 storages = {n.rsplit("/")[-1]: sizes[n] for n in names if n.startswith(f"{stem}/")}
                 # PyTorch keeps of the examples that a model was traced with their shapes alone.
                 shapes_only = stem == "traced_inputs" and not any(storages.values())
-                torchscript_pickle.check(reader.get_record(name), classes, storages, shapes_only=shapes_only)
+                named = torchscript_pickle.check(
+                    reader.get_record(name), classes, storages, shapes_only=shapes_only
+                )
+                if stem != "traced_inputs":
+                    for kind, elements in named.values():
+                        counts[DTYPES.get(kind, kind)] += elements
             else:  # where the source's lines come from: texts and numbers
                 torchscript_pickle.check(reader.get_record(name), frozenset(), {})
         except Forbidden as error:
             raise _Record(name, str(error)) from error
+    return dict(counts)

@@ -34,20 +34,25 @@ MAX_DIMENSIONS = 64
 
 def check(
     content: bytes, classes: frozenset[str], storages: dict[str, int], *, shapes_only: bool = False
-) -> None:
-    """``storages``: key of a storage -> its bytes, unless only shapes were kept. Raises Forbidden."""
+) -> dict[str, tuple[str, int]]:
+    """``storages``: key of a storage -> its bytes, unless only shapes were kept. Raises Forbidden.
+
+    Returns of each storage that it names, by its key, the kind and how many elements it has.
+    """
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(content)):
             if opcode.name not in OPCODES:
                 raise Forbidden(f"has the instruction {opcode.name}, which no TorchScript pickle has")
             if opcode.name in ("LONG_BINPUT", "BINPUT") and argument is not None and int(argument) > count:
                 raise Forbidden(f"keeps a value under the number {argument}, of {count} instructions")
-        _Reader(content, classes, None if shapes_only else storages).load()
+        reader = _Reader(content, classes, None if shapes_only else storages)
+        reader.load()
     except Forbidden:
         raise
     # A damaged pickle ends in whatever the unpickler stumbles over; nothing of the archive's is called in it.
     except Exception as error:
         raise Forbidden(f"is damaged: {error!r:.200}") from error
+    return reader.named
 
 
 class _Value:
@@ -68,6 +73,7 @@ class _Reader(pickle._Unpickler):
     def __init__(self, content: bytes, classes: frozenset[str], storages: dict[str, int] | None) -> None:
         super().__init__(io.BytesIO(content))
         self._classes, self._storages = classes, storages
+        self.named: dict[str, tuple[str, int]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         qualified = f"{module}.{name}"
@@ -94,6 +100,7 @@ class _Reader(pickle._Unpickler):
         word, kind, key, _, elements = pid
         if word != "storage" or kind not in ITEM_BYTES or type(elements) is not int or elements < 0:
             raise Forbidden(f"has a storage of the form {pid!r:.120}")
+        self.named[str(key)] = kind, elements
         if self._storages is None:
             return _Storage(elements)
         actual = self._storages.get(key, 0)

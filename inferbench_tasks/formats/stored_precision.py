@@ -16,6 +16,16 @@ from typing import Any
 from inferbench_tasks.formats.macs import all_nodes, attribute, bodies, operator
 
 FULL = "fp32"
+#: Of a file whose weights are whole numbers for the most part that nobody says the scales of.
+UNKNOWN = "unknown"
+#: The types of tensors as PyTorch and TensorFlow call them -> what a model of such weights is called.
+_OF_DTYPE = {
+    "float32": FULL, "float64": FULL, "complex64": FULL, "complex128": FULL, "float16": "fp16", "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2fnuz": "fp8",
+    "qint8": "int8", "quint8": "int8", "quint4x2": "int4", "quint2x4": "int2",
+}  # fmt: skip
+#: Plain ones in which weights are kept, too; sizes and indices are in others.
+_WHOLE = ("int8", "uint8", "int32", "uint32")
 #: ONNX's types of tensors -> what a model of such weights is called; sizes and indices are in others.
 _CALLED = {
     "FLOAT": FULL, "DOUBLE": FULL, "FLOAT16": "fp16", "BFLOAT16": "bf16",
@@ -67,6 +77,18 @@ def called(precision: str | None) -> str | None:
 def most(counts: Mapping[str, int]) -> str:
     """The precision that most weights have; full where there are none."""
     return max(counts, key=lambda name: counts[name]) if any(counts.values()) else FULL
+
+
+def of_dtypes(counts: Mapping[str, int]) -> str:
+    """The precision of weights by how many numbers there are of each type; ``UNKNOWN`` where plain whole numbers are
+    more than all others: they may be weights whose scales lie elsewhere, or tables.
+    """
+    named: Counter[str] = Counter()
+    for dtype, count in counts.items():
+        if (kind := _OF_DTYPE.get(dtype)) is not None:
+            named[kind] += count
+    whole = sum(counts.get(dtype, 0) for dtype in _WHOLE)
+    return UNKNOWN if whole > named.total() else most(named)
 
 
 def onnx_precision(model: Any) -> str:

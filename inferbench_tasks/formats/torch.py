@@ -6,7 +6,9 @@ the order of the outputs.
 
 from __future__ import annotations
 
+import math
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,13 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats import architectures, module_file
 from inferbench_tasks.formats.base import Format, Predict
+from inferbench_tasks.formats.stored_precision import of_dtypes
 
 WEIGHTS = "model.safetensors"
+_OF_SAFETENSORS = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2", "I8": "int8", "U8": "uint8", "I32": "int32", "U32": "uint32",
+}  # fmt: skip
 
 
 class TorchFormat(Format):
@@ -70,9 +77,32 @@ def keep_with_module(weights: Path, module: Path, factory: str, folder: Path) ->
     architectures.write(folder, {"name": architectures.USER_MODULE, "arguments": {"factory": factory}})
 
 
-def count_parameters(folder: Path) -> int:
-    """Build the network, load its weights, count them. InputError, with what is wrong, where they don't fit."""
-    return sum(parameter.numel() for parameter in load(folder).parameters())
+def weights_of(folder: Path) -> tuple[int, str]:
+    """Build the network and load its weights: how many there are, and in which precision the network keeps them, which
+    need not be that of their file. InputError, with what is wrong, where they don't fit.
+    """
+    network = load(folder)
+    counts: Counter[str] = Counter()
+    for tensor in (*network.parameters(), *network.buffers()):
+        counts[_name(tensor.dtype)] += tensor.numel()
+    return sum(parameter.numel() for parameter in network.parameters()), of_dtypes(counts)
+
+
+def file_precision(path: Path) -> str:
+    """In which precision a safetensors file keeps its weights; of its head alone."""
+    require("torch")
+    from safetensors import safe_open
+
+    counts: Counter[str] = Counter()
+    with safe_open(path, "np") as file:
+        for name in file.keys():  # noqa: SIM118 - it is no mapping
+            part = file.get_slice(name)
+            counts[_OF_SAFETENSORS.get(part.get_dtype(), "other")] += math.prod(part.get_shape())
+    return of_dtypes(counts)
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def predictor(module: Any, model: ModelArtifact) -> Predict:

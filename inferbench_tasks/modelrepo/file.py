@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.artifacts import exported_program, safe_files, saved_model, torchscript
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.contracts.handles import Handle, TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
@@ -25,7 +25,8 @@ from inferbench_tasks.extras import require
 from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
-from inferbench_tasks.formats.torch import count_parameters, keep_with_module
+from inferbench_tasks.formats.stored_precision import of_dtypes
+from inferbench_tasks.formats.torch import WEIGHTS, file_precision, keep_with_module, weights_of
 from inferbench_tasks.modelrepo import (
     onnx_file,
     openvino_file,
@@ -111,8 +112,8 @@ class FileSource(ModelSource):
             "name": self.name,
             **({"served": self.signature_name} if self.signature_name else {}),
             # Earlier ones of weights with a module had lost their batch; of ONNX, what functions draw was overlooked;
-            # all but language models were called fp32.
-            "recipe": 9,
+            # all but language models were called fp32, and PyTorch's and TensorFlow's longer than others.
+            "recipe": 10,
         }
 
     def _external(self) -> list[Path]:
@@ -138,7 +139,11 @@ class FileSource(ModelSource):
         elif self.module is not None:
             model = _as_signed(self, folder / file)
             keep_with_module(self.path, self.module, self.factory, folder / file)
-            model = replace(model, parameters=count_parameters(folder / file))
+            parameters, precision = weights_of(folder / file)
+            notes = model.notes
+            if (in_file := file_precision(folder / file / WEIGHTS)) != precision:
+                notes += (f"its weights are {in_file}, and its module keeps them in {precision}",)
+            model = replace(model, parameters=parameters, precision=precision, notes=notes)
         else:
             shutil.copyfile(self.path, folder / file)
             self._copy_external(folder, file)
@@ -191,15 +196,27 @@ def _as_signed(source: FileSource, path: Path) -> Adapted:
 
 
 def _torchscript(source: FileSource, path: Path) -> Adapted:
-    told = source.signed()
-    return torchscript_file.adapt(path, Tensors(told.inputs, told.outputs, told.batch_size))
+    told, precision = source.signed(), of_dtypes(torchscript.check(path))
+    adapted = torchscript_file.adapt(path, Tensors(told.inputs, told.outputs, told.batch_size))
+    return replace(adapted, precision=precision)
+
+
+def _exported(source: FileSource, path: Path) -> Adapted:
+    return replace(_as_signed(source, path), precision=of_dtypes(exported_program.stored(path)))
+
+
+def _savedmodel(source: FileSource, path: Path) -> Adapted:
+    precision = of_dtypes(saved_model.stored(path))
+    adapted = savedmodel_file.adapt(path, source.path.name, source.signature_name)
+    return replace(adapted, precision=precision)
 
 
 #: By format, what makes a copy of the source's file fit for requests; files of others are as their signature says.
 ADAPT: dict[str, Callable[[FileSource, Path], Adapted]] = {
     "onnx": lambda source, path: onnx_file.adapt(path, source.path.name),
     "openvino": lambda source, path: openvino_file.adapt(path, source.path.name),
-    "savedmodel": lambda source, path: savedmodel_file.adapt(path, source.path.name, source.signature_name),
+    "pt2": _exported,
+    "savedmodel": _savedmodel,
     "tflite": lambda source, path: tflite_file.adapt(path, source.path.name),
     "torchscript": _torchscript,
 }

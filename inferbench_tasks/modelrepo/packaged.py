@@ -48,6 +48,7 @@ class PackagedModel(OneFramework):
             "file": self.entry.file,
             "onnxruntime": version("onnxruntime"),
             "recipe": self.recipe,
+            "told": 2,  # earlier ones were called fp32, whatever their weights were in
             **({"kept": dict(self.entry.kept)} if self.entry.kept else {}),
         }
 
@@ -108,6 +109,7 @@ class PackagedModel(OneFramework):
             "model.onnx",
             model.inputs,
             model.outputs,
+            precision=model.precision,
             batch_size=model.batch_size,
             adapted=model.notes,
         )

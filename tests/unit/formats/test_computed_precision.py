@@ -24,6 +24,9 @@ from inferbench_tasks.formats.computed_precision import computed_in, computes_as
         ("fp32", "fp16", "tflite", "cpu", "fp32"),
         ("int8", "int8", "onnx", "cpu", "int8"),
         ("fp32", "int8", "onnx", "cpu", None),
+        ("fp32", "fp16", "torchscript", "cpu", "fp16"),
+        ("fp32", "unknown", "torchscript", "cpu", None),
+        ("fp16", "unknown", "tflite", "cpu", "fp32"),  # what a conversion was asked for
         ("fp32", "f32", "gguf", "cpu", "fp32"),
         ("fp32", "f16", "gguf", "cpu", "fp16"),
         ("fp32", "q4_0", "gguf", "cpu", None),
@@ -49,6 +52,8 @@ def test_what_is_computed_in(
         (("int8", "onnx"), ("int8", "onnx"), "fp32", "cpu", True),
         (("int8", "onnx"), ("int8", "openvino"), "fp32", "cpu", False),
         (("int8", "tflite"), ("int8", "tflite"), "fp32", "cpu", True),
+        (("unknown", "torchscript"), ("unknown", "torchscript"), "fp32", "cpu", True),
+        (("unknown", "torchscript"), ("unknown", "torchscript"), "fp32", "gpu", False),
     ],
 )
 def test_class_numbers_are_the_sources_where_both_compute_alike(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from inferbench_tasks.analysis.intensity import BYTES_PER_WEIGHT
-from inferbench_tasks.formats.stored_precision import QUANTISED, most, onnx_precision
+from inferbench_tasks.analysis.intensity import BYTES_PER_WEIGHT, intensity
+from inferbench_tasks.formats.stored_precision import QUANTISED, UNKNOWN, most, onnx_precision
 from inferbench_tasks.modelrepo.openvino_file import precision_of as openvino_precision
 
 
@@ -264,3 +264,9 @@ def test_openvinos_tables_are_no_weights() -> None:
 def test_without_weights_it_is_full() -> None:
     """Nothing was reduced."""
     assert most({}) == most({"int8": 0}) == "fp32"
+
+
+def test_of_unknown_weights_no_bytes_are_made_up() -> None:
+    """FLOP/byte needs to know what a weight takes: of 10 weights in 80 moved bytes, 2 FLOP by byte at fp32."""
+    assert intensity(160, 80, 10, "fp32", 1) == 2.0
+    assert intensity(160, 80, 10, UNKNOWN, 1) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.contracts.models import Package, Watch
 from inferbench_tasks.errors import InputError
@@ -60,6 +60,29 @@ def test_only_the_file_is_taken_and_adapted(tmp_path: Path, monkeypatch: pytest.
     made = PackagedModel("ddddocr-detection").make(tmp_path, Watch())
     assert made.batch_size is None and made.inputs[0].shape == (4,)
     assert {path.suffix for path in tmp_path.rglob("*")} == {".onnx"}
+
+
+def test_it_is_called_by_what_its_weights_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of the user's is: half precision here, whatever others of packages are in."""
+
+    def unpack(package: Package, target: Path, watch: Watch) -> None:
+        weights = numpy_helper.from_array(np.ones((4, 2), np.float16), "w")
+        graph = helper.make_graph(
+            [
+                helper.make_node("Cast", ["w"], ["f"], to=1),
+                helper.make_node("MatMul", ["images", "f"], ["output"]),
+            ],
+            "g",
+            [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 4])],
+            [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["n", 2])],
+            [weights],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (target / "ddddocr").mkdir()
+        onnx.save(model, target / "ddddocr" / "common_det.onnx")
+
+    monkeypatch.setattr(packaged, "fetch", unpack)
+    assert PackagedModel("ddddocr-detection").make(tmp_path, Watch()).precision == "fp16"
 
 
 def test_a_picture_becomes_what_the_package_gives_its_model() -> None:
