@@ -110,7 +110,9 @@ def check(path: Path) -> None:
 
 
 def stored(path: Path) -> dict[str, int]:
-    """How many numbers an archive that was checked keeps of each type, by PyTorch's names; nothing of it is run."""
+    """How many numbers an archive that was checked keeps of each type, by PyTorch's names; nothing of it is run.
+    InputError where what it says of its tensors can't be read.
+    """
     import torch
 
     reader = torch._C.PyTorchFileReader(str(path))
@@ -119,10 +121,13 @@ def stored(path: Path) -> dict[str, int]:
         if not name.startswith(("data/weights/", "data/constants/")):
             continue
         if name.endswith("_config.json"):
-            for entry in json.loads(reader.get_record(name))["config"].values():
-                meta = entry["tensor_meta"] or {}
-                sizes = [size.get("as_int", 1) for size in meta.get("sizes", ())]
-                counts[DTYPES.get(meta.get("dtype"), "other")] += math.prod(sizes)
+            try:
+                for entry in json.loads(reader.get_record(name))["config"].values():
+                    meta = entry["tensor_meta"]
+                    sizes = [int(size["as_int"]) for size in meta["sizes"]]
+                    counts[DTYPES.get(meta["dtype"], "other")] += math.prod(sizes)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                _refuse(path, name, f"is damaged: {error!r:.200}")
         elif name.endswith(".pt"):
             tensors = torch.load(io.BytesIO(reader.get_record(name)), weights_only=True, map_location="cpu")
             for tensor in tensors.values() if isinstance(tensors, dict) else ():

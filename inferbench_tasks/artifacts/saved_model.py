@@ -75,7 +75,7 @@ def check(path: Path) -> None:
 
 def stored(path: Path) -> dict[str, int]:
     """How many numbers a SavedModel keeps of each type, in variables and constants, by TensorFlow's names; what a
-    training keeps beside its variables is left out. Nothing of it is run.
+    training keeps beside its variables is left out. Nothing of it is run. InputError where that can't be read.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import saved_model_pb2
@@ -83,7 +83,12 @@ def stored(path: Path) -> dict[str, int]:
     counts: Counter[str] = Counter()
     prefix = path / "variables" / "variables"
     if prefix.with_suffix(".index").is_file():
-        reader = tf.train.load_checkpoint(str(prefix))
+        try:
+            reader = tf.train.load_checkpoint(str(prefix))
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{path}: its variables can't be read: {str(error)[:300]}", field="model.path"
+            ) from error
         shapes = reader.get_variable_to_shape_map()
         for name, dtype in reader.get_variable_to_dtype_map().items():
             if not _OF_TRAINING.search(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from inferbench_tasks.artifacts import exported_program, saved_model, torchscript
 from inferbench_tasks.contracts.models import Made, Watch
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.stored_precision import FULL, UNKNOWN, of_dtypes
 from inferbench_tasks.formats.torch import file_precision
 from inferbench_tasks.modelrepo.file import FileSource
@@ -105,6 +107,15 @@ def test_an_exported_program_is_called_by_what_it_keeps(tmp_path: Path) -> None:
         torch.export.save(program, str(tmp_path / "m.pt2"))
         assert of_dtypes(exported_program.stored(tmp_path / "m.pt2")) == expected
     assert make(tmp_path, {"path": "m.pt2"}).precision == UNKNOWN
+    with (
+        zipfile.ZipFile(tmp_path / "m.pt2") as whole,
+        zipfile.ZipFile(tmp_path / "broken.pt2", "w") as broken,
+    ):
+        for entry in whole.infolist():
+            content = whole.read(entry)
+            broken.writestr(entry.filename, content.replace(b'"sizes"', b'"sizse"'))
+    with pytest.raises(InputError, match=r"weights_config\.json is damaged: KeyError\('sizes'\)"):
+        exported_program.stored(tmp_path / "broken.pt2")
 
 
 def test_weights_with_a_module_are_called_by_what_the_module_keeps_them_in(tmp_path: Path) -> None:
@@ -140,7 +151,7 @@ def test_a_savedmodel_is_called_by_what_it_keeps(variables: bool, tmp_path: Path
     import tensorflow as tf
 
     holder = tf.Module()
-    numbers = np.ones((16, 8), np.float16)
+    numbers: Any = np.ones((16, 8), np.float16)
     holder.weight = tf.Variable(numbers) if variables else tf.constant(numbers)
     holder.step = tf.Variable(np.int64(3))
 
