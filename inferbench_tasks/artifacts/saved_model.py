@@ -87,7 +87,7 @@ def stored(path: Path) -> dict[str, int]:
             reader = tf.train.load_checkpoint(str(prefix))
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"{path}: its variables can't be read: {str(error)[:300]}", field="model.path"
+                f"The SavedModel {path.name} can't be loaded: {str(error)[:300]}", field="model.path"
             ) from error
         shapes = reader.get_variable_to_shape_map()
         for name, dtype in reader.get_variable_to_dtype_map().items():
