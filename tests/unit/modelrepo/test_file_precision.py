@@ -48,7 +48,7 @@ def by_hand() -> Any:
     """Weights in plain whole numbers, whose scale only its code knows."""
     import torch
 
-    class Scaled(torch.nn.Module):
+    class Scaled(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("weight", torch.ones(8, 16, dtype=torch.int8))
@@ -155,11 +155,12 @@ def test_a_savedmodel_is_called_by_what_it_keeps(variables: bool, tmp_path: Path
     holder.weight = tf.Variable(numbers) if variables else tf.constant(numbers)
     holder.step = tf.Variable(np.int64(3))
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 16], tf.float32, name="x")])
     def serve(x: Any) -> dict[str, Any]:
         return {"y": tf.cast(tf.cast(x, tf.float16) @ holder.weight, tf.float32)}
 
-    tf.saved_model.save(holder, str(tmp_path / "m"), signatures={"serving_default": serve})
+    taken = [tf.TensorSpec([None, 16], tf.float32, name="x")]
+    signature = tf.function(serve, input_signature=taken)
+    tf.saved_model.save(holder, str(tmp_path / "m"), signatures={"serving_default": signature})
     assert saved_model.stored(tmp_path / "m").get("float16") == 128
     made = make(tmp_path, {"path": "m"})
     assert made.precision == "fp16" and made.format == "savedmodel"
