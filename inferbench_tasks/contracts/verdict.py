@@ -19,6 +19,7 @@ from inferbench_tasks.contracts.verdict_texts import check_of, split_reasons
 #: of what a quiet machine gives. ``invalid``: there are figures, which don't count. ``failed``, ``cancelled``: a stage
 #: failed, or its user stopped it, and there are none.
 Kind = Literal["valid", "disturbed", "invalid", "failed", "cancelled"]
+#: Each is worse than those before it.
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Of runs that came to their end: they have figures, whether these count or not.
 _MEASURED: tuple[Kind, ...] = ("valid", "disturbed", "invalid")

@@ -52,8 +52,9 @@ class Asked:
 
     def verdict_holds(self, parts: Parts) -> bool:
         """Of the worst part's verdict."""
-        order = {str(kind): at for at, kind in enumerate(KINDS)}
-        text = max((str(each["verdict"]) for each in parts.values()), key=lambda each: order[split(each)[0]])
+        text = max(
+            (str(each["verdict"]) for each in parts.values()), key=lambda each: KINDS.index(split(each)[0])
+        )
         document = {"verdict": text, "judgement": {"kind": split(text)[0]}}
         return matches({"$and": self.of_verdict}, document)
 

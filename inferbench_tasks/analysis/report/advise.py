@@ -31,7 +31,10 @@ from inferbench_tasks.perfdb.offered import WITHOUT_LOAD
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
-_PARTS = "Parts of one evaluation are no alternatives of each other: it stands here with the figures of its worst part."
+_PARTS = (
+    "Parts of one evaluation are no alternatives of each other: it stands here with the figures of its worst part, by "
+    "verdict and objective, then by samples/s, then by p99."
+)
 
 
 def advise(views: Sequence[RunView]) -> Advice:

@@ -46,7 +46,7 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
             None, (f"They differ in how many samples there are alone ({told}): there is none to choose.",)
         )
     by = MAX_RATE if all(view.value(FIGURES[MAX_RATE]) is not None for view in views) else THROUGHPUT
-    order = sorted(views, key=_samples, reverse=True)
+    order = sorted(views, key=samples_per_s, reverse=True)
     best = order[0]
     if by == MAX_RATE and (lower := [v.label for v in order[1:] if FIGURES[by].unbounded_in(v.summary)]):
         text = (
@@ -58,13 +58,13 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     tied = [view for view in order if view is best or not judge.differ(best, view, by)]
     if len(tied) == 1:
         second = order[1]
-        gain = _samples(best) / _samples(second) if _samples(second) else math.inf
+        gain = samples_per_s(best) / samples_per_s(second) if samples_per_s(second) else math.inf
         why = (
             f"Use {best.label}: {figures_text(best)}, {gain:.2f} times the throughput of {second.label} "
             f"({figures_text(second)})."
         )
         return Advice(best, (why,), by, tuple(views))
-    low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
+    low_rate, high_rate = number(samples_per_s(tied[-1]), 4), number(samples_per_s(best), 4)
     sentences = [
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
         f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
@@ -129,7 +129,7 @@ def common_quantile(views: Sequence[RunView]) -> str | None:
     return None
 
 
-def _samples(view: RunView) -> float:
+def samples_per_s(view: RunView) -> float:
     """What it was asked to find, if it searched for its highest rate; else what it answered."""
     found = view.value(FIGURES[MAX_RATE])
     return float((view.figure("throughput_samples_per_s") or 0.0) if found is None else found)
@@ -158,4 +158,4 @@ def figures_text(view: RunView) -> str:
     """What a run answers, and how fast."""
     quantile = common_quantile([view])
     latency = f", {quantile} {number(view.figure(f'e2e_latency_ms.{quantile}'))} ms" if quantile else ""
-    return f"{number(_samples(view), 4)} samples/s{latency}"
+    return f"{number(samples_per_s(view), 4)} samples/s{latency}"

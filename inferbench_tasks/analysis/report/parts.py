@@ -1,15 +1,22 @@
-"""The parts of an evaluation (``evaluate.part``) as one run that asked all of it, for a report's section on answers."""
+"""The parts of an evaluation (``evaluate.part``) as one: in a report's section on answers as a run that asked all of
+it, in its advice as the worst of them.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferbench_tasks.analysis.evaluations.together import but_for_part, otherwise
 from inferbench_tasks.analysis.evaluations.whole import left_out, whole_of
 from inferbench_tasks.analysis.labels import name_by_difference
+from inferbench_tasks.analysis.report.choose import samples_per_s
+from inferbench_tasks.analysis.report.kept import overshoot
+from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.verdict import KINDS
 from inferbench_tasks.errors import InputError, PerfDBError
 
 
@@ -29,33 +36,22 @@ def merged(views: Sequence[RunView], silent: Sequence[RunView] = ()) -> Merged:
     ``silent``: runs without answers, which are named where they are the parts that are missing.
     """
     found = Merged()
-    groups: list[list[RunView]] = []
-    order: list[RunView | list[RunView]] = []
-    for view in views:
-        if not _is_part(view):
-            order.append(view)
+    groups = _grouped(views, _is_part, _same)
+    others = [group[0] for group in groups if not _is_part(group[0])]
+    labels = iter(_labels([group for group in groups if _is_part(group[0])], others))
+    for group in groups:
+        if not _is_part(group[0]):
+            found.views += group
             continue
-        group = next((each for each in groups if _same(each[0], view)), None)
-        if group is None:
-            group = []
-            groups.append(group)
-            order.append(group)
-        group.append(view)
-    labels = _labels(groups, [view for view in views if not _is_part(view)])
-    for each in order:
-        if isinstance(each, RunView):
-            found.views.append(each)
-            continue
-        label = labels[groups.index(each)]
         try:
-            whole, notes = _whole(each, label)
+            whole, notes = _whole(group, next(labels))
         except (InputError, PerfDBError) as error:
-            found.views += each
-            names = ", ".join(view.label for view in each)
+            found.views += group
+            names = ", ".join(view.label for view in group)
             missing = "".join(
                 f" {view.label} has no answers, it is {view.said}."
                 for view in silent
-                if _beside(each[0], view)
+                if _beside(group[0], view)
             )
             found.notes.append(
                 f"{names}: shown as they are, for they make no whole: {error}.{missing} "
@@ -69,18 +65,9 @@ def merged(views: Sequence[RunView], silent: Sequence[RunView] = ()) -> Merged:
 
 def one_of_each(views: Sequence[RunView]) -> list[tuple[RunView, RunView]]:
     """Each run that can be chosen, twice: as it is shown, and itself. The parts of one evaluation are no alternatives
-    of each other: they are one, by what it is called, with the figures of the worst of them.
+    of each other: they are one, by what it is called, with the figures of the worst of them (``_against``).
     """
-    groups: list[list[RunView]] = []
-    of_parts: list[list[RunView]] = []
-    for view in views:
-        group = next((each for each in of_parts if _beside(each[0], view)), None) if _part(view) else None
-        if group is not None:
-            group.append(view)
-            continue
-        groups.append([view])
-        if _part(view):
-            of_parts.append(groups[-1])
+    groups = _grouped(views, lambda view: bool(_part(view)), _beside)
     several = [group for group in groups if len(group) > 1]
     labels = iter(_labels(several, [group[0] for group in groups if len(group) == 1]) if several else [])
     found = []
@@ -94,13 +81,29 @@ def one_of_each(views: Sequence[RunView]) -> list[tuple[RunView, RunView]]:
     return found
 
 
-def _against(view: RunView) -> int:
-    """How much speaks against it: that it does not count, misses its objective, or may miss it."""
-    if not view.valid:
-        return 3
-    if view.figure("slo") is None:
-        return 0
-    return {True: 0, None: 1}.get(view.figure("slo.met"), 2)
+def _against(view: RunView) -> tuple[int, int, float, float, float]:
+    """The larger the more speaks against it: its verdict, that it misses its objective or may, how far it is beyond a
+    bound, how few samples it answers in a second, its p99. What nobody knows is worse than any figure.
+    """
+    kind = KINDS.index(view.verdict.kind) if view.verdict is not None else len(KINDS)
+    objective = {None: 0, "met": 0, "undecided": 1, "missed": 2}[objective_word(view)]
+    p99_ms = view.figure("e2e_latency_ms.p99")
+    return kind, objective, overshoot(view), -samples_per_s(view), math.inf if p99_ms is None else p99_ms
+
+
+def _grouped(
+    views: Sequence[RunView], is_part: Callable[[RunView], bool], same: Callable[[RunView, RunView], bool]
+) -> list[list[RunView]]:
+    """All views, in their order; parts of one evaluation stand together at the place of their first, others alone."""
+    groups: list[list[RunView]] = []
+    for view in views:
+        beside = (group for group in groups if is_part(group[0]) and same(group[0], view))
+        group = next(beside, None) if is_part(view) else None
+        if group is None:
+            groups.append([view])
+        else:
+            group.append(view)
+    return groups
 
 
 def _is_part(view: RunView) -> bool:

@@ -31,6 +31,10 @@ def test_a_verdict_is_the_worst_part_s() -> None:
     assert asked("verdict=failed").verdict_holds(parts)
     assert not asked("verdict=valid").verdict_holds(parts)
     assert asked("verdict!=valid").verdict_holds(parts) and asked("model=x").verdict_holds(parts)
+    worse: Parts = {1: {"verdict": "invalid: late"}, 2: {"verdict": "disturbed: steal took 9%"}}
+    assert asked("verdict=invalid").verdict_holds(worse) and not asked("verdict=disturbed").verdict_holds(
+        worse
+    )
 
 
 def test_a_figure_is_the_whole_s() -> None:

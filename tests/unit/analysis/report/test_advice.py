@@ -271,16 +271,43 @@ def test_of_loads_of_two_lengths_no_latency_is_compared() -> None:
     assert "nothing else is compared" in advice.text and "p99" not in advice.text and "Use" not in advice.text
 
 
+def part(number: int, latency_ms: float, **changes: Any) -> RunView:
+    """One of two, each of whose answers takes so long: its p99 is that, at 200 samples/s."""
+    job = {"evaluate__part": f"{number}/2"}
+    return view(records(latency_ms, noise=0), f"r.00{number}", job=job, **changes)
+
+
 def test_parts_of_one_evaluation_are_no_alternatives() -> None:
-    """They are one run, by what it is called; one part that misses the objective makes it miss it."""
+    """They are one run, by what it is called, with the figures of the slower one, 6 ms, whichever stands first; one
+    part that misses the objective makes it miss it, and the part is told that misses it most."""
+    for latencies_ms, worst in (((5.0, 6.0), 1), ((6.0, 5.0), 0)):
+        both = named(part(1, latencies_ms[0]), part(2, latencies_ms[1]))
+        advice = advise(both)
+        assert advice.best is both[worst]
+        assert "Use quickstart, 2 parts: 200 samples/s, p99 6 ms." in advice.text
+        assert "no alternatives" in advice.text
+    for latencies_ms in ((5.0, 90.0), (40.0, 90.0), (90.0, 40.0)):
+        missed = advise(named(part(1, latencies_ms[0]), part(2, latencies_ms[1])))
+        assert missed.best is None
+        assert "the nearest is quickstart, 2 parts: p99 is 90 ms, bound 20 ms" in missed.text
 
-    def part(number: int, latency_ms: float) -> RunView:
-        job = {"evaluate__part": f"{number}/2"}
-        return view(records(latency_ms, seed=number), f"r.00{number}", job=job)
 
-    both = named(part(1, 5.0), part(2, 6.0))
-    advice = advise(both)
-    assert advice.best is both[0] and "Use quickstart, 2 parts" in advice.text
-    assert "no alternatives" in advice.text
-    missed = advise(named(part(1, 5.0), part(2, 90.0)))
-    assert missed.best is None and "No run keeps the SLO" in missed.text
+def test_an_evaluation_is_chosen_by_its_worst_part() -> None:
+    """Of two threads' parts the worst takes 9 ms, of one thread's 8 ms, at as many samples/s and as much CPU: one
+    thread, though a part of two threads' is the fastest of all."""
+    runs = [part(1, 2.0), part(2, 9.0), part(1, 7.0), part(2, 8.0)]
+    for run, threads in zip(runs, (2, 2, 1, 1), strict=True):
+        run.job["serve"]["threads"] = threads
+        run.run_id = f"{run.run_id}-{threads}"
+    advice = advise(named(*runs))
+    assert advice.best is runs[3]
+    assert (
+        "Use threads 1, 2 parts: its p99 is 8 ms (8 to 8), that of threads 2, 2 parts 9 ms (9 to 9)"
+        in advice.text
+    )
+
+
+def test_a_part_that_does_not_count_makes_none_of_it_count() -> None:
+    """However good the figures of the other one are."""
+    advice = advise(named(part(1, 9.0), part(2, 5.0, verdict="invalid: the client stalled")))
+    assert advice.best is None and advice.text.startswith("No run is valid")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.report import answers
-from inferbench_tasks.analysis.report.parts import merged
+from inferbench_tasks.analysis.report.parts import merged, one_of_each
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.quality.intervals import share
@@ -193,3 +193,48 @@ def test_runs_that_asked_all_stand_where_they_stood() -> None:
     silent = part(1)
     silent.answers = None
     assert merged([silent]).views == [silent] and not merged([silent]).notes
+
+
+def speed(verdict: str = "valid", rate: float | None = 200.0, p99: float | None = 5.0, **checks: Any) -> Any:
+    """A part's verdict and summary; ``checks``: of its objective, figure -> (value, bound, met)."""
+    summary: dict[str, Any] = {"throughput_samples_per_s": rate, "e2e_latency_ms": {"p99": p99}}
+    if checks:
+        met = [met for _, _, met in checks.values()]
+        known = {
+            name: dict(zip(("value", "bound", "met"), check, strict=True)) for name, check in checks.items()
+        }
+        whole = False if False in met else None if None in met else True
+        summary["slo"] = {"met": whole, "checks": known}
+    return {"verdict": verdict, "summary": summary}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "worst"),
+    [
+        (speed(rate=10, p99=99), speed("disturbed: steal took 9%"), 2),
+        (speed("failed: load, it broke"), speed("invalid: late"), 1),
+        (speed(p99_ms=(5.0, 20.0, True)), speed(p99_ms=(19.0, 20.0, None)), 2),
+        (speed(p99_ms=(21.0, 20.0, False)), speed(p99_ms=(19.0, 20.0, None)), 1),
+        # 40 of 20 is 2 times the bound, 30 of 20 1.5 times.
+        (speed(rate=100, p99_ms=(30.0, 20.0, False)), speed(p99_ms=(40.0, 20.0, False)), 2),
+        # Of at least 100 samples/s 40 are 2.5 times too few; 2 times the bound of p99 is nearer.
+        (
+            speed(throughput_samples_per_s=(40.0, 100.0, False)),
+            speed(p99_ms=(40.0, 20.0, False)),
+            1,
+        ),
+        (speed(rate=200, p99=6), speed(rate=199, p99=5), 2),
+        (speed(rate=None), speed(rate=1), 1),
+        (speed(p99=5), speed(p99=6), 2),
+        (speed(p99=None), speed(p99=6), 1),
+        (speed(), speed(), 1),
+    ],
+)  # fmt: skip
+def test_of_parts_the_worst_speaks_for_all(first: Any, second: Any, worst: int) -> None:
+    """By verdict, objective, how far it is from that, samples/s, p99; whichever of them stands first."""
+    parts = [part(number, **about) for number, about in ((1, first), (2, second))]
+    ((shown, run),) = one_of_each(parts)
+    assert run is parts[worst - 1]
+    assert (shown.run_id, shown.label) == (run.run_id, "coins, 2 parts")
+    ((_, turned),) = one_of_each(parts[::-1])
+    assert turned is run or first == second
