@@ -32,6 +32,8 @@ _DIGEST, _WANTED, _SEED = (
 _WHOLE = "extensions.evaluation.parts"
 PATHS = (*DATA_PATHS, _DIGEST, _WANTED, _SEED)
 _PARTS = {path.partition(".")[0] for path in PATHS}
+#: Which model's own data they are: as it came, before it was converted.
+_MODEL = ("model.name", "model.version", "model.source_digest")
 #: What a result says without the block.
 NOTHING = "not evaluated"
 
@@ -85,14 +87,29 @@ def other_samples(first: ResultDocument, other: ResultDocument) -> str | None:
     return f"other samples (load.seed {seeds[1]}, not {seeds[0]})"
 
 
-def may_be_same(first: ResultDocument, other: ResultDocument) -> bool:
-    """Whether two of one model were asked as many samples of its own data, with one seed, and the digest of what was
-    asked is not known of one of them, the parts of an evaluation together: then samples and labels have to tell."""
+def same_samples(first: ResultDocument, other: ResultDocument, labelled: bool) -> bool:
+    """Whether two were asked the very same samples: by their words.
+
+    Of the parts of an evaluation of a model's own data together nobody has the digest of what was asked. Then two of
+    three have to tell: the words, that each sample has a label (``labelled``; whether these are the same is for the
+    caller), and that both are of one version of one model, with one seed, and as many samples of its own data.
+    """
     one, two = (run.model_dump(include={*_PARTS, "model"}) for run in (first, other))
-    unknown = any(value_at(run, _WHOLE) is not None and value_at(run, _DIGEST) is None for run in (one, two))
+    same_words = of_document(one) == of_document(two)
+    if not (_unknown(one) or _unknown(two)):
+        return same_words
     own = all(value_at(run, DATA_PATHS[-1]) is None for run in (one, two))
-    alike = (*DATA_PATHS, _SEED, "model.name")
-    return unknown and own and all(value_at(one, path) == value_at(two, path) for path in alike)
+    alike = own and all(value_at(one, path) == value_at(two, path) for path in (*DATA_PATHS, _SEED, *_MODEL))
+    return same_words + labelled + alike >= 2
+
+
+def samples_unknown(result: ResultDocument) -> bool:
+    """Whether nobody has the digest of what was asked, see ``same_samples``."""
+    return _unknown(result.model_dump(include=_PARTS))
+
+
+def _unknown(document: Mapping[str, Any]) -> bool:
+    return value_at(document, _WHOLE) is not None and value_at(document, _DIGEST) is None
 
 
 def data_of(figures: Iterable[Figure], values: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], str]:

@@ -59,7 +59,7 @@ def compare(
     InputError where one was not evaluated, or not the very same samples were asked.
     """
     evaluations = [evaluation_of(each) for each in (first, second)]
-    _require_same(first, second)
+    _require_same(first, second, labelled=all(_complete(table, "label") for table in tables))
     one, two = (table.sort_by("sample") for table in tables)
     for name in ("sample", "label"):
         if not one[name].equals(two[name]):
@@ -94,13 +94,22 @@ def compare(
     }
 
 
-def _require_same(first: ResultDocument, second: ResultDocument) -> None:
-    which, other = judged_on.of_result(first), judged_on.of_result(second)
-    if which != other and not judged_on.may_be_same(first, second):
+#: Said where nobody has the digest of the samples.
+_NEEDED = (
+    "; no digest tells which samples of a model's own data its parts were asked: labels, the model (name, version, "
+    "source) and the seed have to"
+)
+
+
+def _require_same(first: ResultDocument, second: ResultDocument, labelled: bool) -> None:
+    if not judged_on.same_samples(first, second, labelled):
+        which, other = judged_on.of_result(first), judged_on.of_result(second)
         drawn = judged_on.other_samples(first, second)
         why = f"{drawn}: {other}" if drawn else other
+        unknown = any(map(judged_on.samples_unknown, (first, second)))
         raise InputError(
-            f"only the same samples make pairs: {second.run_id} was evaluated on {why}, {first.run_id} on {which}",
+            f"only the same samples make pairs: {second.run_id} was evaluated on {why}, {first.run_id} on {which}"
+            + (_NEEDED if unknown else ""),
             field="RUN",
         )
     data = evaluation_of(first).get("data")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from inferbench_tasks.analysis.evaluations.beside import asks_for, missing_in, whole_key
@@ -54,19 +55,48 @@ def test_of_some_samples_the_digest_is_that_of_one_run() -> None:
     assert "samples " in judged_on.of_result(whole.result)
 
 
+MODEL = {"name": "resnet50", "version": 2, "source_digest": "ab" * 32}
+
+
 def test_a_whole_of_a_model_s_own_data_is_paired_with_one_run() -> None:
-    """Nobody has the digest of its samples: data, seed, model, and each sample with its label have to be the same."""
-    whole = whole_of([part(1), part(2)])
+    """Nobody has the digest of its samples: data, seed, model, its version and source, and each sample with its label
+    have to be the same."""
+    whole = whole_of([part(1, model=MODEL), part(2, model=MODEL)])
     assert whole.result.extensions["evaluation"]["samples_digest"] is None
-    alone = evaluated("alone", WRONG)
+    alone = evaluated("alone", WRONG, model=MODEL)
     assert compare(whole.result, alone, (whole.table, answers(WRONG)))["differ"] == 0
     for other in (
-        evaluated("other", WRONG, model={"name": "another"}),
-        evaluated("other", WRONG, load={"arrivals": {"kind": "poisson"}, "seed": 7}),
-        evaluated("other", WRONG, evaluation={"data": {"digest": "cd" * 32}}),
+        evaluated("other", WRONG, model={**MODEL, "name": "another"}),
+        evaluated("other", WRONG, model={**MODEL, "version": 3}),
+        evaluated("other", WRONG, model={**MODEL, "source_digest": "cd" * 32}),
+        evaluated("other", WRONG, model=MODEL, load={"arrivals": {"kind": "poisson"}, "seed": 7}),
+        evaluated("other", WRONG, model=MODEL, evaluation={"data": {"digest": "cd" * 32}}),
     ):
-        with pytest.raises(InputError, match="only the same samples make pairs"):
+        with pytest.raises(InputError, match="only the same samples make pairs.*labels, the model"):
             compare(whole.result, other, (whole.table, answers(WRONG)))
+    without = pa.nulls(SAMPLES, pa.int64())
+    with pytest.raises(InputError, match="only the same samples make pairs.*labels, the model"):
+        compare(whole.result, alone, (unlabelled(whole.table), answers(WRONG, label=without)))
+
+
+def unlabelled(table: pa.Table) -> pa.Table:
+    """The same answers to samples of which nobody knows what is right."""
+    at = table.column_names.index("label")
+    return table.set_column(at, "label", pa.nulls(table.num_rows, pa.int64()))
+
+
+def test_two_wholes_of_samples_without_labels_are_of_one_model() -> None:
+    """Of as many samples of data of one name, without a digest or labels: those of another model may be others."""
+    one, same, other = (
+        whole_of([part(number, model=model) for number in (1, 2)])
+        for model in (MODEL, {**MODEL, "precision": "int8"}, {**MODEL, "source_digest": "cd" * 32})
+    )
+    assert judged_on.of_result(one.result) == judged_on.of_result(other.result) == "20 samples of coins"
+    tables = (unlabelled(one.table), unlabelled(other.table))
+    assert compare(one.result, same.result, tables)["differ"] == 0
+    assert compare(one.result, other.result, (one.table, other.table))["differ"] == 0
+    with pytest.raises(InputError, match="no digest tells which samples"):
+        compare(one.result, other.result, tables)
 
 
 @pytest.mark.parametrize(
