@@ -103,9 +103,12 @@ def same_samples(first: ResultDocument, other: ResultDocument, labelled: bool) -
     return same_words + labelled + alike >= 2
 
 
-def samples_unknown(result: ResultDocument) -> bool:
-    """Whether nobody has the digest of what was asked, see ``same_samples``."""
-    return _unknown(result.model_dump(include=_PARTS))
+def samples_unknown(first: ResultDocument, other: ResultDocument) -> bool:
+    """Whether two were asked as many samples of data of one name, and nobody has the digest of these, see
+    ``same_samples``."""
+    one, two = (run.model_dump(include=_PARTS) for run in (first, other))
+    same_data = all(value_at(one, path) == value_at(two, path) for path in DATA_PATHS)
+    return same_data and (_unknown(one) or _unknown(two))
 
 
 def _unknown(document: Mapping[str, Any]) -> bool:

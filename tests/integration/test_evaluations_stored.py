@@ -6,13 +6,17 @@ import csv
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
+from inferbench_tasks.analysis.evaluations.found import evaluations
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.client import InferBench
+from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.analysis.evaluations.builders import answers, evaluated
 from tests.unit.analysis.evaluations.test_together import part
@@ -96,11 +100,14 @@ def test_data_sets_are_found_by_the_names_that_submissions_have(
 
 
 def save_part(
-    db: PerfDB, folder: Path, run: str, invocation: str, number: int, of: int = 2, verdict: str = "valid",
-    failed: bool = False, attempt: int = 1,
+    db: PerfDB, folder: Path, run: str, invocation: str | None, number: int, of: int = 2, verdict: str = "valid",
+    failed: bool = False, attempt: int = 1, labelled: bool = True, **more: Any,
 ) -> None:  # fmt: skip
     """The result of a part of the twenty samples, without answers where it failed."""
-    result, table = part(number, of, invocation_id=invocation, verdict=verdict)
+    result, table = part(number, of, invocation_id=invocation, verdict=verdict, **more)
+    if not labelled:
+        at = table.column_names.index("label")
+        table = table.set_column(at, "label", pa.nulls(table.num_rows, pa.int64()))
     if failed:
         result.extensions.clear()
     else:
@@ -190,6 +197,88 @@ def test_parts_that_nobody_asked_all_of_stand_by_themselves(
     }  # fmt: skip
     assert "2/4 (no result yet)" in rows["planned.1"]["withheld"] and "KeyError" in rows["odd.1"]["withheld"]
     assert bench.compare_evaluations("hand.1", "other.1")["samples"] == 5
+
+
+def top1(right: float) -> dict[str, Any]:
+    """What a part of ten samples says of these."""
+    measures = {"top1_ratio": {"value": right, "ci95": None}}
+    return {"samples": 10, "under_load": {"unanswered": 0, "measures": measures}}
+
+
+def test_a_part_by_hand_is_compared_with_that_part_of_a_whole(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path
+) -> None:
+    """1/2 by hand and the whole of `parts: 2` have other samples, so that 1/2 of both makes the pairs, and the first
+    sentence says why: two of ten samples are lost, McNemar's p is 2 x 0.5^2. With the other part there are none."""
+    save = partial(save_part, perfdb, tmp_path)
+    for number in (1, 2):
+        save(f"whole.{number}", "whole", number, evaluation=top1(0.8))
+    save("hand.1", "hand", 1, wrong=set(), evaluation=top1(1.0))
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    for runs, difference in ((("hand.1", "whole.1"), -0.2), (("whole.1", "hand.1"), 0.2)):
+        found = bench.compare_evaluations(*runs)
+        assert (found["runs"], found["samples"], found["differ"]) == ([*runs], 10, 2)
+        (row,) = found["measures"]
+        assert row["difference"] == pytest.approx(difference) and row["p_value"] == pytest.approx(0.5)
+        assert found["sentences"][0] == (
+            "These are parts 1/2 alone, for there is no whole of both: hand.1 stands without its other parts."
+        )
+    other = http.get("/inferbench/api/evaluations/compare", params={"run": ["hand.1", "whole.2"]})
+    assert other.status_code == 422 and "only the same samples make pairs" in other.text
+
+
+def test_parts_are_compared_where_nothing_tells_that_the_wholes_are_the_same(
+    perfdb: PerfDB, http: TestClient, tmp_path: Path
+) -> None:
+    """Two models' own data without labels: of a part there is a digest of its samples, of the whole there is none."""
+    for invocation in ("one", "two"):
+        for number in (1, 2):
+            model = {"name": "resnet50", "source_digest": invocation}
+            save_part(
+                perfdb, tmp_path, f"{invocation}.{number}", invocation, number, labelled=False, model=model
+            )
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    found = bench.compare_evaluations("one.2", "two.2")
+    assert found["samples"] == 10 and found["sentences"][0].startswith("These are parts 2/2 alone")
+    assert "no digest tells which samples" in found["sentences"][0]
+
+
+def test_a_part_of_no_invocation_is_no_whole(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
+    """It is said of what it is a part; brought here from elsewhere it is a row of its own."""
+    save_part(perfdb, tmp_path, "brought", None, 1)
+    refused = http.get("/inferbench/api/evaluations/together", params={"run": ["brought"]})
+    assert refused.status_code == 422
+    assert "these are 1/2: of 2 parts each has to be there once" in refused.text
+    assert [row["part"] for row in evaluations(perfdb)] == ["1/2"]
+
+
+def test_a_whole_that_is_withheld_is_read_once(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a query on its figures, its row and all later lists together; again each time where its answers could not be
+    read, for they may be there the next time."""
+    read: list[str] = []
+    really = PerfDB.get_result
+
+    def counted(db: PerfDB, run: str, attempt: int | None = None) -> ResultDocument:
+        read.append(run)
+        return really(db, run, attempt)
+
+    for invocation in ("broken", "lost"):
+        for number in (1, 2):
+            failed = invocation == "broken" and number == 2
+            verdict = "failed: load, it broke" if failed else "valid"
+            run = f"{invocation}.{number}"
+            save_part(perfdb, tmp_path, run, invocation, number, verdict=verdict, failed=failed)
+    lost = perfdb.get_result("lost.1").extensions["evaluation"]["answers"]
+    perfdb.files.delete(lost["id"])
+    monkeypatch.setattr(PerfDB, "get_result", counted)
+    for times in (1, 2):
+        rows = {row["run"]: row["withheld"] for row in evaluations(perfdb, "top1_ratio=none")}
+        assert "part 2/2 (failed: load, it broke) has no answers" in rows["broken.1"]
+        assert "has no file" in rows["lost.1"]
+        assert (read.count("broken.1"), read.count("broken.2")) == (1, 1)
+        assert (read.count("lost.1"), read.count("lost.2")) == (times, times)
 
 
 def test_what_can_t_be_answered(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -17,15 +17,15 @@ from inferbench_tasks.analysis.evaluations.beside import (
     ANSWERS,
     KEYS,
     Parts,
-    missing_in,
     of_how_many,
     part_in,
     whole_beside,
     whole_key,
 )
+from inferbench_tasks.analysis.evaluations.kept import Kept
 from inferbench_tasks.analysis.evaluations.listed import HERE, PATHS, evaluation_of, row
-from inferbench_tasks.analysis.evaluations.stored import answers_of
-from inferbench_tasks.analysis.evaluations.whole import verdict_of, whole_of
+from inferbench_tasks.analysis.evaluations.stored import results_of, whole_stored
+from inferbench_tasks.analysis.evaluations.whole import verdict_of
 from inferbench_tasks.datasets.base import generated_name
 from inferbench_tasks.dotted import set_at, value_at
 from inferbench_tasks.errors import InputError, PerfDBError
@@ -39,8 +39,7 @@ _ASKED = "provenance.job.evaluate.dataset"
 #: So many results are looked through at a time.
 _CHUNK = 100
 #: What was made of all parts, by what tells these from all others, which never changes.
-_KEPT = 1000
-_made: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+_MADE: Kept[tuple[Any, ...], dict[str, Any]] = Kept(1000)
 #: What one result that holds something odd raises: its row says so, and the others are shown.
 _ODD = (pa.ArrowException, LookupError, TypeError, ValueError, AttributeError)
 
@@ -51,6 +50,18 @@ class _Alone:
 
     run_id: str
     attempt: int
+
+
+class _Together:
+    """The parts of one evaluation, which are one row."""
+
+    def __init__(self, db: PerfDB, parts: Parts) -> None:
+        self._db, self.parts = db, parts
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """All of them as of one run, as far as rows and queries ask for it: read once, whatever comes of it."""
+        return _whole(self._db, self.parts)
 
 
 def evaluations(
@@ -74,7 +85,7 @@ def evaluations(
         terms.append({"$or": [shown, with_split, {_ASKED: dataset}]})
     page = list(islice(_each(db, {"$and": terms}, asked), offset, offset + limit))
     alone = _stored(db, [each for each in page if isinstance(each, _Alone)])
-    return [row(alone[each] if isinstance(each, _Alone) else _whole(db, each)) for each in page]
+    return [row(alone[each] if isinstance(each, _Alone) else each.document) for each in page]
 
 
 def _stored(db: PerfDB, wanted: Sequence[_Alone]) -> dict[_Alone, dict[str, Any]]:
@@ -82,7 +93,7 @@ def _stored(db: PerfDB, wanted: Sequence[_Alone]) -> dict[_Alone, dict[str, Any]
     return {_Alone(each["run_id"], each["attempt"]): to_plain(each) for each in found}
 
 
-def _each(db: PerfDB, where: Mapping[str, Any], asked: Asked) -> Iterator[_Alone | Parts]:
+def _each(db: PerfDB, where: Mapping[str, Any], asked: Asked) -> Iterator[_Alone | _Together]:
     """Each result that matches, the newest first, and the parts of each evaluation once."""
     seen: set[str] = set()
     found: dict[str, Parts] = {}
@@ -99,8 +110,9 @@ def _each(db: PerfDB, where: Mapping[str, Any], asked: Asked) -> Iterator[_Alone
         elif key is not None and _is_one_of(parts, document):
             seen.add(key)
             del found[key]
-            if asked.verdict_holds(parts) and (not asked.of_row or asked.row_holds(_whole(db, parts))):
-                yield parts
+            whole = _Together(db, parts)
+            if asked.verdict_holds(parts) and (not asked.of_row or asked.row_holds(whole.document)):
+                yield whole
 
 
 def _documents(db: PerfDB, where: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -139,25 +151,23 @@ def _whole(db: PerfDB, parts: Parts) -> dict[str, Any]:
         (*(each[name] for name in ("run_id", "attempt", "created_at", "verdict")), value_at(each, ANSWERS))
         for each in parts.values()
     )
-    if key in _made:
-        _made.move_to_end(key)
-        return _made[key]
-    results = [db.get_result(each["run_id"], each["attempt"]) for each in parts.values()]
+    if (known := _MADE.get(key)) is not None:
+        return known
+    results = results_of(db, parts)
     answered = [result for result in results if HERE.rpartition(".")[2] in result.extensions]
     try:
-        if missing := missing_in(parts):
-            raise InputError(f"part {', '.join(missing)} has no answers")
-        evaluation = _evaluation_of(db, answered)
-    except (InputError, PerfDBError) as error:
+        evaluation = _evaluation_of(db, parts, results)
+    except PerfDBError as error:  # the next time it may be there
         return _document(parts, results, answered, _withheld(answered, f"no figure of all: {error}"))
+    except InputError as error:
+        evaluation = _withheld(answered, f"no figure of all: {error.message}")
     except _ODD as error:
         log.warning("no whole of %s and its other parts", answered[0].run_id, exc_info=True)
         why = f"no figure of all: what is stored of a part can't be used ({type(error).__name__}: {error})"
-        return _document(parts, results, answered, _withheld(answered, why))
-    _made[key] = _document(parts, results, answered, evaluation)
-    while len(_made) > _KEPT:
-        _made.popitem(last=False)
-    return _made[key]
+        evaluation = _withheld(answered, why)
+    document = _document(parts, results, answered, evaluation)
+    _MADE.put(key, document)
+    return document
 
 
 def _document(
@@ -196,8 +206,8 @@ def _withheld(answered: Sequence[ResultDocument], why: str) -> dict[str, Any]:
     return {**known, "samples": sum(samples), "under_load": {"withheld": why}}
 
 
-def _evaluation_of(db: PerfDB, results: Sequence[ResultDocument]) -> dict[str, Any]:
+def _evaluation_of(db: PerfDB, parts: Parts, results: Sequence[ResultDocument]) -> dict[str, Any]:
     """The evaluation of all parts together, but for its confusions, which may be a million counts; InputError where
-    they are not of one."""
-    whole = whole_of([(result, answers_of(db, result)) for result in results])
+    one has no answers, or they are not of one."""
+    whole = whole_stored(db, parts, results)
     return {name: found for name, found in evaluation_of(whole.result).items() if name != "confusion"}

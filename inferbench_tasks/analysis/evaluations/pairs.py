@@ -96,8 +96,8 @@ def compare(
 
 #: Said where nobody has the digest of the samples.
 _NEEDED = (
-    "; no digest tells which samples of a model's own data its parts were asked: labels, the model (name, version, "
-    "source) and the seed have to"
+    "; no digest tells which samples of a model's own data its parts were asked: they need labels, and the same model "
+    "(name, version, source) and seed"
 )
 
 
@@ -106,10 +106,9 @@ def _require_same(first: ResultDocument, second: ResultDocument, labelled: bool)
         which, other = judged_on.of_result(first), judged_on.of_result(second)
         drawn = judged_on.other_samples(first, second)
         why = f"{drawn}: {other}" if drawn else other
-        unknown = any(map(judged_on.samples_unknown, (first, second)))
         raise InputError(
             f"only the same samples make pairs: {second.run_id} was evaluated on {why}, {first.run_id} on {which}"
-            + (_NEEDED if unknown else ""),
+            + (_NEEDED if judged_on.samples_unknown(first, second) else ""),
             field="RUN",
         )
     data = evaluation_of(first).get("data")

@@ -70,12 +70,15 @@ def test_a_whole_of_a_model_s_own_data_is_paired_with_one_run() -> None:
         evaluated("other", WRONG, model={**MODEL, "version": 3}),
         evaluated("other", WRONG, model={**MODEL, "source_digest": "cd" * 32}),
         evaluated("other", WRONG, model=MODEL, load={"arrivals": {"kind": "poisson"}, "seed": 7}),
-        evaluated("other", WRONG, model=MODEL, evaluation={"data": {"digest": "cd" * 32}}),
     ):
-        with pytest.raises(InputError, match="only the same samples make pairs.*labels, the model"):
+        with pytest.raises(InputError, match="only the same samples make pairs.*they need labels"):
+            compare(whole.result, other, (whole.table, answers(WRONG)))
+    for evaluation in ({"data": {"digest": "cd" * 32}}, {"samples": SAMPLES - 1}):
+        other = evaluated("other", WRONG, model=MODEL, evaluation=evaluation)
+        with pytest.raises(InputError, match=r"only the same samples make pairs[^;]*$"):
             compare(whole.result, other, (whole.table, answers(WRONG)))
     without = pa.nulls(SAMPLES, pa.int64())
-    with pytest.raises(InputError, match="only the same samples make pairs.*labels, the model"):
+    with pytest.raises(InputError, match="only the same samples make pairs.*they need labels"):
         compare(whole.result, alone, (unlabelled(whole.table), answers(WRONG, label=without)))
 
 
