@@ -18,14 +18,16 @@ SPEED = ("p50_ms", "p99_ms", "throughput_samples_per_s", "joule_per_sample", "co
 HERE = "extensions.evaluation"
 #: Where a result says which part it is of.
 PART = "provenance.job.evaluate.part"
+#: That models are usually trained on these very samples.
+TRAINING = f"{HERE}.data.training"
 _PARTS = (
     "scenario", "answers_are", "differing", "under_load", "one_by_one.answers_digest", "tolerance_ratio",
-    "data.generated", "data.split", "data.training", "parts",
+    "data.generated", "data.split", "parts",
 )  # fmt: skip
 PATHS = (
     "run_id", "attempt", "created_at", "model.name", "model.precision", "format", "backend.kind", "backend.version",
     "device.kind", "device.name", "load", "verdict", *(f"{HERE}.{part}" for part in _PARTS), *judged_on.PATHS,
-    *(FIGURES[name].field_path for name in SPEED), "summary.energy.method", PART,
+    *(FIGURES[name].field_path for name in SPEED), "summary.energy.method", PART, TRAINING,
 )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
         "device_name": value_at(document, "device.name"),
         "dataset": evaluation.get("dataset"),
         "split": (evaluation.get("data") or {}).get("split"),
-        "training": bool((evaluation.get("data") or {}).get("training")),
+        "training": bool(value_at(document, TRAINING)),
         "samples": evaluation.get("samples"),
         "judged_on": judged_on.of_document(document),
         # Made-up samples of a model that has no data say it in their name alone.

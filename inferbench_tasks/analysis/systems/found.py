@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from inferbench_tasks.analysis import model_names
+from inferbench_tasks.analysis.evaluations.listed import PART, TRAINING
 from inferbench_tasks.analysis.price_ground import DATE_PATH
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.contracts.drawn import settled
@@ -51,13 +52,11 @@ SATURATING = ("closed_loop", "offline")
 _MOST_KEPT = 6_000
 _FIGURES = ("p90_ms", "p99_ms", "throughput_samples_per_s", "rss_bytes", "cold_start_ms", "joule_per_sample",
             "cost_usd_per_1k_samples")  # fmt: skip
-#: That a result is of a part of the samples, or of samples that models are usually trained on.
-_PART, _TRAINING = "provenance.job.evaluate.part", "extensions.evaluation.data.training"
 _PATHS = tuple(dict.fromkeys((
     "run_id", "attempt", "created_at", "device.kind", "backend.settings", "model.digest", "model.source_digest",
     "model.batch_size", "model.task", "load", "summary.energy", f"summary.{DATE_PATH}", _SIZES, _PROCESSORS,
     "summary.e2e_latency_ms", "summary.quality", "extensions.evaluation.dataset", *ROW.values(), *judged_on.PATHS,
-    _PART, _TRAINING,
+    PART, TRAINING,
     *ASKED_PRECISION, *no_model.PATHS, *model_names.PATHS,
     *(path for name in _FIGURES for path in needed(FIGURES[name])),
 )))  # fmt: skip
@@ -184,7 +183,7 @@ def _part(document: Document) -> Part:
         row=(*(about | {"precision": asked_precision(document)}).values(), _all_settings(document)),
         # Without a load nobody watched what disturbed it.
         loaded=value_at(document, "load.arrivals.kind") != NO_LOAD,
-        judged=bool(value_at(document, "summary.quality")) and value_at(document, _PART) is None,
+        judged=bool(value_at(document, "summary.quality")) and value_at(document, PART) is None,
         online=one_at_a_time(document),
         saturating=of_load,
     )
@@ -210,7 +209,7 @@ def _put_together(parts: Iterable[Part]) -> list[Found]:
 
 
 def _trained_on(document: Document) -> bool:
-    return bool(value_at(document, _TRAINING))
+    return bool(value_at(document, TRAINING))
 
 
 def _content(document: Document) -> str | None:

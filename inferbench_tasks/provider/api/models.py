@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.evaluations.listed import PART
+from inferbench_tasks.analysis.evaluations.listed import PART, TRAINING
 from inferbench_tasks.brick_jobs.queries import cuts_of_model
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.dotted import value_at
@@ -122,7 +122,7 @@ def _evaluations(db: PerfDB, valid: list[Row]) -> list[dict[str, Any]]:
         "model.precision",
         *judged_on.PATHS,
         PART,
-        "extensions.evaluation.data.training",
+        TRAINING,
     )
     found = db.find_raw(
         {"run_id": {"$in": runs}}, fields=(*fields, "extensions.evaluation.under_load.measures")
@@ -155,7 +155,7 @@ def lines_of(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "backend": (document.get("backend") or {}).get("kind"),
                 "judged_on": judged_on.of_document(document),
                 "part": value_at(document, PART),
-                "training": bool((evaluation.get("data") or {}).get("training")),
+                "training": bool(value_at(document, TRAINING)),
                 "measures": measures,
             }
         )
