@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import Enum, StrEnum
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
 
 from inferbench_tasks.dotted import walk
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _Row = TypeVar("_Row")
 
@@ -74,6 +77,36 @@ def first_of(rows: list[_Row], limit: int) -> list[_Row]:
         return rows
     say(f"The first {limit:,}; more with --limit.")
     return rows[:limit]
+
+
+def fitting(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    expendable: Sequence[str],
+    width: int | None = None,
+) -> list[str]:
+    """The columns of a table that fit ``width`` characters, by default the terminal's; into a file or a pipe all go.
+
+    As few of the ``expendable`` ones are left out as it takes, the first of these first, and that is said.
+    """
+    from rich.cells import cell_len
+
+    if width is None:
+        width = _console().width
+    shown = list(columns)
+    widths = {
+        name: max(cell_len(text) for text in (safe(name), *(cell(row.get(name)) for row in rows)))
+        for name in columns
+    }
+    for name in expendable:
+        if sum(widths[each] for each in shown) + _BETWEEN * (len(shown) - 1) <= width:
+            break
+        if name in shown:
+            shown.remove(name)
+    if rows and len(shown) < len(columns):
+        left_out = ", ".join(name for name in columns if name not in shown)
+        say(f"Not shown, for the terminal is too narrow: {left_out}.")
+    return shown
 
 
 def safe(text: str) -> str:
@@ -143,25 +176,31 @@ def _number(value: float) -> str:
 
 #: Above so many rows a table is not laid out by rich, which takes 1.5 ms a row.
 _LONG_TABLE = 500
+#: Blanks between two columns.
+_BETWEEN = 3
+
+
+def _console() -> Console:
+    """Into a pipe or a file a row is never folded: its readers count lines."""
+    from rich.console import Console
+
+    return Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=100_000)
 
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[str]) -> None:
     if len(rows) > _LONG_TABLE:
         return _long_table(rows, columns)
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # Into a pipe or a file a row is never folded: its readers count lines.
-    console = Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=100_000)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
         numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
         table.add_column(Text(safe(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(row.get(name))) for name in columns))
-    console.print(table)
+    _console().print(table)
 
 
 def _long_table(rows: list[dict[str, Any]], columns: Sequence[str]) -> None:

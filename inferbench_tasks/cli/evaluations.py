@@ -8,7 +8,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, fitting, say
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer(no_args_is_help=True, help="Evaluated runs: list, show with samples, compare in pairs.")
@@ -32,24 +32,32 @@ def list_(
     offset: int = OFFSET,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Evaluated runs, the newest first: each measure with its 95% interval, beside latency and throughput.
+    """Evaluated runs, the newest first: the first measure with its 95% interval, beside latency and throughput.
 
-    The parts of one evaluation are one row, without speed: each of them had a load of its own.
+    The parts of one evaluation are one row, without speed: each of them had a load of its own. A table has as many
+    columns as fit the terminal, JSON and YAML have all measures and whatever else is known.
     """
     from inferbench_tasks.analysis.evaluations.found import evaluations
+    from inferbench_tasks.cli.evaluations_table import EXPENDABLE, columns_of, in_short, notes_on
     from inferbench_tasks.perfdb.queries import parse
 
     parse(query or [])  # a wrong query is refused before anything is started
     with _open() as db:
         rows = first_of(evaluations(db, query or [], dataset, limit + 1, offset), limit)
-    emit(_narrow(rows) if output is OutputFormat.table else rows, output)
+    if output is not OutputFormat.table:
+        emit(rows, output)
+        return
+    short = in_short(rows)
+    emit(short, output, fitting(short, columns_of(short), EXPENDABLE))
+    for note in notes_on(rows):
+        say(note)
 
 
-def _narrow(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _narrow(row: dict[str, Any]) -> dict[str, Any]:
     """For a terminal: of the answers' digest its beginning, which is enough to see whether two are the same."""
     from inferbench_tasks.analysis.evaluations.listed import flat
 
-    return flat(row | {"answers_digest": (row["answers_digest"] or "")[:8] or None} for row in rows)
+    return flat([row | {"answers_digest": (row["answers_digest"] or "")[:8] or None}])[0]
 
 
 @app.command()
@@ -84,7 +92,7 @@ def show(
         body = {"evaluation": summary, "varied": varied, "count": chosen.num_rows, "samples": samples}
         emit(body | {"mlperf": evaluation["mlperf"]} if "mlperf" in evaluation else body, output)
         return
-    emit(_narrow([summary])[0], output)
+    emit(_narrow(summary), output)
     if summary["part"]:
         say(
             f"It is part {summary['part']}; `inferbench evaluations together {summary['run']}` has all of them as one"

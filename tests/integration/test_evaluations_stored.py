@@ -377,6 +377,12 @@ def test_by_the_commands(
         "good",
         "bad",
     }
+    head, _, *lines = told("list", "--dataset", "coins").splitlines()
+    assert head.split()[0] == "run" and "answers_digest" not in head
+    assert {line.split()[0]: float(line.split()[head.split().index("value")]) for line in lines} == {
+        "good": 0.95,
+        "bad": 0.65,
+    }
     document = json.loads(told("show", "bad", "--only", "wrong", "-n", "2", "-o", "json"))
     assert (document["count"], len(document["samples"])) == (7, 2)
     assert json.loads(told("compare", "good", "bad", "-o", "json"))["differ"] == 6

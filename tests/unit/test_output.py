@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from inferbench_tasks.output import OutputFormat, cell, emit, first_of, safe, say
+from inferbench_tasks.output import OutputFormat, cell, emit, first_of, fitting, safe, say
 from tests.unit.perfdb.builders import result
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\u202etxt\x9b2J"
@@ -51,6 +51,20 @@ def test_a_long_row_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 3
     assert "x" * 500 in lines[2]
     assert "y" * 500 in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(14, ""), (13, "long"), (7, "long"), (6, "long, c"), (1, "long, c")]
+)
+def test_columns_are_left_out_where_the_terminal_is_narrow(
+    width: int, left_out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Widths of 4, 3 and 1 with three blanks between are 14, without ``long`` 7; what is not expendable stays,
+    whatever the width."""
+    rows = [{"b": "xyz", "long": 1, "c": "x"}]
+    shown = fitting(rows, ("b", "long", "c"), ("long", "c"), width)
+    assert shown == [name for name in ("b", "long", "c") if name not in left_out.split(", ")]
+    assert (f"too narrow: {left_out}." in capsys.readouterr().err) is bool(left_out)
 
 
 def test_a_long_table_has_the_same_cells(capsys: pytest.CaptureFixture[str]) -> None:
