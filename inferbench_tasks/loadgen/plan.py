@@ -163,6 +163,10 @@ class LoadPlan(_Data):
         """The file into which a shard that keeps answers writes them at its end."""
         return Path(self.folder) / f"shard-{shard}.answers.npz"
 
+    def processed_path(self, shard: int) -> Path:
+        """The file into which a shard writes at its end when it processed traced requests, and their answers."""
+        return Path(self.folder) / f"shard-{shard}.processed.npz"
+
     @property
     def groups_path(self) -> Path:
         """Where the samples of each request are written down that LoadGen's accuracy mode makes of several: a row of

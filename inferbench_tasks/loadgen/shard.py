@@ -28,7 +28,7 @@ from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
 from inferbench_tasks.loadgen.kept_answers import Keeper, KeepingCheck, keeping
-from inferbench_tasks.loadgen.live_processing import live
+from inferbench_tasks.loadgen.live_processing import live, times_of
 from inferbench_tasks.loadgen.messages import Order, Report
 from inferbench_tasks.loadgen.mlperf_accuracy_driver import AccuracyDriver, AccuracySut
 from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
@@ -90,8 +90,9 @@ class Shard:
             clock=self._clock,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)
+        self._times = times_of(plan)
         if plan.processing is not None:
-            factory = live(plan, factory)
+            factory = live(plan, factory, self._times)
         self._keeper = Keeper() if plan.keep_answers else None
         if self._keeper is not None:
             factory = keeping(factory, self._keeper)
@@ -158,6 +159,8 @@ class Shard:
         await self._client.close()
         if self._keeper is not None:
             self._keeper.write(plan.answers_path(self._index))
+        if self._times is not None:
+            self._times.write(plan.processed_path(self._index))
         quotas = [d.ended_ns for d in self._drivers if isinstance(d, ClosedLoop) and d.ended_ns >= 0]
         _tell(
             Report(

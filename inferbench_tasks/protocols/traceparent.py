@@ -86,6 +86,11 @@ def metadata_of(context: TraceContext) -> tuple[tuple[str, str], ...]:
 
 def with_header(wire: bytes, context: TraceContext) -> bytes:
     """A prebuilt request of HTTP/1.1 with the context behind its first line."""
+    return with_headers(wire, metadata_of(context))
+
+
+def with_headers(wire: bytes, metadata: Sequence[tuple[str, str]]) -> bytes:
+    """The same with these behind its first line."""
     line, end, rest = wire.partition(b"\r\n")
-    headers = [f"{name}: {value}\r\n".encode() for name, value in metadata_of(context)]
+    headers = [f"{name}: {value}\r\n".encode() for name, value in metadata]
     return b"".join([line, end, *headers, rest])

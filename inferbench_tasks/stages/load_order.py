@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def plan_of(
         endpoint=endpoint,
         inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
-        expected=_expected(inp, reference),
+        expected=expected_outputs(inp.generate, reference),
         target_latency_ms=inp.job.slo.bound("p99_ms") if inp.job.slo else None,
         server_spans=inp.serve.tells_spans,
         processing=client_processing(inp.generate.requests),
@@ -109,12 +110,12 @@ def client_processing(requests: RequestSet) -> ClientProcessing | None:
     return ClientProcessing(before=processing.before, after=processing.after, raw_path=processing.raw_path)
 
 
-def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
+def expected_outputs(made: generate.Output, reference: Mapping[str, NDArray[Any]]) -> dict[str, OutputShape]:
     """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
     shapes: dict[str, tuple[int, ...]] = {name: sample_shape(a) for name, a in reference.items()}
-    processing = inp.generate.requests.processing
+    processing = made.requests.processing
     if processing is not None and processing.raw_path is not None:
-        for spec in inp.generate.model.outputs:
+        for spec in made.model.outputs:
             if len(spec.shape) == len(shapes.get(spec.name, ())):
                 sizes = zip(shapes[spec.name], spec.shape, strict=True)
                 shapes[spec.name] = tuple(-1 if declared < 0 else size for size, declared in sizes)

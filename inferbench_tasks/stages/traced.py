@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,21 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
-from inferbench_tasks.loadgen.plan import OutputShape
+from inferbench_tasks.loadgen.live_processing import times_of
+from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.loadgen.processed_times import read_processed
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 from inferbench_tasks.protocols.traceparent import context_of
-from inferbench_tasks.requests.ragged import packed, sample_shape
+from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.exact import exact_answers
+from inferbench_tasks.stages.load_order import client_processing, expected_outputs
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
@@ -49,8 +52,8 @@ _LONGEST_REQUEST_MS = 600_000.0
 
 @dataclass(frozen=True)
 class Traced:
-    """``told``: the server's file, None of the level that tells nothing. ``latencies_ms``: send to last byte.
-    ``seen``: what the monitors saw meanwhile.
+    """``told``: the server's file, None of the level that tells nothing. ``latencies_ms``: send to last byte, with what
+    processors at the client did before and behind. ``seen``: what the monitors saw meanwhile.
     """
 
     asked: list[Asked]
@@ -164,7 +167,7 @@ def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     return Traced(
         asked=asked,
         told=server.told(),
-        latencies_ms=[(one.done_ns - one.sent_ns) / 1e6 for one in asked],
+        latencies_ms=[one.latency_ns / 1e6 for one in asked],
         epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
         seen=server.seen(asked),
     )
@@ -213,7 +216,8 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
         endpoint=endpoint,
         inputs_path=str(inputs),
         base_dir=ctx.base_dir,
-        expected={name: OutputShape(shape=sample_shape(array)) for name, array in reference.items()},
+        expected=expected_outputs(inp.generate, reference),
+        processing=client_processing(inp.generate.requests),
     ).model_copy(update={"trace_seed": seed})
     outcome = applied(plan, folder / "samples.parquet", "the traced requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")
@@ -226,11 +230,25 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
             f"{count} requests are more bytes than a sender keeps, and one sent twice would be two requests of one "
             "trace; lower trace.requests"
         )
-    names = ("sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
+    names = ("request_id", "sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
+    if seed is None:
+        return []
+    processed = processed_times(plan)
     asked = []
-    for sample, intended, sent, first, done in zip(
+    for number, sample, intended, sent, first, done in zip(
         *(column(table, name).tolist() for name in names), strict=True
     ):
-        context = context_of(seed or "", sample)
-        asked.append(Asked(context.trace_id, context.span_id, sample, intended, sent, first, done))
+        context = context_of(seed, sample)
+        one = Asked(context.trace_id, context.span_id, sample, intended, sent, first, done)
+        asked.append(replace(one, **processed.get(number, {})))
     return asked
+
+
+def processed_times(plan: LoadPlan) -> dict[int, dict[str, Any]]:
+    """By the numbers of a load's traced requests what its client's processors did to each, and when; empty where it
+    has none. LoadError."""
+    if times_of(plan) is None:
+        return {}
+    return {
+        number: asdict(each) for number, each in read_processed(map(plan.processed_path, plan.own)).items()
+    }

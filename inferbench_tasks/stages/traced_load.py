@@ -17,15 +17,14 @@ import numpy as np
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
-from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.protocols.traceparent import one_in_context
-from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.load_order import client_processing, expected_outputs
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.trace_input import Input
-from inferbench_tasks.stages.traced import instrumented
+from inferbench_tasks.stages.traced import instrumented, processed_times
 from inferbench_tasks.submission.schema import loaded_only
 from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, counted, worst_clock
 from inferbench_tasks.tracing.checks import checks
@@ -115,7 +114,8 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
         endpoint=endpoint,
         inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
-        expected={name: OutputShape(shape=sample_shape(array)) for name, array in reference.items()},
+        expected=expected_outputs(inp.generate, reference),
+        processing=client_processing(inp.generate.requests),
     ).model_copy(update={"trace_seed": seed, "trace_one_in": one_in})
     outcome = applied(plan, folder / "samples.parquet", "the traced load's requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")
@@ -126,6 +126,7 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
     if not (inside & good).any():
         words = "; ".join(outcome.applied.explanations.values()) or "no answer"
         raise LoadError(f"Of the traced load's {int(inside.sum()):,} requests none was answered: {words}")
+    processed = processed_times(plan)
     asked, failed = [], 0
     for row in np.flatnonzero(inside).tolist() if seed is not None else ():
         one = {name: int(values[row]) for name, values in columns.items()}
@@ -146,6 +147,7 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
                 one["first_byte_ns"],
                 one["done_ns"],
                 about={"request": number, ONE_IN: one_in, STATE: context.state},
+                **processed.get(number, {}),
             )
         )
     if seed is not None and not asked and not failed:
@@ -168,17 +170,18 @@ def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in:
 
 
 def parts(spans: Iterable[Span]) -> list[dict[str, Any]]:
-    """{part, requests, median_ms, longest_ms} of the whole request, of its parts at its client, and of those in
-    the server."""
-    times_ms: dict[str, list[float]] = defaultdict(list)
+    """{part, level, requests, median_ms, longest_ms} of the whole request, of its parts at its client, and of those
+    in the server: processors are called alike in both."""
+    times_ms: dict[tuple[str, str], list[float]] = defaultdict(list)
     for span in spans:
-        times_ms[span.name].append(span.duration_ns / 1e6)
+        times_ms[span.name, span.level].append(span.duration_ns / 1e6)
     return [
         {
             "part": name,
+            "level": level,
             "requests": len(values),
             "median_ms": float(np.median(values)),
             "longest_ms": max(values),
         }
-        for name, values in times_ms.items()
+        for (name, level), values in times_ms.items()
     ]

@@ -175,16 +175,6 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
             yield Finding(
                 ("trace", field), f"requests are traced with {field}: {known} only, so far; it is {value}"
             )
-    if spec.processors is not None and spec.processors.side == "client":
-        message = (
-            "a trace tells of processors in our own server, and of none at the client, whose requests would be traced "
-            "as if nothing were done to them; "
-        ) + (
-            "use side: server, or leave processors or trace out"
-            if backend.server_processors
-            else f"the backend {name} runs none itself: leave processors or trace out"
-        )
-        yield Finding(("trace", "processors.side"), message)
     if spec.share is not None:
         yield Finding(("trace", "share"), "a trace is of a model by itself; leave share or trace out")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.tracing.request_parts import client_parts, server_parts
+from inferbench_tasks.tracing.request_parts import FIRST_BYTE, LAST_BYTE, client_parts, server_parts
 from inferbench_tasks.tracing.spans import INSTRUMENTED, LINKS, STATE, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
@@ -20,6 +20,7 @@ class Asked:
     """A request as its client saw it, CLOCK_MONOTONIC ns. ``span_id``: in its ``traceparent``.
 
     ``about``: attributes of its span besides; of a share of a load its number there, ``one_in`` and ``tracestate``.
+    ``before``, ``after``: what its client's own processors did, see ``request_parts.client_parts``.
     """
 
     trace_id: str
@@ -30,6 +31,13 @@ class Asked:
     first_byte_ns: int
     done_ns: int
     about: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+
+    @property
+    def latency_ns(self) -> int:
+        """From its send to its end, with what its client's processors did before the send."""
+        return self.done_ns - (self.sent_ns if self.before is None else self.before["started_ns"])
 
 
 @dataclass
@@ -180,14 +188,27 @@ class _Trace:
         """The parts of the request at its client; the number of that in which its server is asked, whose id is the one
         in the ``traceparent``."""
         request = self._request
-        parts = client_parts(request.intended_ns, request.sent_ns, request.first_byte_ns, request.done_ns)
+        parts = client_parts(
+            request.intended_ns,
+            request.sent_ns,
+            request.first_byte_ns,
+            request.done_ns,
+            request.before,
+            request.after,
+        )
+        asks = next(at for at, part in enumerate(parts) if part[0] in (FIRST_BYTE, LAST_BYTE))
         numbers = [
             self._span(
-                root, "application", name, start_ns, end_ns, {"span_id": request.span_id} if at == 1 else {}
+                root,
+                "application",
+                name,
+                start_ns,
+                end_ns,
+                {"span_id": request.span_id} if at == asks else about,
             )
-            for at, (name, start_ns, end_ns) in enumerate(parts)
+            for at, (name, start_ns, end_ns, about) in enumerate(parts)
         ]
-        return numbers[1]
+        return numbers[asks]
 
     def _theirs(self, asking: int, spans: Sequence[Mapping[str, Any]]) -> None:
         """What a server of another maker sent of this request: each of its spans in the one that it names, by time.

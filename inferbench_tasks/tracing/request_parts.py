@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: (name, start_ns, end_ns)
-Part = tuple[str, int, int]
-#: The same, and its attributes.
-ServerPart = tuple[str, int, int, dict[str, int]]
-#: What processors in the server do, around the model: no runtime's time has it.
+#: (name, start_ns, end_ns, attributes)
+ServerPart = ClientPart = tuple[str, int, int, dict[str, int]]
+#: What processors do, at the client or in the server, around the model: no runtime's time has it.
 PRE_PROCESS, POST_PROCESS = "pre-process", "post-process"
+#: At the client, where it has processors: the request waits until it is begun with.
+BEGIN = "wait to begin"
 #: At the client: the request waits for its turn or for a connection, its server is asked, the rest of the answer comes.
 WAIT, FIRST_BYTE, LAST_BYTE = CLIENT_PARTS = ("wait to send", "to first byte", "to last byte")
 #: Spans at the client that may have the id of a ``traceparent``; before the parts were spans the request itself had it.
@@ -28,15 +28,33 @@ _SERVER_PARTS = (
 )
 
 
-def client_parts(intended_ns: int, sent_ns: int, first_byte_ns: int, done_ns: int) -> list[Part]:
-    """They add up to the request; the second is the one in which its server works.
+def client_parts(
+    intended_ns: int,
+    sent_ns: int,
+    first_byte_ns: int,
+    done_ns: int,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> list[ClientPart]:
+    """They add up to the request; its server works in the first one behind ``WAIT``.
 
     Of a client that does not tell when the first byte came (-1) there is no part up to it: from the send on it is one.
+    ``before``, ``after``: what the client's own processors did, {started_ns, ended_ns, worked_ns by kind}; None where
+    it has none. What is left of these parts is the writing of the request, and the reading of the answer.
     """
-    wait = (WAIT, intended_ns, sent_ns)
-    if first_byte_ns < 0:
-        return [wait, (LAST_BYTE, sent_ns, done_ns)]
-    return [wait, (FIRST_BYTE, sent_ns, first_byte_ns), (LAST_BYTE, first_byte_ns, done_ns)]
+    parts: list[ClientPart] = []
+    if before is not None:
+        parts += [(BEGIN, intended_ns, before["started_ns"], {}), _processed(PRE_PROCESS, before)]
+    answered_ns = done_ns if after is None else after["started_ns"]
+    parts.append((WAIT, intended_ns if before is None else before["ended_ns"], sent_ns, {}))
+    if first_byte_ns >= 0:
+        parts.append((FIRST_BYTE, sent_ns, first_byte_ns, {}))
+    parts.append((LAST_BYTE, sent_ns if first_byte_ns < 0 else first_byte_ns, answered_ns, {}))
+    if after is not None:
+        # To the end of the request: what its sender does behind the last processor is some microseconds.
+        name, started_ns, _, worked_ns = _processed(POST_PROCESS, after)
+        parts.append((name, started_ns, done_ns, worked_ns))
+    return parts
 
 
 def server_parts(row: Mapping[str, Any]) -> list[ServerPart]:

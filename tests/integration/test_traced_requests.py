@@ -16,30 +16,23 @@ from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.analysis.stack.kernels import kernels_of
 from inferbench_tasks.analysis.stack.kinds import kind_of
-from inferbench_tasks.contracts.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.monitors import perf_events
-from inferbench_tasks.processors.pipeline import RAW, Pipeline
 from inferbench_tasks.protocols.traceparent import one_in_context
-from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.stages import trace
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.processed import RAW_SPEC, spec_of
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.counters import tracks_in
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.spans import spans_of
 from tests.integration.test_serving import leftovers
 from tests.serving_cases import (
-    CLASSES,
-    FEATURES,
     Case,
     dense_as,
     dense_case,
-    dense_weights,
     serve_input,
 )  # fmt: skip
 from tests.unit.monitors.test_perf_events import SOFTWARE, counts
-from tests.unit.processors.test_processors import sound
 
 pytestmark = pytest.mark.integration
 REQUESTS = 5
@@ -327,49 +320,6 @@ def test_requests_that_were_executed_together_lead_to_each_other(tmp_path: Path)
         assert {each.duration_ns for each in joined if each.attributes["batch"] == about["batch"]} == {
             span.duration_ns
         }
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("one_in", [None, 2])
-def test_processors_in_the_server_are_seen(tmp_path: Path, one_in: int | None) -> None:
-    """Requests carry sounds and answers names, one by one and in a load: decoding is before the queue, naming behind
-    the model, and neither is in its inference. A unit test says so of a made-up model."""
-    before = (ProcessorStep(kind="audio", settings={"rate_hz": 8000, "samples": FEATURES}),)
-    after = (ProcessorStep(kind="labels", settings={"names": [f"class {at}" for at in range(CLASSES)]}),)
-    pipeline = Pipeline(before, after, ["x"])
-    raw = [sound(list(range(at, at + FEATURES))) for at in range(32)]
-    x = pipeline.each_before(raw)["x"]
-    weights, bias = dense_weights()
-    case = Case(dense_case(tmp_path).model, {"x": x}, {"scores": x @ weights + bias})
-    answers = pipeline.each_after(case.reference)
-    np.savez(tmp_path / "sent.npz", allow_pickle=False, **packed({RAW: objects(raw)}))
-    np.savez(tmp_path / "answered.npz", allow_pickle=False, **packed(answers))
-    load = {"arrivals": {"kind": "constant", "rate_rps": 100.0}, "duration_s": 0.5, "warmup_s": 0.1}
-    block: dict[str, Any] = {"requests": 30, "one_in": one_in} if one_in else {}
-    inp = order(case, tmp_path, load=load, **block)
-    processing = Processing(
-        side="server", before=before, after=after, sent_path=str(tmp_path / "sent.npz"), sent=(RAW_SPEC,),
-        answered_path=str(tmp_path / "answered.npz"),
-        answered=tuple(spec_of(name, array) for name, array in answers.items()),
-    )  # fmt: skip
-    requests = inp.generate.requests.model_copy(update={"processing": processing})
-    inp = inp.model_copy(update={"generate": inp.generate.model_copy(update={"requests": requests})})
-    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
-    document = output.document
-    assert "problem" not in document, document
-    assert document["unanswered"] == document["lost"] == document["checks"]["negative"] == 0
-    assert output.spans_path is not None
-    by_trace: dict[str, dict[str, Any]] = {}
-    for span in spans_of(pq.read_table(output.spans_path)):
-        by_trace.setdefault(span.trace_id, {})[span.name] = span
-    assert len(by_trace) == document["requests"] > 0
-    for found in by_trace.values():
-        made, named = found["pre-process"], found["post-process"]
-        assert found["decode"].end_ns <= made.start_ns and made.end_ns <= found["queue"].start_ns
-        assert found["inference"].end_ns <= named.start_ns and named.end_ns <= found["encode"].start_ns
-        assert 0 < made.attributes["audio_ns"] <= made.duration_ns
-        assert 0 < named.attributes["labels_ns"] <= named.duration_ns
-    assert leftovers(inp.run_id) == []
 
 
 def test_a_share_of_which_nothing_was_chosen_is_no_trace(tmp_path: Path) -> None:

@@ -51,8 +51,13 @@ def words(views: Sequence[RunView]) -> str:
 
 
 def _longest_part(trace: dict[str, Any]) -> str:
-    """In which part of the server most of a traced request's time went, by the medians."""
-    parts = [part for part in trace["parts"] if part["part"] not in _AROUND]
+    """In which part of the server most of a traced request's time went, by the medians. Results of before processors
+    at the client were traced say no level, and have none of these."""
+    parts = [
+        part
+        for part in trace["parts"]
+        if part["part"] not in _AROUND and part.get("level", "model") == "model"
+    ]
     if not parts:
         return ""
     first = max(parts, key=lambda part: part["median_ms"])

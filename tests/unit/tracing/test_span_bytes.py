@@ -39,7 +39,7 @@ def small_requests(count: int = 90) -> Iterator[Span]:
         done_ns = first_byte_ns + rng.randrange(90_000)
         about = {"sample": at % 30, "round": at // 30}
         yield Span(trace, 0, -1, "application", "request", at_ns, done_ns - at_ns, "", about)
-        for number, (name, begin_ns, end_ns) in enumerate(
+        for number, (name, begin_ns, end_ns, _) in enumerate(
             client_parts(at_ns, sent_ns, first_byte_ns, done_ns), 1
         ):
             asking = {"span_id": f"{rng.getrandbits(64):016x}"} if name == FIRST_BYTE else {}

@@ -97,7 +97,7 @@ def sampled(**more: Any) -> dict[str, Any]:
 
 def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
     """How many of how many stand in the sentence and in each row; those without an answer, lost ones and a load that
-    was not the one that was asked for are told.
+    was not the one that was asked for are told. What processors at the client take is no time in the server.
     """
     share = "a: 51 of 1,000 requests of the load were traced, 1 in 20 by chance"
     longest = " In the server inference takes longest, 5 ms in the median."
@@ -108,6 +108,13 @@ def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
         f"{share}; 2 more were chosen and got no good answer; the server kept nothing of 7, for it "
         "keeps so many and no more: what it tells is of the load's beginning. "
         f"Its load does not count: round 1, level model: late.{longest}"
+    )
+    at_client = {"part": "pre-process", "requests": 51, "median_ms": 7.0, "longest_ms": 9.0}
+    with_client = sampled()["parts"] + [at_client | {"level": "application"}]
+    assert layers.words([run("a", sampled(parts=with_client))]) == f"{share}.{longest}"
+    in_server = sampled()["parts"] + [at_client | {"level": "model"}]
+    assert "In the server pre-process takes longest, 7 ms" in layers.words(
+        [run("a", sampled(parts=in_server))]
     )
     blind = sampled(unseen="the sampler ended with exit code 1: killed")
     assert layers.words([run("a", blind)]).endswith(
