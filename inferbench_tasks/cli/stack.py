@@ -29,7 +29,7 @@ def stack(
     ] = None,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """The newest valid traced run of each model on each stack, and which layers make the difference to the fastest."""
+    """The newest valid traced run of each model, stack and batch; which layers make them differ from the fastest."""
     from inferbench_tasks.analysis.stack.document import labelled, stacks, summary, write
     from inferbench_tasks.analysis.stack.stored import BY, newest
 

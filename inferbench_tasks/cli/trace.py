@@ -15,6 +15,7 @@ from inferbench_tasks.output import OUTPUT, OutputFormat, emit, first_of, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.registry import derived
+from inferbench_tasks.tracing.batches import batch_in_words
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.queries import trace_of
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
@@ -117,6 +118,8 @@ def layers(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
         for layer in document["layers"]
     ]
     emit(rows, output)
+    if output is OutputFormat.table and (batch := batch_in_words(result)):
+        say(batch)
 
 
 @app.command()
@@ -149,14 +152,15 @@ def show(
             return
         document = analysed(subject_of(db, result))
     if not name:
-        _show_analyses(document, trace, output)
+        _show_analyses(document, trace, output, batch_in_words(result))
         return
     (table,) = (each for each in document["analyses"] if each["name"] == name)
     if table["missing"]:
         raise InputError(f"{name} of {document['run']} needs {table['missing']}", field="--analysis")
     if output is OutputFormat.table:
         emit(table["rows"], output)
-        say(f"{table['sentence']}\n{table['formula']}")
+        said = (table["sentence"], batch_in_words(result), table["formula"])
+        say("\n".join(filter(None, said)))
     else:
         emit(table, output)
 
@@ -199,15 +203,16 @@ def _result(db: PerfDB, run: str) -> ResultDocument:
     return db.get_result(db.resolve_run(run))
 
 
-def _show_analyses(document: dict[str, Any], trace: dict[str, Any], output: OutputFormat) -> None:
-    """What each analysis shows of requests asked one by one, and what monitors saw meanwhile."""
+def _show_analyses(document: dict[str, Any], trace: dict[str, Any], output: OutputFormat, batch: str) -> None:
+    """What each analysis shows of requests asked one by one, and what monitors saw meanwhile. ``batch``: of which batch
+    that is, where it needs a word."""
     if output is not OutputFormat.table:
         emit({"trace": trace, **document}, output)  # as REST has it
         return
     emit(_sentences(document), output)
     _show_counters(trace)
-    if missing := missing_in_words(trace):
-        say(missing)
+    for text in filter(None, (batch, missing_in_words(trace))):
+        say(text)
 
 
 def _say_verdict(result: ResultDocument) -> None:

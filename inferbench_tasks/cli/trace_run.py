@@ -26,6 +26,9 @@ def run(
     rounds: int | None = typer.Option(
         None, "--rounds", min=1, help="How often, each time by servers of their own [3]."
     ),
+    batch_size: int | None = typer.Option(
+        None, "--batch-size", min=1, help="Samples in each [1, or the model's own batch]."
+    ),
     deepest: str | None = typer.Option(
         None,
         "--deepest",
@@ -42,7 +45,7 @@ def run(
     Several stacks are set against each other in the report, layer by layer. Then: `inferbench trace show latest`.
     Exit code as of `inferbench run`.
     """
-    asked = {"requests": requests, "rounds": rounds, "deepest": deepest}
+    asked = {"requests": requests, "rounds": rounds, "batch_size": batch_size, "deepest": deepest}
     text = submission(model, stack, format, backend, {k: v for k, v in asked.items() if v is not None})
     if show:
         typer.echo(text, nl=False)

@@ -98,8 +98,9 @@ def _drawn_ahead(plan: LoadPlan) -> range:
     if segment.offsets_path is not None:
         count = len(np.load(segment.offsets_path, mmap_mode="r"))
     else:
-        # How many a closed loop will have nobody knows.
-        count = _DRAWN_AHEAD if segment.kind == "closed" else 0
+        # How many a closed loop will have nobody knows, but of one that ends with a number of them.
+        known = segment.max_requests if not segment.quota_from_ns else None
+        count = (known or _DRAWN_AHEAD) if segment.kind == "closed" else 0
     return range(segment.first_request_id, segment.first_request_id + min(count, _DRAWN_AHEAD))
 
 

@@ -102,5 +102,6 @@ def _trace_s(spec: JobSpec) -> float:
     """Of a share of the load each server has all of it."""
     if spec.trace is None:
         return 0.0
-    asked_s = load_s(spec) if spec.trace.one_in is not None else 2 * spec.trace.requests * ALONE_S
+    samples = spec.trace.requests * spec.trace.samples_per_request(spec.traffic.samples_per_request)
+    asked_s = load_s(spec) if spec.trace.one_in is not None else 2 * samples * ALONE_S
     return _traced_servers(spec) * (SERVER_S + asked_s)

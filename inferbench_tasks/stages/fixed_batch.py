@@ -35,6 +35,10 @@ def check_batch(job: JobSpec, backend: type[Backend], model: ModelArtifact) -> N
             "every input, or leave evaluate out",
             field="evaluate",
         )
+    if job.trace is not None and job.trace.batch_size not in (None, "load", size):
+        raise InputError(
+            f"{what}; leave it out, and requests are traced with so many", field="trace.batch_size"
+        )
     if job.traffic.samples_per_request != size:
         raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
 

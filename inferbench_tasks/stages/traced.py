@@ -30,7 +30,7 @@ from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
-from inferbench_tasks.protocols.traceparent import context_of
+from inferbench_tasks.protocols.traceparent import context_of, one_in_context
 from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.stages.asked import one_by_one
@@ -48,6 +48,8 @@ from inferbench_tasks.tracing.spans import LEVELS, Level
 
 #: What a request may take, ms: an instrument that is made ready within the first one may take many seconds.
 _LONGEST_REQUEST_MS = 600_000.0
+#: One request in so many is traced: each, by its number.
+ALL = 1
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             folder=folder,
             cache_dir=ctx.cache_dir(ENVIRONMENTS),
             protocol=inp.job.traffic.protocol,
+            client_batch_size=batch_size(inp),
             processing=inp.generate.requests.in_server,
             tracing=tracing,
             spans_port=sent.port if sent is not None else None,
@@ -180,7 +183,7 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
     model = inp.generate.requests.as_served(inp.convert.model)
     try:
         first_answer.ask_and_check(
-            probe, samples, reference, model, model.batch_size or 1, inp.convert.tolerance_ratio,
+            probe, samples, reference, model, batch_size(inp), inp.convert.tolerance_ratio,
             exact=exact_answers(inp.job, inp.generate.model, inp.convert.model),
         )  # fmt: skip
     except ServerError as error:
@@ -188,16 +191,25 @@ def _check(inp: Input, probe: Probe, level: Level) -> None:
 
 
 def batch_size(inp: Input) -> int:
-    """Samples in each request that is asked one by one: one, whatever the load's have, or the model's own batch."""
-    return inp.convert.model.batch_size or 1
+    """Samples in each traced request: what ``trace.batch_size`` says; else one, whatever the load's have, or the
+    model's own batch. Of a share of the load the load's."""
+    assert inp.job.trace is not None
+    of_load = inp.job.traffic.samples_per_request
+    return inp.job.trace.samples_per_request(of_load, inp.convert.model.batch_size)
 
 
 def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
-    """Ask the first samples of the run's requests, one by one; ``seed``: of the traces that they are part of."""
-    assert inp.job.trace is not None
+    """Ask the first samples of the run's requests, one by one; ``seed``: of the traces that they are part of.
+
+    Where the size of a batch was asked for, so many requests are asked, and samples again where there are too few;
+    else each sample once.
+    """
+    spec = inp.job.trace
+    assert spec is not None
     samples, reference = first_answer.load_sent(inp.generate.requests)
-    size = batch_size(inp)
-    count = max(1, min(inp.job.trace.requests, len(next(iter(samples.values()))) // size))
+    size, again = batch_size(inp), spec.batch_size is not None
+    there = len(next(iter(samples.values())))
+    count = spec.requests if again else max(1, min(spec.requests, there // size))
     inputs = emptied(folder) / "inputs.npz"
     write_archive(inputs, packed({name: array[: count * size] for name, array in samples.items()}))
     load = one_by_one(inp.job.traffic).model_copy(
@@ -218,14 +230,15 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
         base_dir=ctx.base_dir,
         expected=expected_outputs(inp.generate, reference),
         processing=client_processing(inp.generate.requests),
-    ).model_copy(update={"trace_seed": seed})
+    ).model_copy(update={"trace_seed": seed, "trace_one_in": ALL if again else None})
     outcome = applied(plan, folder / "samples.parquet", "the traced requests", ctx.cancelled)
     table = read_samples(folder / "samples.parquet")
     if not is_ok(table).all() or table.num_rows != count:
         words = "; ".join(outcome.applied.explanations.values()) or "no answer"
         raise LoadError(f"Of {count} requests {int(np.count_nonzero(is_ok(table)))} were answered: {words}")
-    # A request's trace is known by its first sample. Of requests too large for a sender the first are sent again.
-    if len(np.unique(column(table, "sample_index"))) < count:
+    # A request's trace is known by its first sample, where that is not asked again. Of requests too large for a sender
+    # the first are sent again.
+    if not again and len(np.unique(column(table, "sample_index"))) < count:
         raise LoadError(
             f"{count} requests are more bytes than a sender keeps, and one sent twice would be two requests of one "
             "trace; lower trace.requests"
@@ -238,7 +251,8 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     for number, sample, intended, sent, first, done in zip(
         *(column(table, name).tolist() for name in names), strict=True
     ):
-        context = context_of(seed, sample)
+        context = one_in_context(seed, number, ALL) if again else context_of(seed, sample)
+        assert context is not None  # one in one is chosen
         one = Asked(context.trace_id, context.span_id, sample, intended, sent, first, done)
         asked.append(replace(one, **processed.get(number, {})))
     return asked

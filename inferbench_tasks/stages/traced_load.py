@@ -24,7 +24,7 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import client_processing, expected_outputs
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.trace_input import Input
-from inferbench_tasks.stages.traced import instrumented, processed_times
+from inferbench_tasks.stages.traced import batch_size, instrumented, processed_times
 from inferbench_tasks.submission.schema import loaded_only
 from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, counted, worst_clock
 from inferbench_tasks.tracing.checks import checks
@@ -88,7 +88,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
         "requests": sum(len(each.asked) for each in told),
         "of": sum(each.requests for each in told),
         "failed": sum(each.failed for each in told),
-        "batch_size": inp.job.traffic.samples_per_request,
+        "batch_size": batch_size(inp),
         "rounds": spec.rounds,
         "spans": len(spans),
         **counts,

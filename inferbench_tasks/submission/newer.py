@@ -18,6 +18,7 @@ NEWER: dict[str, Any] = {
     "evaluate.spans": None,
     "trace": None,
     "trace.one_in": None,
+    "trace.batch_size": None,
     "load.endpoint": None,
     "load.transport": "network",
     "load.from": "server_host",

@@ -26,6 +26,11 @@ def sampled_findings(spec: JobSpec) -> Iterator[Finding]:
             "trace.requests",
             "it says how many are asked one by one; how many a load has, its rate and duration say: leave it out",
         )
+    if trace.batch_size is not None:
+        yield _finding(
+            "trace.batch_size",
+            "requests of a load have as many samples as load.batch_size says: leave it out",
+        )
     if trace.deepest not in (None, "model"):
         yield _finding(
             "trace.deepest",

@@ -13,6 +13,7 @@ from inferbench_tasks.submission.other_runtime import other_runtime_findings
 from inferbench_tasks.submission.replicas import replica_findings
 from inferbench_tasks.submission.sampled_trace import sampled_findings
 from inferbench_tasks.submission.schema import PROMPTED, SHARED_MEMORY, JobSpec
+from inferbench_tasks.submission.traced_batch import traced_batch_findings
 from inferbench_tasks.submission.transport import transport_findings
 
 
@@ -146,6 +147,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     if spec.trace is None:
         return
     yield from sampled_findings(spec)
+    yield from traced_batch_findings(spec)
     name, levels = spec.serve.backend, backend.levels_of(spec.convert.format)
     if not levels:
         message = (

@@ -23,6 +23,17 @@ class TraceSpec(Spec):
     before it leaves, at the levels ``application`` and ``model``; without, requests are asked one by one."""
     rounds: Annotated[int, Field(ge=1, le=50)] = 3
     """How often each level has its turn, each time with a fresh server; what instruments cost is known by rounds."""
+    batch_size: Annotated[int, Field(ge=1, le=4096)] | Literal["load"] | None = None
+    """Samples in each request that is asked one by one, neighbours of the data; ``load``: as many as in those of the
+    load. If null one, whatever the load has, or as many as the model takes in each call. With it samples are asked
+    again where there are fewer than the requests take; layers, FLOPs and bytes are those of the batch."""
     deepest: Literal["model", "framework", "layer", "library"] | None = None
     """The deepest level: parts of a request in the server, runs of the runtime, its layers, the primitives that these
     run; down to layers if null."""
+
+    def samples_per_request(self, of_load: int, of_model: int | None = None) -> int:
+        """In each traced request. ``of_load``: in those of the job's load; ``of_model``: what the model takes in each
+        call, None of one that takes any."""
+        if self.batch_size == "load" or self.one_in is not None:
+            return of_load
+        return self.batch_size or of_model or 1

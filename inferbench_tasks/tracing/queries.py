@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.tracing.batches import traced_batch_size
 from inferbench_tasks.tracing.share import share_in_words
 from inferbench_tasks.tracing.spans import spans_of
 
@@ -25,20 +26,13 @@ def trace_of(result: ResultDocument) -> dict[str, Any]:
     return trace
 
 
-def traced_batch_size(result: ResultDocument) -> int | None:
-    """Samples in each traced request: requests that are asked one by one have one, whatever those of the load had, or
-    the model's own batch (``stages.traced``); those of a share of a load have the load's."""
-    trace = result.extensions.get("trace") or {}
-    if (size := trace.get("batch_size")) is not None:
-        return int(size)
-    return 1 if trace.get("one_in") is None else result.load.batch_size  # of before it was kept
-
-
 def about_run(result: ResultDocument) -> dict[str, str]:
     """What spans of a run say of it where they go: attributes of their resource."""
     about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
     share = share_in_words(result.extensions.get("trace") or {})
-    return about | ({"inferbench.traced": share} if share else {})
+    size = traced_batch_size(result)
+    batch = {"inferbench.batch_size": str(size)} if size is not None and size > 1 else {}
+    return about | batch | ({"inferbench.traced": share} if share else {})
 
 
 def spans_file(result: ResultDocument) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.tracing.batches import batch_in_words
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.request_parts import CLIENT_PARTS
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
@@ -44,10 +45,17 @@ def words(views: Sequence[RunView]) -> str:
             )
             sentences.append(f"{view.label}: {share}.{beside}{_doubts(view.trace)}")
         elif layers := view.trace.get("layers"):
-            sentences.append(f"{view.label}: {most_of_it(layers)}.{_doubts(view.trace)}")
+            sentences.append(f"{view.label}: {most_of_it(layers)}.{_batch(view)}{_doubts(view.trace)}")
         else:
-            sentences.append(f"{view.label}: its runtime tells nothing of its layers.{_doubts(view.trace)}")
+            nothing = f"{view.label}: its runtime tells nothing of its layers."
+            sentences.append(f"{nothing}{_batch(view)}{_doubts(view.trace)}")
     return " ".join(sentences)
+
+
+def _batch(view: RunView) -> str:
+    """Of which batch the layers are, where it is no single sample or not that of the load."""
+    text = batch_in_words(view.result) if view.result is not None else ""
+    return f" {text}" if text else ""
 
 
 def _longest_part(trace: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ from inferbench_tasks.analysis.stack.one_precision import called_alike
 from inferbench_tasks.analysis.stack.profile import Profile, profile_of
 from inferbench_tasks.analysis.stack.words import not_valid, sentences, unlike
 from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.tracing.batches import traced_batch_size
 from inferbench_tasks.tracing.profiled import without_deeper
-from inferbench_tasks.tracing.queries import traced_batch_size
 from inferbench_tasks.tracing.spans import spans_of
 
 #: So many traced runs are read, so many comparisons are shown, and so many rows of each by themselves.

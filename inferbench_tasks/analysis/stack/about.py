@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.tracing.queries import traced_batch_size
+from inferbench_tasks.tracing.batches import traced_batch_size
 
 
 def about_of(result: ResultDocument) -> dict[str, Any]:

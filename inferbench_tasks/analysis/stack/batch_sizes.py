@@ -52,18 +52,28 @@ class BatchSizes(Analysis):
         """The best."""
         points = _highest(subject)
         best = _best(points)
+        other = _other_batch(subject, best)
         if best is points[-1]:
             return (
                 f"The largest batch that was measured, {best.batch_size}, has the highest throughput: "
-                f"{_reached(best)}; a larger one may bring more."
+                f"{_reached(best)}; a larger one may bring more.{other}"
             )
-        return (
-            f"A batch of {best.batch_size} is the best: {_reached(best)}; none that is larger brings 5% more."
-        )
+        return f"A batch of {best.batch_size} is the best: {_reached(best)}; none that is larger brings 5% more.{other}"
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """Both over the batch."""
         return over_batch_sizes(rows, self.title)
+
+
+def _other_batch(subject: Subject, best: Point) -> str:
+    """That all other analyses are of requests of another size, and what helps; empty where they are not."""
+    size = subject.profile.about.get("batch_size")
+    if size is None or size == best.batch_size:
+        return ""
+    return (
+        f" Layers and kernels of this trace are of a batch of {size}; trace: {{batch_size: {best.batch_size}}} has "
+        "those of the best."
+    )
 
 
 def _reached(point: Point) -> str:

@@ -110,6 +110,7 @@ def summary(document: Document) -> list[Document]:
         {
             "model": each["model"],
             "stack": each["label"],
+            "batch_size": each.get("batch_size"),
             "ms": each["framework_ms"],
             "layers_ratio": each["layers_ratio"],
             "layers": each["layers"],

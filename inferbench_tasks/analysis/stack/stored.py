@@ -20,6 +20,7 @@ from inferbench_tasks.perfdb import asked_precision
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.tracing.batches import BATCH_SIZE
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.profiled import with_library, without_deeper
 from inferbench_tasks.tracing.queries import spans_file, trace_of
@@ -33,6 +34,8 @@ BY: dict[str, tuple[str, ...]] = {
     "version": ("backend.kind", "backend.version"),
     "system": ("device.name", "device.kind", "device.cores"),
 }
+#: And whatever is set side by side: times of one batch are none of another.
+_ALWAYS = (BATCH_SIZE,)
 #: Traced runs whose layers are told and whose spans are there. That there is a trace at all is what an index tells.
 _LAYERED: dict[str, Any] = {
     "extensions.trace": {"$exists": True},
@@ -64,13 +67,22 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
 
 
 def newest(db: PerfDB, models: Sequence[str], by: str) -> tuple[list[Subject], list[str]]:
-    """The newest valid traced run with layers of each model and each stack, version or system, else the newest; and why
-    those that can't be analysed are left out.
+    """The newest valid traced run with layers of each model, each stack, version or system, and each batch of traces,
+    else the newest; and why those that can't be analysed are left out.
 
     InputError for a model of which there is none, with those that there are.
     """
     # All that there are, by what tells them apart alone: none is beyond a bound.
-    fields = ("run_id", "attempt", "verdict", "model.name", _DIGEST, *asked_precision.PATHS, *BY[by])
+    fields = (
+        "run_id",
+        "attempt",
+        "verdict",
+        "model.name",
+        _DIGEST,
+        *asked_precision.PATHS,
+        *BY[by],
+        *_ALWAYS,
+    )
     rows = db.find_raw({**_LAYERED, "model.name": {"$in": list(models)}}, fields=fields)
     of = precisions((value_at(row, _DIGEST), value_at(row, _STORED)) for row in reversed(rows))
     subjects: list[Subject] = []
@@ -79,7 +91,8 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> tuple[list[Subject], l
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
             if value_at(row, "model.name") == model:
-                groups.setdefault(tuple(_telling(row, path, of) for path in BY[by]), []).append(row)
+                key = tuple(_telling(row, path, of) for path in (*BY[by], *_ALWAYS))
+                groups.setdefault(key, []).append(row)
         if not groups:
             known = {value_at(row, "model.name") for row in db.find_raw(_LAYERED, fields=("model.name",))}
             raise InputError(
@@ -113,6 +126,8 @@ def _first_usable(db: PerfDB, rows: Sequence[Mapping[str, Any]], notes: list[str
 def _telling(row: Mapping[str, Any], path: str, of: Precisions) -> Any:
     if path == asked_precision.PATH:
         return asked_precision.asked_precision(row)
+    if path == BATCH_SIZE:
+        return value_at(row, path) or 1  # of before it was kept: requests asked one by one had one sample
     if path == _STORED and (digest := value_at(row, _DIGEST)) is not None:
         return of[digest]
     return value_at(row, path)

@@ -20,6 +20,7 @@ from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.ui import perfetto
 from inferbench_tasks.provider.ui.render import page, query
 from inferbench_tasks.provider.ui.run_page import airflow_path
+from inferbench_tasks.tracing.batches import batch_in_words, traced_batch_size
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
@@ -152,7 +153,7 @@ def _of(trace: StoredTrace) -> _Shown:
         if in_airflow := airflow_path(result.invocation_id):
             shown.ways["In Airflow"] = in_airflow
         if isinstance(result, ResultDocument):
-            _tell_of_run(shown, result.extensions["trace"])
+            _tell_of_run(shown, result)
             shown.stages = _stages(trace.stages())
     return shown
 
@@ -171,10 +172,12 @@ def _stages(spans: list[Span]) -> list[dict[str, Any]]:
     ]
 
 
-def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:
+def _tell_of_run(shown: _Shown, result: ResultDocument) -> None:
+    told = result.extensions["trace"]
     layers = told.get("layers") or {}
     named = {
         "requests": told.get("requests"),
+        "samples in each": traced_batch_size(result) if told.get("requests") else None,
         "spans": told.get("spans"),
         "defects": told.get("defects"),
         "a run of the runtime, ms": layers.get("framework_ms"),
@@ -183,7 +186,7 @@ def _tell_of_run(shown: _Shown, told: dict[str, Any]) -> None:
     shown.tiles = {title: value for title, value in named.items() if value is not None}
     shown.overheads = told.get("overheads") or []
     shown.counters = told.get("counters") or []
-    words = [doubts_in_words(told), missing_in_words(told)]
+    words = [batch_in_words(result), doubts_in_words(told), missing_in_words(told)]
     if share := share_in_words(told):
         shown.tiles["requests"] = f"{told['requests']:,} of {told['of']:,}"
         words.insert(0, f"{share}.")
@@ -203,7 +206,7 @@ def _without_spans(db: PerfDB, run: str, problem: str) -> _Shown:
         raise not_found(problem) from error
     shown = _Shown(result.run_id, result.run_id, verdict=str(result.verdict), problem=problem, drawn=False)
     shown.ways = {"The run": f"/inferbench/run/{result.run_id}"}
-    _tell_of_run(shown, told)
+    _tell_of_run(shown, result)
     return shown
 
 

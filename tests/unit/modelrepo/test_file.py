@@ -146,16 +146,29 @@ def test_a_changed_graph_that_answers_otherwise_is_not_taken(
 
 
 @pytest.mark.parametrize(
-    ("backend", "serve", "load", "says"),
+    ("backend", "serve", "load", "trace", "says"),
     [
-        (Triton, {}, {"batch_size": 4}, "serves models with a free batch"),
-        (OnnxRuntime, {"batching": {}}, {"batch_size": 4}, "leave batching out"),
-        (OnnxRuntime, {}, {}, "set batch_size: 4"),
-        (OnnxRuntime, {}, {"batch_size": 4}, None),
+        (Triton, {}, {"batch_size": 4}, None, "serves models with a free batch"),
+        (OnnxRuntime, {"batching": {}}, {"batch_size": 4}, None, "leave batching out"),
+        (OnnxRuntime, {}, {}, None, "set batch_size: 4"),
+        (
+            OnnxRuntime,
+            {},
+            {"batch_size": 4},
+            {"batch_size": 8},
+            "leave it out, and requests are traced with so many",
+        ),
+        (OnnxRuntime, {}, {"batch_size": 4}, {"batch_size": 4}, None),
+        (OnnxRuntime, {}, {"batch_size": 4}, {"batch_size": "load"}, None),
+        (OnnxRuntime, {}, {"batch_size": 4}, {}, None),
     ],
 )
 def test_a_model_of_its_own_batch_is_asked_for_that(
-    backend: type[Backend], serve: dict[str, Any], load: dict[str, Any], says: str | None
+    backend: type[Backend],
+    serve: dict[str, Any],
+    load: dict[str, Any],
+    trace: dict[str, Any] | None,
+    says: str | None,
 ) -> None:
     """What can't be is refused before a server starts, with what was tried to make the batch free."""
     job = JobSpec.model_validate(
@@ -164,6 +177,7 @@ def test_a_model_of_its_own_batch_is_asked_for_that(
             "model": {"kind": "file", "path": "m.onnx"},
             "serve": serve,
             "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, **load},
+            "trace": trace,
         }
     )
     model = ModelArtifact(

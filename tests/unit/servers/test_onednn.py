@@ -80,6 +80,23 @@ def test_work_is_counted_or_not_known(
     assert (work.flops, work.bytes) == (flops, moved)
 
 
+def test_work_grows_with_the_batch_and_weights_are_read_once() -> None:
+    """A convolution of 8 samples: 8 times the FLOPs and the values, and the same 32 weights: 4 x (8 x (64 + 128) + 32)
+    bytes, so that its intensity is higher than that of one sample."""
+    one, eight = (
+        work_of(
+            "convolution",
+            "forward_inference",
+            F32,
+            "",
+            f"mb{batch}_ic4oc8_ih4oh4kh1sh1dh0ph0_iw4ow4kw1sw1dw0pw0",
+        )
+        for batch in (1, 8)
+    )
+    assert (one.flops, eight.flops) == (2 * 128 * 4, 8 * 2 * 128 * 4)
+    assert (one.bytes, eight.bytes) == (4 * (64 + 32 + 128), 4 * (8 * (64 + 128) + 32))
+
+
 def test_the_type_that_is_calculated_in() -> None:
     """That of the weights, unless a line says that less is enough; what multiplies nothing has none."""
 

@@ -11,7 +11,8 @@ import pytest
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, Processing, ProcessorStep
 from inferbench_tasks.errors import LoadError
-from inferbench_tasks.loadgen.plan import OutputShape
+from inferbench_tasks.loadgen.payloads import build_payloads
+from inferbench_tasks.loadgen.plan import LoadPlan, OutputShape
 from inferbench_tasks.processors.pipeline import RAW
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.stages import traced
@@ -56,6 +57,53 @@ def test_a_request_has_one_sample_or_the_models_own_batch(
     ((load, samples),) = seen
     assert (load.samples_per_request, load.max_requests, samples) == (own_batch or 1, count, rows)
     assert traced.batch_size(inp) == (own_batch or 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "own_batch", "size", "count", "rows"),
+    [
+        (8, None, 8, 5, 32),
+        ("load", None, 3, 5, 15),
+        (1, None, 1, 5, 5),
+        (64, None, 64, 5, 32),
+        (4, 4, 4, 5, 20),
+    ],
+)
+def test_a_trace_has_the_batch_that_it_asks_for(
+    asked: int | str,
+    own_batch: int | None,
+    size: int,
+    count: int,
+    rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 32 samples, with a load of three a request and five traced ones: so many in each, each in a trace of its own
+    by its number, samples again where there are too few; ``load`` is the load's."""
+    given = serve_input(dense_case(tmp_path), tmp_path, load={"batch_size": 3})
+    job = given.job.model_dump(mode="json") | {"trace": {"requests": 5, "batch_size": asked}}
+    fields = given.model_dump() | {"job": job}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    model = inp.convert.model.model_copy(update={"batch_size": own_batch})
+    inp = inp.model_copy(update={"convert": inp.convert.model_copy(update={"model": model})})
+    plans: list[LoadPlan] = []
+
+    def applied(plan: LoadPlan, *_: Any) -> NoReturn:
+        plans.append(plan)
+        raise LoadError("nothing is sent here")
+
+    monkeypatch.setattr(traced, "applied", applied)
+    endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="dense")
+    with pytest.raises(LoadError, match="nothing is sent here"):
+        traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", "seed")
+    (plan,) = plans
+    with np.load(plan.inputs_path) as archive:
+        assert len(archive["x"]) == rows
+    assert traced.batch_size(inp) == size == plan.batches[0].batch_size
+    assert (plan.segments[-1].max_requests, plan.trace_seed, plan.trace_one_in) == (count, "seed", 1)
+    payloads = build_payloads(plan)
+    contexts = {dict(payloads[number].metadata)["traceparent"] for number in range(count)}
+    assert len(contexts) == count and all(payloads[number].batch_size == size for number in range(count))
 
 
 def test_samples_for_processors_in_the_server_are_sent_as_they_are(

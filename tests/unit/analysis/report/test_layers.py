@@ -63,6 +63,17 @@ def test_a_trace_says_what_speaks_against_it() -> None:
     )
 
 
+def test_layers_of_another_batch_than_the_loads_say_so() -> None:
+    """A load of one sample a request beside a trace of eight, which the report has in one text."""
+    made = run("a", traced() | {"batch_size": 8})
+    assert made.result is not None
+    size = made.result.load.batch_size
+    assert size != 8 and layers.words([made]).endswith(
+        f"12 ms. Each traced request has 8 samples, each of the load's {size}: times of the trace and figures of the "
+        "load are of different batches."
+    )
+
+
 def test_layers_of_no_time_have_no_shares() -> None:
     """OpenVINO's counters are whole microseconds: the nodes of a small model may all stand at 0."""
     trace = traced()

@@ -165,6 +165,19 @@ def test_the_best_batch_size() -> None:
     assert latencies["y"] == [100, 200, 400, 800] and latencies["yaxis"] == "y2"
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(1, "of a batch of 1; trace: {batch_size: 4}"), (4, ""), (None, "")]
+)
+def test_the_best_batch_says_of_which_batch_all_else_is(size: int | None, words: str) -> None:
+    """Loads of four samples a request are the best: of a trace of one it is said that its layers are not those, and how
+    to have them; of a trace of four, and where nobody knows, nothing."""
+    points = [Point(f"r{size}", size, rate, 100.0) for size, rate in ((1, 10.0), (4, 19.0), (8, 18.5))]
+    profile = replace(SUBJECT.profile, about={**SUBJECT.profile.about, "batch_size": size})
+    sentence = sentence_of(ANALYSES.load("batch_sizes")(), Subject(profile, points))
+    assert sentence.startswith("A batch of 4 is the best") and sentence.endswith(".")
+    assert words in sentence and ("of a batch" in sentence) == bool(words)
+
+
 def test_of_the_largest_batch_nobody_knows_that_it_is_the_best() -> None:
     """Throughput still grew when the sizes ended."""
     points = [Point(f"r{size}", size, 10.0 * size, 100.0) for size in (1, 2, 4)]

@@ -110,6 +110,20 @@ def test_one_file_is_one_stack_whatever_its_weights_were_called(monkeypatch: pyt
     assert (older.run_id, older.about["precision"]) == ("older", "int8"), "also where the newest is not shown"
 
 
+def test_traces_of_two_batches_are_two_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of each is there, so that a stack that was traced with 8 samples is set beside the other with 8, and
+    not beside its one. Of before the batch was kept a request had one sample."""
+    rows = rows_of(
+        *((name, "valid", "fp32", "fp32", "d") for name in ("eight", "one", "eight again", "of before"))
+    )
+    for row, size in zip(rows, (8, 1, 8, None), strict=True):
+        row["extensions"] = {"trace": {"batch_size": size} if size else {}}
+    monkeypatch.setattr(stored, "subject_of", subject_of)
+    monkeypatch.setattr(Stored, "find_raw", lambda self, filter, *, fields: rows)
+    for by in ("stack", "version", "system"):
+        assert found(["m"], by) == ["eight", "one"]
+
+
 def test_the_newest_valid_run_that_can_be_analysed_stands_for_its_stack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
