@@ -50,6 +50,6 @@ def leaderboard(
     for note in filter(None, notes):
         say(note)
     if output is OutputFormat.table:  # a column that no row fills only takes room
-        empty = [name for name in ("model_apart", "not_steady") if not any(row[name] for row in rows)]
+        empty = [name for name in ("model_apart", "not_steady", "part") if not any(row[name] for row in rows)]
         rows = [{name: value for name, value in row.items() if name not in empty} for row in rows]
     emit(rows, output)

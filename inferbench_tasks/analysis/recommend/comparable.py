@@ -15,11 +15,12 @@ from operator import attrgetter
 import numpy as np
 
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
+from inferbench_tasks.analysis.recommend.parts import configurations
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import judged_on, no_model
-from inferbench_tasks.perfdb.held import Held, configuration
+from inferbench_tasks.perfdb.held import Held
 from inferbench_tasks.perfdb.held_columns import Matching, Row
 from inferbench_tasks.perfdb.offered import (
     OF_ANY_LENGTH,
@@ -32,6 +33,7 @@ from inferbench_tasks.perfdb.offered import (
     of_requests,
     sets_rate,
 )
+from inferbench_tasks.perfdb.store import PerfDB
 
 ACCURACY = "accuracy_ratio"
 #: Accuracies that are no further apart are one quality.
@@ -125,15 +127,20 @@ def load_of_ranked(figure: Figure) -> Callable[[str, int | None], str]:
     return lambda load, _: load
 
 
-def newest_of(index: Held, rows: Matching, figures: Sequence[Figure]) -> dict[str, Row]:
+def newest_of(db: PerfDB, index: Held, rows: Matching, figures: Sequence[Figure]) -> dict[str, Row]:
     """Configuration on a device -> the newest of its runs that has all ``figures`` and ``stands`` by each of them.
 
-    The newest first. The newest stands for all, so that a lucky run of many does not win.
+    The newest first. The newest stands for all, so that a lucky run of many does not win. The keys are those of
+    ``parts.configurations``: by figures that are no measures parts of an evaluation are runs of one configuration.
     """
     for figure in figures:
         rows = rows.only(index.present(figure.field_path, rows))
     rows = rows.offered_any(lambda load: all(stands(figure, load) for figure in figures))
-    return {configuration(row): row for row in rows.newest_of_each()}
+    key = configurations(db, index, rows, figures)
+    newest: dict[str, Row] = {}
+    for row in rows.newest_of_each():
+        newest.setdefault(key(row), row)
+    return newest
 
 
 def rows_of_one_ground(

@@ -15,6 +15,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from inferbench_tasks.analysis import energy_ground, model_names, price_ground, steadiness
+from inferbench_tasks.analysis.evaluations.listed import PART
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS
 from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.recommend.comparable import load_of_ranked, newest_of
@@ -98,7 +99,8 @@ def board_of(
     ``model_apart``, what tells its model from others of the name (None where there are none), and ``not_steady``, why
     its rate is no level of the server. A
     configuration that was run several times stands there once, with its newest result that has the figure. Of equal
-    figures the newest is first.
+    figures the newest is first. So do parts of an evaluation (``evaluate.parts``), but by measures of answers, which
+    are of each part's samples: ``part`` says which one it is.
     Figures of good answers are ranked within one objective as well, energies by one method (``energy_ground``), costs
     by prices of one date (``price_ground``).
     Runs without a load stand only by measures of answers.
@@ -126,9 +128,9 @@ def board_of(
 def _groups(db: PerfDB, index: Held, figure: Figure, filter: Any, selection: Selection) -> list[list[Row]]:
     """Each configuration's row, by what is ranked together, in the order of its words."""
     matching = index.rows(filter)
-    rows = list(newest_of(index, matching, [figure]).values())
+    rows = list(newest_of(db, index, matching, [figure]).values())
     if selection:
-        kept = selection.keeps(index, matching)
+        kept = selection.keeps(db, index, matching)
         rows = [row for row in rows if kept(row)]
     if not rows:
         return []
@@ -182,7 +184,7 @@ def _documents(
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     shown = [figure, *map(FIGURES.named, beside)]
     paths += [*model_names.PATHS, *(steadiness.PATHS if any(map(steadiness.of_the_rate, shown)) else ())]
-    paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
+    paths += ["model.task", "model.dataset", "load", "summary.energy.method", PART, *needed(figure)]
     paths += [*no_model.PATHS, *(judged_on.PATHS if figure.evaluated else ())]
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
     paths += [f"summary.{path}" for path in energy_ground.paths(figure)]

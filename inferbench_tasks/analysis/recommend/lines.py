@@ -17,6 +17,7 @@ from inferbench_tasks.analysis.certainty import (
     why_equal,
 )
 from inferbench_tasks.analysis.energy_ground import got_by
+from inferbench_tasks.analysis.evaluations.listed import PART
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.price_ground import priced_at
 from inferbench_tasks.analysis.recommend.comparable import load_of_ranked
@@ -103,6 +104,7 @@ def line_of(document: dict[str, Any], figure: Figure, beside: Sequence[str]) -> 
             "not_steady": next(filter(None, (steadiness.unsteady(f, document) for f in shown)), None)
             if steadiness.change_ratio(document)
             else None,
+            "part": value_at(document, PART),
             "run": document["run_id"],
         },
     )

@@ -35,6 +35,7 @@ from inferbench_tasks.analysis.recommend.energies import bounds_notes, got_alike
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.moved import moved_notes
+from inferbench_tasks.analysis.recommend.parts import configurations
 from inferbench_tasks.analysis.recommend.prices import prices
 from inferbench_tasks.analysis.recommend.reasons import why
 from inferbench_tasks.analysis.recommend.versions import versions_notes
@@ -113,8 +114,11 @@ def recommend(
     rows = watched.offered_any(lambda each: stands(figure, each))
     kept = rows_of_one_ground(index, rows, asked, bounds, load)
     require_one_data(index, kept, asked)
+    key = configurations(db, index, kept, asked)
+    # What a candidate is called is its newest run's own key, which begins with a job's digest.
+    called: dict[str, str] = {}
     for row in kept:
-        runs.setdefault(configuration(row), []).append(row)
+        runs.setdefault(called.setdefault(key(row), configuration(row)), []).append(row)
     runs, earlier = of_newest_version(runs, index.values(_VERSION))
     otherwise_got = otherwise_priced = 0
     ways = [*dict.fromkeys(path for each in asked for path in energy_ground.paths(each))]

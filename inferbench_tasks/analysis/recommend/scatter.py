@@ -82,7 +82,7 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     across, up, by = FIGURES.ranking(x), FIGURES.ranking(y), fields.field(colour)
     index = held(db)
     at_x, at_y = index.values(across.field_path), index.values(up.field_path)
-    rows = list(newest_of(index, index.rows(parse(query).filter), (across, up)).values())
+    rows = list(newest_of(db, index, index.rows(parse(query).filter), (across, up)).values())
     shown = rows[:MOST]
     paths = (by.path, "device.name", "model.name", "model.task")
     colour_of, device, model, task = (index.values(path) for path in paths)

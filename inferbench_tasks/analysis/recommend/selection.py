@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.comparable import newest_of
+from inferbench_tasks.analysis.recommend.parts import configurations
 from inferbench_tasks.analysis.recommend.scatter import colour_text
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
-from inferbench_tasks.perfdb.held import Held, Row, configuration
+from inferbench_tasks.perfdb.held import Held, Row
 from inferbench_tasks.perfdb.held_columns import Matching
+from inferbench_tasks.perfdb.store import PerfDB
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Selection:
     def __bool__(self) -> bool:
         return self.bound is not None or bool(self.hidden)
 
-    def keeps(self, index: Held, rows: Matching) -> Callable[[Row], bool]:
+    def keeps(self, db: PerfDB, index: Held, rows: Matching) -> Callable[[Row], bool]:
         """Whether the configuration of a row stays; ``rows``: all that match.
 
         One that has no point because no run has both figures is judged by its newest run with ``x``; without such a run
@@ -44,10 +46,13 @@ class Selection:
         x, y = FIGURES.ranking(self.x), FIGURES.ranking(self.y)
         value = index.values(x.field_path)
         colour = index.values(fields.field(self.colour).path) if hidden else None
-        judged = newest_of(index, rows, (x,)) | newest_of(index, rows, (x, y))
+        by_figures = [
+            (configurations(db, index, rows, figures), newest_of(db, index, rows, figures))
+            for figures in ((x, y), (x,))
+        ]
 
         def kept(row: Row) -> bool:
-            run = judged.get(configuration(row))
+            run = next((found for key, newest in by_figures if (found := newest.get(key(row)))), None)
             if bound is not None:
                 of = None if run is None else value(run)
                 if of is None or (of > bound.value if bound.at_most else of < bound.value):

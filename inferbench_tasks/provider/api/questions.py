@@ -73,6 +73,7 @@ def leaderboard(
         *SHOWN,
         "model_apart",
         "not_steady",
+        "part",
         "run",
     )
     return table(request, format, rows, body, name="leaderboard", columns=columns)
