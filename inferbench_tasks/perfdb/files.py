@@ -44,7 +44,8 @@ class Files:
         def upload() -> ObjectId:
             # A new id for each try; what an interrupted one left behind goes first.
             bucket, file_id = self._bucket(), ObjectId()
-            if tried:
+            if tried:  # the entry too: one may have been written whole, and its answer lost
+                self._session.database()["fs.files"].delete_many({"_id": {"$in": tried}})
                 self._session.database()["fs.chunks"].delete_many({"files_id": {"$in": tried}})
             tried.append(file_id)
             try:

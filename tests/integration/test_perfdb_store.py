@@ -11,9 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import gridfs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from bson import ObjectId
+from pymongo.errors import AutoReconnect
 
 from inferbench_tasks.contracts.verdict import VALID, Reason, Verdict
 from inferbench_tasks.errors import InputError, PerfDBError, StorageError
@@ -144,6 +147,24 @@ def test_files(perfdb: PerfDB, tmp_path: Path) -> None:
         perfdb.files.put(tmp_path / "missing", "missing")
     with pytest.raises(InputError, match="no id of a file"):
         perfdb.files.get("x")
+
+
+def test_a_file_whose_answer_was_lost_is_stored_once(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server stored it and was killed before it said so: it is stored again, and the first one is nowhere."""
+    upload, lost = gridfs.GridFSBucket.upload_from_stream_with_id, [AutoReconnect("killed")]
+
+    def then_killed(*args: Any, **kwargs: Any) -> None:
+        upload(*args, **kwargs)
+        if lost:
+            raise lost.pop()
+
+    monkeypatch.setattr(gridfs.GridFSBucket, "upload_from_stream_with_id", then_killed)
+    file = perfdb.files.put(b"spans", "spans.parquet", run_id="r")
+    assert not lost and perfdb.files.get(file) == b"spans"
+    for collection, field in (("fs.files", "_id"), ("fs.chunks", "files_id")):
+        assert perfdb.collection(collection).distinct(field) == [ObjectId(file.id)]
 
 
 def test_the_course_of_a_run(perfdb: PerfDB) -> None:
