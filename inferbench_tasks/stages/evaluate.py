@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.contracts import own_requests
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.stages import convert, generate, serve
@@ -93,7 +94,7 @@ def run(inp: Input, ctx: Context) -> Output:
             inputs,
             source,
             inp.serve.endpoint,
-            folder=folder / "evaluate",
+            folder=folder / own_requests.EVALUATE,
             base_dir=ctx.base_dir,
             target_latency_ms=inp.job.slo.bound("p99_ms") if inp.job.slo else None,
             logs=None if of else folder / "loadgen",

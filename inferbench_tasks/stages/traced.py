@@ -17,6 +17,7 @@ from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.environments import ENVIRONMENTS
 from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.contracts import own_requests
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError, ServerError
@@ -162,7 +163,7 @@ def _tracing(path: Path, level: Level) -> Tracing:
 
 def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
     """Start a server with that level's instruments, warm it up, ask it, end it; in round ``number``."""
-    folder = ctx.run_dir(inp.run_id) / "trace-load"
+    folder = ctx.run_dir(inp.run_id) / own_requests.TRACE
     with instrumented(inp, ctx, level) as server:
         ask(inp, ctx, server.endpoint, folder, None)
         asked = ask(inp, ctx, server.endpoint, folder, f"{inp.run_id} {level} {number}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.backends.first_answer import load_samples
+from inferbench_tasks.contracts import own_requests
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.loadgen.prepare import prepare
@@ -106,7 +107,7 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
 
 def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in: int) -> Sent:
     """The job's load, as it was asked for; ``seed``: of the traces of the chosen requests, None: none is chosen."""
-    folder = emptied(ctx.run_dir(inp.run_id) / "trace-load")
+    folder = emptied(ctx.run_dir(inp.run_id) / own_requests.TRACE)
     reference = load_samples(inp.generate.requests.answered_path)
     plan = prepare(
         loaded_only(inp.job, "A trace of one request in so many"),

@@ -110,6 +110,19 @@ def test_raw_records_that_are_stored_nowhere_else_stay(perfdb: PerfDB) -> None:
     assert gone(perfdb, "runs", unstored=True) == {"other.000", "failed.000", "stranger.000"}
 
 
+def test_what_evaluate_and_trace_sent_keeps_no_run(perfdb: PerfDB) -> None:
+    """Their requests have records of their own, which no figure is of: a traced run goes like any, and so does one that
+    was killed while its samples were asked."""
+    for run_id, folder in (("traced.000", "trace-load"), ("killed.000", "evaluate")):
+        path = run_folder(perfdb, run_id, samples=b"the load's" if folder == "trace-load" else b"")
+        (path / folder).mkdir()
+        (path / folder / "samples.parquet").write_bytes(b"of its own requests")
+        if folder == "trace-load":
+            perfdb.save_result(result(run_id), path / "samples.parquet")
+        age(path)
+    assert gone(perfdb, "runs") == {"traced.000", "killed.000"}
+
+
 def test_the_cache_goes_by_its_last_use(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found again is used again; what a waiting run was told of, or somebody makes just now, stays."""
     root = settings.data_dir() / "cache" / "models"

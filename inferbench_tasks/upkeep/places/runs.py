@@ -12,12 +12,13 @@ from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.artifacts.removal import DOOMED, remove_doomed, remove_folder
+from inferbench_tasks.contracts.own_requests import FOLDERS
 from inferbench_tasks.perfdb.files import measure
 from inferbench_tasks.upkeep.entry import Entry, used_at
 from inferbench_tasks.upkeep.places.base import Place
 from inferbench_tasks.upkeep.sizes import allocated_bytes
 
-#: What was measured: of a load, and of a training.
+#: What was measured: of a load, and of a training. What ``evaluate`` and ``trace`` send has times that are no figure's.
 RAW = ("samples.parquet", "steps.parquet")
 _AT_ONCE = 1000
 
@@ -69,7 +70,12 @@ class Runs(Place):
         """Which raw records lie here only; a run that this PerfDB does not know may be another's."""
         if _base(path) not in known:
             return "PerfDB has no such run"
-        raw = [file for name in RAW for file in path.rglob(name) if file.is_file()]
+        raw = [
+            file
+            for name in RAW
+            for file in path.rglob(name)
+            if file.is_file() and file.relative_to(path).parts[0] not in FOLDERS
+        ]
         if not raw:
             return ""
         where = {"metadata.run_id": _base(path)}
