@@ -34,7 +34,8 @@ def command(
     if_due: bool = typer.Option(False, "--if-due", help="Only if the last cleaning is a day old."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Remove old files of runs, caches, submissions and logs, and networks of runs that were killed; results stay.
+    """Remove old files of runs, caches, submissions and logs; of runs that were killed their networks, and their files
+    in PerfDB that no result names. Results stay.
 
     First what has not been used for long, then, beyond a size, what was used longest ago. What runs or waits, and what
     it uses, stays; so does what was used within the last hour. A running system does this once a day, and so does

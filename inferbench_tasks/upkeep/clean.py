@@ -25,6 +25,8 @@ from inferbench_tasks.upkeep.places.environments import Environments
 from inferbench_tasks.upkeep.places.logs import Logs
 from inferbench_tasks.upkeep.places.runs import Runs
 from inferbench_tasks.upkeep.places.submitted import Submitted
+from inferbench_tasks.upkeep.unnamed import YOUNG_S as YOUNG_FILE_S
+from inferbench_tasks.upkeep.unnamed import unnamed
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,7 @@ def clean(
     now_s: float | None = None,
 ) -> list[Outcome]:
     """Remove what is past the bounds of these places and not in use; what was past them. By default of all places, and
-    with them the networks that killed runs left.
+    with them the networks that killed runs left, and their files in PerfDB that no result names.
 
     ``dry_run``: only say so. ``unstored``: also runs with raw records that are not in PerfDB, or that it does not know.
     ``now_s``: Unix time. One cleaning at a time: nothing, where another is under way. Raises PerfDBError, for without
@@ -90,6 +92,7 @@ def clean(
                     )
             if not places:
                 outcomes += networks_left(now, dry_run=dry_run)
+                outcomes += files_left(db, dry_run=dry_run)
             if not dry_run and not places:
                 (data_dir / STAMP).touch()
     except Timeout:
@@ -108,6 +111,22 @@ def networks_left(now_s: float, *, dry_run: bool, named: Path = netem.NAMED) -> 
         elif not dry_run:
             log.info("removed path=%s", path)
         outcomes.append(Outcome("networks", path, 0, age_s, "the run that made it was killed", kept))
+    return outcomes
+
+
+def files_left(db: PerfDB, *, dry_run: bool) -> list[Outcome]:
+    """Files in PerfDB of runs that were killed before a result named them; removed, unless ``dry_run``, with what was
+    stored of a file whose storing was killed. Raises PerfDBError.
+    """
+    outcomes = []
+    for file in unnamed(db):
+        if not dry_run:
+            db.files.delete(file.id)
+            log.info("removed file=%s run_id=%s name=%s", file.id, file.run_id, file.name)
+        path = Path(file.run_id, file.name)
+        outcomes.append(Outcome("perfdb", path, file.bytes, file.age_s, "no result of its run names it"))
+    if not dry_run:
+        db.files.delete_unfinished(YOUNG_FILE_S)
     return outcomes
 
 

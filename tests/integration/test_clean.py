@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from bson import ObjectId
 from filelock import FileLock
 from typer.testing import CliRunner
 
@@ -21,6 +22,7 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import Attachment
 from inferbench_tasks.running.invocation import dag_run_invocation
 from inferbench_tasks.upkeep.clean import STAMP, clean, due
 from tests.unit.perfdb.builders import result
@@ -121,6 +123,42 @@ def test_what_evaluate_and_trace_sent_keeps_no_run(perfdb: PerfDB) -> None:
             perfdb.save_result(result(run_id), path / "samples.parquet")
         age(path)
     assert gone(perfdb, "runs") == {"traced.000", "killed.000"}
+
+
+def stored(db: PerfDB, run_id: str, name: str, days: float = 2.0, attempt: int = 1) -> Attachment:
+    """A file of a run, put there so long ago."""
+    file = db.files.put(f"{name} of {run_id}".encode(), name, run_id=run_id, attempt=attempt)
+    moment = {"$set": {"uploadDate": utc_now() - timedelta(days=days)}}
+    db.collection("fs.files").update_one({"_id": ObjectId(file.id)}, moment)
+    return file
+
+
+def test_files_that_no_result_names_go(perfdb: PerfDB) -> None:
+    """Of a run that was killed before its result was written, and of a stage that was repeated; not what a result
+    names, what a run that goes on has stored, what is a few hours old, or a kind's that nobody here knows."""
+    for run_id in ("killed.000", "repeated.000", "runs.000", "young.000", "unknown.000"):
+        kind = {"kind": "of a package that is gone"} if run_id == "unknown.000" else {}
+        perfdb.start_run(run_id, run_id.rpartition(".")[0], "job-1", JOB | kind)
+    for name in ("answers.parquet", "spans.parquet"):
+        stored(perfdb, "killed.000", name)
+    left, kept = (stored(perfdb, "repeated.000", "spans.parquet") for _ in range(2))
+    perfdb.save_result(result("repeated.000", extensions={"trace": {"file": kept.model_dump()}}))
+    perfdb.end_run("repeated.000", Verdict.judged([]))
+    for run_id, days in (("runs.000", 2.0), ("young.000", 0.2), ("unknown.000", 2.0)):
+        stored(perfdb, run_id, "spans.parquet", days)
+    for run_id in ("killed.000", "young.000", "unknown.000"):
+        perfdb.end_run(run_id, Verdict.failed("collect", "its process was killed"))
+    perfdb.save_result(result("killed.000", verdict="failed: collect, its process was killed"))
+    gone_files = {"killed.000/answers.parquet", "killed.000/spans.parquet", "repeated.000/spans.parquet"}
+    listed = clean(settings.data_dir(), perfdb, dry_run=True)
+    assert {str(o.path) for o in listed if o.place == "perfdb"} == gone_files
+    assert perfdb.files.get(left), "a dry run changes nothing"
+    clean(settings.data_dir(), perfdb)
+    names = [(each["metadata"]["run_id"], str(each["_id"])) for each in perfdb.collection("fs.files").find()]
+    assert sorted(run_id for run_id, _ in names) == ["repeated.000", "runs.000", "unknown.000", "young.000"]
+    assert ("repeated.000", kept.id) in names and perfdb.files.get(kept)
+    whole = {ObjectId(file) for _, file in names}
+    assert set(perfdb.collection("fs.chunks").distinct("files_id")) == whole
 
 
 def test_the_cache_goes_by_its_last_use(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
