@@ -208,7 +208,9 @@ class Lifecycle:
         status, now = _status_after(verdict), self.now()
         end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": now}
         self._update("runs", run_id, {"$set": end})
-        if status != "done":
+        if status == "done":  # it has its figures: the stage behind them did not come to its end
+            self._update_running_stages(run_id, "failed", "its process was killed", now)
+        else:
             self._update_running_stages(run_id, status, str(verdict), now)
 
     def get_run(self, run_id: str) -> RunDocument:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import ResultBase, RunStatus
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import Pipeline, pipeline_of
@@ -17,6 +16,7 @@ from inferbench_tasks.plan.graph import RunPlan
 from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.inline import run_nodes
 from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.running.killed import end_killed
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +38,15 @@ def conclude(
         if pipeline.end_left_behind(job.spec, data_dir, run_id):
             log.warning("ended a server that was left behind run_id=%s", run_id)
     runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
-    for run_id, job in zip(run_ids, plan.jobs, strict=True):
-        run = runs.get(run_id)
-        if run is not None and run.status == "running":
-            stage = run.stages[-1].stage if run.stages else plan.of_job(job.index)[0].stage
-            killed = Verdict.failed(stage, "the process that ran it was killed")
-            db.end_run(run_id, Verdict.cancelled(stage) if cancelled else killed)
+    if any(run.status == "running" for run in runs.values()):
+        first_stage = plan.of_job(plan.jobs[0].index)[0].stage
+        end_killed(db, list(runs.values()), cancelled=cancelled, first_stage=first_stage)
+        runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
+    statuses = {run.status for run in runs.values()}
     repeated = [] if cancelled else again(invocation, db, pipeline, plan, say)
     for node in plan.of_submission() if runs else ():
         if repeated or not output_path(invocation, node.stage).exists():
             execute_node(node, {}, invocation=invocation, base_dir=Path(order.base_dir), data_dir=data_dir)
-    statuses = {run.status for run in runs.values()}
     if runs:
         worst: RunStatus = "cancelled" if cancelled else "failed" if "failed" in statuses else "done"
         db.end_invocation(invocation.id, worst)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from inferbench_tasks import settings
+from inferbench_tasks import private, settings
 from inferbench_tasks.contracts.located import CARRIER
 from inferbench_tasks.errors import CancelledError, InferBenchError, InputError, StageError, StorageError
 from inferbench_tasks.interrupt import deferred
@@ -108,6 +108,10 @@ def execute_node(
             if waited:  # it begins now, and its times say so
                 with deferred():
                     db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
+            if lease.forsaken:
+                from inferbench_tasks.running.killed import end_forsaken
+
+                end_forsaken(db, data_dir, lease.forsaken)
             started = time.monotonic()
         holding = fence.enter(db) if fence and not node.cleans_up else None
         if fence:
@@ -141,7 +145,8 @@ def execute_node(
         seconds = time.monotonic() - started
         folder = invocation.dir if run_id is None else context.run_dir(run_id)
         with deferred():
-            (folder / f"{stage}.json").write_text(_to_keep(output, without=node.apart))
+            # At once: that it is there says that its stage has ended (``conclude``).
+            private.write(folder / f"{stage}.json", _to_keep(output, without=node.apart))
             ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
                 kept = without_secrets(result) if node.apart else result

@@ -53,14 +53,20 @@ class MachineLease:
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / "machine.lease"
         self._lock = FileLock(str(data_dir / "machine.lock"))
+        #: The run that held it until its process was killed, with all of its stages: ``acquire`` took it from that.
+        self.forsaken: str | None = None
 
     def holder(self) -> Holder | None:
         """Who holds it; None if it is free or its holder is gone."""
+        held = self._last()
+        return None if held is None or held.gone(time.time()) else held
+
+    def _last(self) -> Holder | None:
+        """Who took it last and has not given it back."""
         try:
-            held = Holder(**json.loads(self._path.read_text()))
+            return Holder(**json.loads(self._path.read_text()))
         except FileNotFoundError:
             return None
-        return None if held.gone(time.time()) else held
 
     def acquire(
         self, run_id: str, *, lasting: bool, say: Callable[[str], None], cancelled: Callable[[], bool]
@@ -72,8 +78,10 @@ class MachineLease:
         reported = None
         while True:
             with self._lock:
-                held = self.holder()
+                last, held = self._last(), self.holder()
                 if held is None or held.run_id == run_id:
+                    if last is not None and last.lasting and last.run_id != run_id:
+                        self.forsaken = last.run_id
                     me = psutil.Process()
                     self._write(Holder(run_id, os.getpid(), me.create_time(), time.time(), lasting))
                     return reported is not None

@@ -229,6 +229,18 @@ def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
         perfdb.stage_finished("r", "load", output={}, duration_s=1)
 
 
+def test_a_run_that_was_killed_behind_its_result_keeps_its_verdict(perfdb: PerfDB) -> None:
+    """end_run with a verdict of figures: the run is done, and the stage that was killed behind them says so."""
+    perfdb.start_run("r", "inv", "job", {"name": "s"})
+    perfdb.stage_started("r", "release")
+    perfdb.end_run("r", VALID)
+    run = perfdb.get_run("r")
+    assert (run.status, run.verdict) == ("done", VALID)
+    assert [(stage.state, stage.settled, stage.error) for stage in run.stages] == [
+        ("failed", True, "its process was killed")
+    ]
+
+
 def test_an_invocation_and_its_report(perfdb: PerfDB, tmp_path: Path) -> None:
     """A report is kept with its invocation; made again, it takes the old one's place."""
     for run_id in ("r0", "r1"):

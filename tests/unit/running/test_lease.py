@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -72,6 +74,20 @@ def test_a_dead_holder_does_not_block(tmp_path: Path) -> None:
     assert lasting.gone(now)
     assert not staged.gone(now + module.GAP_S / 2)
     assert staged.gone(now + module.GAP_S * 1.1)
+
+
+def test_who_takes_the_lease_of_a_killed_run_knows_which(tmp_path: Path) -> None:
+    """Its next stage takes it too, and is told nothing more; of a job whose stages are processes of their own the next
+    may come yet."""
+    holder = Holder("killed", os.getpid(), 1.0, time.time() - 2 * module.GAP_S, True)
+    for lasting, forsaken in ((True, "killed"), (False, None)):
+        folder = tmp_path / str(lasting)
+        folder.mkdir()
+        (folder / "machine.lease").write_text(json.dumps(asdict(replace(holder, lasting=lasting))))
+        first, again = MachineLease(folder), MachineLease(folder)
+        take(first, "next")
+        take(again, "next")
+        assert (first.forsaken, again.forsaken) == (forsaken, None)
 
 
 def test_a_recycled_pid_is_not_the_holder() -> None:
