@@ -4,40 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.mounted import mounted
 
 
 @pytest.fixture
-def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TestClient]:
+def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """The application where Airflow mounts it, for a user who may do all."""
-    from airflow.api_fastapi.core_api.security import get_user
-
-    from inferbench_tasks.provider.api.access import READER, SUBMITTER, may_change, sees_logs, store
-    from inferbench_tasks.provider.api.app import app
-
     monkeypatch.setenv(
         "INFERBENCH_SUBMISSIONS_DIR", str(Path(__file__).parents[2] / "configs" / "submissions")
     )
-    outer = FastAPI()
-    outer.add_api_route("/auth/token", lambda: {"access_token": "t"}, methods=["POST"])
-    outer.mount("/inferbench", app)
-    nobody: Any = lambda: None  # noqa: E731
-    with pytest.MonkeyPatch.context() as patch:
-        for needed, instead in (
-            (READER.dependency, nobody),
-            (SUBMITTER.dependency, nobody),
-            (get_user, lambda: SimpleNamespace(get_name=lambda: "ann@example")),
-            (store, lambda: perfdb),
-            (may_change, lambda: lambda dag_id: True),
-            (sees_logs, lambda: True),
-        ):
-            patch.setitem(app.dependency_overrides, needed, instead)
-        with TestClient(outer) as client:
-            yield client
+    with mounted(perfdb) as client:
+        yield client
