@@ -62,7 +62,7 @@ def save_session(db: PerfDB, session: SessionDocument, lease: HeldLease | None =
 def require_held(db: PerfDB, lease: HeldLease | None) -> None:
     """LeaseLostError where that is held no more: whoever has the device now would be measured beside."""
     if lease is not None:
-        db.write_once(lambda within: None, "looking at the night's lease", lease)
+        db.write_once(lambda within: None, "looking at the device's lease", lease)
 
 
 def sessions(db: PerfDB, names: Sequence[str] = ()) -> list[SessionDocument]:

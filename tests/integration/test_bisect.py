@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.errors import InputError, LeaseLostError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.regression.bisect import session as module
 from inferbench_tasks.regression.bisect.session import Request, bisect
 from inferbench_tasks.regression.bisect.steps import commits
 from inferbench_tasks.regression.sides import Side
+from inferbench_tasks.running.fence import Fence
 from tests.unit.perfdb.builders import result
 
 pytestmark = pytest.mark.integration
@@ -114,3 +117,39 @@ def test_a_machine_that_is_not_fit_stops_a_bisection_and_spoils_nothing(
             bisect(request_of, perfdb, tmp_path, lambda text: None)
     runs.verdict = "valid"
     assert bisect(request_of, perfdb, tmp_path, lambda text: None)[1].bad == CULPRIT
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it ends whole", "its server is ended"])
+def test_a_bisection_that_lost_its_device_ends_and_goes_on_where_it_holds_one(
+    request_of: Request, perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """The run that was under way counts for nothing, and is no reason to skip its step; no other is begun."""
+    runs, cluster = Runs(), Cluster(perfdb)
+    cluster.register(Device(device_id="a", device_type="cpu", name="a CPU", host="h", cores=(0,)))
+
+    def granted() -> Fence:
+        assert cluster.grant("a", "bisect|r|000", spec={}, run_id="", now_s=0.0, est_end_s=1.0)
+        return Fence("a", "bisect|r|000")
+
+    lease = granted().enter(perfdb).lease
+
+    def one_run(*given: Any) -> list[dict[str, str]]:
+        rows = runs(*given)
+        if runs.count.total() == 6:
+            device = cluster.get("a")
+            assert device is not None and device.lease is not None
+            assert cluster.release("a", device.lease.token, "lost")
+            if ended:
+                raise StageError("the server is gone")
+        return rows
+
+    monkeypatch.setattr(module, "one_run", one_run)
+    with pytest.raises(LeaseLostError, match="bisection of quick does not hold a any more, so it ends"):
+        bisect(request_of, perfdb, tmp_path, lambda text: None, lease=lease)
+    with pytest.raises(LeaseLostError):
+        bisect(request_of, perfdb, tmp_path, lambda text: None, lease=lease)
+    assert runs.count.total() == 6
+    said: list[str] = []
+    state, answer = bisect(request_of, perfdb, tmp_path, said.append, lease=granted().enter(perfdb).lease)
+    assert said[0].startswith("going on: 5 run(s) are measured") and answer.bad == CULPRIT
+    assert list(state.skipped.values()) == ["it does not start"]

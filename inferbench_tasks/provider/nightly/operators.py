@@ -187,7 +187,7 @@ class StartBisection(TriggerDagRunOperator):
 class BisectCommits(MeasuringOperator):
     """Bisects ``file`` between the commits ``good`` and ``bad`` of the parameters; returns the answer.
 
-    What was measured is kept: a run that was ended goes on where it was when it is started again.
+    What was measured is kept: a run that was ended, or lost its device, goes on where it was when it is started again.
     """
 
     what = "a bisection"
@@ -200,7 +200,7 @@ class BisectCommits(MeasuringOperator):
         from inferbench_tasks.regression.bisect.text import as_mapping, sentences
 
         request = request_of(Path(self.file), dict(params))
-        state, answer = bisect(request, db, data_dir, self.log.info, self._stop.is_set)
+        state, answer = bisect(request, db, data_dir, self.log.info, self._stop.is_set, lease)
         for sentence in sentences(state, answer):
             self.log.info("%s", sentence)
         document: dict[str, Any] = as_mapping(state, answer)

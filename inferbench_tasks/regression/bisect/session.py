@@ -15,8 +15,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.errors import InputError, LeaseLostError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.regression.bisect.answer import Answer, answer_of
 from inferbench_tasks.regression.bisect.build import Build, Builder, UnbuildableError
@@ -33,7 +34,7 @@ from inferbench_tasks.regression.bisect.state import (
 from inferbench_tasks.regression.bisect.steps import Step
 from inferbench_tasks.regression.bisect.walk import Next, next_comparison
 from inferbench_tasks.regression.night import MAX_EXTRA_RATIO, one_run
-from inferbench_tasks.regression.store import measured_on
+from inferbench_tasks.regression.store import measured_on, require_held
 from inferbench_tasks.regression.watched import comparable, figure_named, watched
 from inferbench_tasks.submission.sweep import expand
 
@@ -79,11 +80,18 @@ def task_of(request: Request) -> Task:
 
 
 def bisect(
-    request: Request, db: PerfDB, data_dir: Path, say: Say, stopped: Callable[[], bool] = lambda: False
+    request: Request,
+    db: PerfDB,
+    data_dir: Path,
+    say: Say,
+    stopped: Callable[[], bool] = lambda: False,
+    lease: HeldLease | None = None,
 ) -> tuple[BisectState, Answer]:
     """Go on until there is an answer, or until it is stopped (then the answer is ``open``).
 
-    Raises InputError, and StageError where an end can't be built or the machine gives too few valid runs.
+    ``lease``: that of the device that it holds, None where nobody leases devices. Once it is lost nothing is built or
+    run, and neither a run that was under way nor its failure counts: LeaseLostError. Raises InputError, and StageError
+    where an end can't be built or the machine gives too few valid runs.
     """
     task = task_of(request)
     # The kind follows from the submission's content, which is in it.
@@ -98,7 +106,7 @@ def bisect(
             say(f"going on: {done} run(s) are measured ({path})")
         else:
             say(f"{len(task.steps) - 1} step(s) after {task.steps[0]}; the state is kept in {path}")
-        walk = _Walk(state, path, request, builder, db, data_dir, say, stopped)
+        walk = _Walk(state, path, request, builder, db, data_dir, say, stopped, lease)
         while not stopped() and (following := next_comparison(state)):
             save(path, state)
             walk.measure(following)
@@ -116,6 +124,7 @@ class _Walk:
     data_dir: Path
     say: Say
     stopped: Callable[[], bool]
+    lease: HeldLease | None
 
     def measure(self, following: Next) -> None:
         """Run these two in turns until they have that many pairs; a step that can't be run is skipped."""
@@ -123,6 +132,7 @@ class _Walk:
         places: dict[SideName, int] = {"baseline": following.baseline, "candidate": following.candidate}
         builds: dict[SideName, Build] = {}
         for side, place in places.items():
+            self._require_held()
             try:
                 builds[side] = self.builder.build(self.request.steps[place])
             except UnbuildableError as error:
@@ -153,10 +163,14 @@ class _Walk:
         """One run; or why the step can't be run at all."""
         reason = ""
         for _ in range(TRIES):
+            self._require_held()
             try:
                 rows = one_run(build.file, build.side, self.db, self.data_dir, build.env)
             except StageError as error:
-                reason = str(error)
+                rows, reason = [], str(error)
+            # Whoever has the device now was measured beside it, or ended it.
+            self._require_held()
+            if not rows:
                 continue
             row = rows[min(self.state.task.job, len(rows) - 1)]
             verdict = Verdict.read(row["verdict"])
@@ -184,7 +198,19 @@ class _Walk:
         run.stages_ms = of.means(result)
         return run
 
+    def _require_held(self) -> None:
+        try:
+            require_held(self.db, self.lease)
+        except LeaseLostError as error:
+            devices = ", ".join(self.lease.device_ids if self.lease else ())
+            raise LeaseLostError(
+                f"The bisection of {self.state.task.name} does not hold {devices} any more, so it ends; a run that was "
+                "under way counts for nothing. What was measured before is kept: run again, by the scheduler or by "
+                "you, it goes on from there."
+            ) from error
+
     def _skip(self, comparison: Comparison, place: int, reason: str) -> None:
+        self._require_held()
         name = self.state.task.steps[place]
         if place in (0, len(self.state.task.steps) - 1):
             raise StageError(

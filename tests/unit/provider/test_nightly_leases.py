@@ -81,7 +81,30 @@ def night_of_bricks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], HeldLease |
     return lease
 
 
-NIGHTS = [night_of_runs, night_of_bricks]
+def bisection(monkeypatch: pytest.MonkeyPatch) -> Callable[[], HeldLease | None]:
+    """The task that looks for a commit; what its bisection was given."""
+    from inferbench_tasks.provider.nightly.operators import BisectCommits
+    from inferbench_tasks.regression.bisect import session, start, text
+
+    given: list[HeldLease | None] = []
+
+    def bisect(request: Any, db: Any, data_dir: Any, say: Any, stopped: Any, lease: Any = None) -> Any:
+        given.append(lease)
+        return None, None
+
+    monkeypatch.setattr(session, "bisect", bisect)
+    monkeypatch.setattr(start, "request_of", lambda file, params: None)
+    monkeypatch.setattr(text, "sentences", lambda state, answer: [])
+    monkeypatch.setattr(text, "as_mapping", lambda state, answer: {})
+
+    def lease() -> HeldLease | None:
+        BisectCommits(task_id="bisect", file="/n/digits.yaml").execute(context())  # type: ignore[arg-type]
+        return given[-1]
+
+    return lease
+
+
+NIGHTS = [night_of_runs, night_of_bricks, bisection]
 
 
 @pytest.mark.parametrize("night", NIGHTS)

@@ -87,7 +87,7 @@ def test_no_run_is_begun_beside_the_device_s_new_holder(ran: list[str], tmp_path
     """The lease is asked for before each run, and each write is made under it."""
     whole = Leased()
     assert len(run_session(whole, tmp_path).runs) == len(ran) == 2
-    look, write = "looking at the night's lease", "writing a regression session"
+    look, write = "looking at the device's lease", "writing a regression session"
     assert whole.writes == [look, write, look, write, write]
     for held, runs in ((0, 0), (1, 1), (2, 1), (3, 2)):
         ran.clear()
