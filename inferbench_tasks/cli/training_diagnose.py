@@ -91,8 +91,8 @@ def said(verified: Verified) -> str:
             f"measured {number(verified.measured_ms)} ms (gain {number(verified.measured_gain_ms)}); predicted by "
             f"measured {number(verified.predicted_by_measured)}"
         )
-    when = f"{verified.created_at:%Y-%m-%d}"
-    return f"Verified {when} by {verified.remedied} ({changes}): predicted {predicted}, {measured}."
+    when = f" {verified.created_at:%Y-%m-%d}" if verified.created_at else ""
+    return f"Verified{when} by {verified.remedied} ({changes}): predicted {predicted}, {measured}."
 
 
 def emit_causes(import_id: str, causes: Sequence[Cause], output: OutputFormat) -> None:

@@ -78,8 +78,7 @@ def verify(
         )
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         truth = verification.beside(diagnosis, result, result_of(db, rows[0]["run_id"]))
-        verified.keep(db, truth)
-    return truth
+        return verified.keep(db, truth)
 
 
 def _changed_since(path: Path, moment_s: float) -> Path | None:

@@ -9,7 +9,6 @@ from pymongo.errors import DuplicateKeyError
 from inferbench_tasks.errors import InputError, PerfDBError, SubmissionError
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest
 from inferbench_tasks.manifests.reading import of_plain
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
@@ -31,7 +30,7 @@ class ManifestStore:
             "version": manifest.version,
             "digest": manifest.digest,
             "user": user,
-            "created_at": utc_now(),
+            "created_at": self._db.now(),
             "content": to_stored(manifest.content()),
         }
         return self._db.retrying(lambda: self._insert(dict(document)), f"adding {manifest.id}")

@@ -23,7 +23,6 @@ from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.modelrepo.card import WORDS, ModelCard, field
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -70,7 +69,7 @@ class ModelRepository:
             )
             for member in members
         ]
-        now = utc_now()
+        now = self._db.now()
         card = card.model_copy(
             update={"files": stored, "file": path.name, "created_at": now, "updated_at": now}
         )
@@ -85,7 +84,7 @@ class ModelRepository:
         """Change the words about a version (the latest by default): see ``card.WORDS``."""
         _require_words(words)
         card = self.show(name, version)
-        changes = {**words, "updated_at": utc_now()}
+        changes = {**words, "updated_at": self._db.now()}
         _validated({**card.model_dump(), **changes})
         self._set(card, changes)
         return self.show(name, card.version)
@@ -121,8 +120,9 @@ class ModelRepository:
         cards = [self.show(name, version)] if version else self._find({"name": name, "deleted_at": None}, 0)
         if not cards:
             self.show(name)  # says what there is
+        now = self._db.now()
         for card in cards:
-            self._set(card, {"deleted_at": utc_now(), "files": []})
+            self._set(card, {"deleted_at": now, "files": []})
             for file in card.files:
                 self._db.files.delete(file)
         return cards

@@ -66,7 +66,7 @@ def rows(db: PerfDB, limit: int = 0, before: datetime | None = None) -> list[dic
 
 def stored_before(db: PerfDB, days: float) -> list[str]:
     """The traces of both kinds with spans that are older, the newest first."""
-    before = utc_now() - timedelta(days=min(days, _LONGEST_DAYS))
+    before = db.now() - timedelta(days=min(days, _LONGEST_DAYS))
     return [row["run"] for row in rows(db, before=before) if row["bytes"]]
 
 
@@ -132,7 +132,7 @@ def delete_unfinished(db: PerfDB) -> None:
 
 
 def _forget_spans(db: PerfDB, result: ResultDocument) -> None:
-    change = {"$unset": {"extensions.trace.file": 1}, "$set": {"extensions.trace.deleted_at": utc_now()}}
+    change = {"$unset": {"extensions.trace.file": 1}, "$set": {"extensions.trace.deleted_at": db.now()}}
     where = {"run_id": result.run_id, "attempt": result.attempt}
     db.retrying(lambda: db.collection("results").update_one(where, change), "deleting a run's spans")
 

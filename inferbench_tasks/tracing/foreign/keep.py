@@ -12,7 +12,6 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 from inferbench_tasks.tracing.foreign.base import Foreign
@@ -53,7 +52,7 @@ def keep(db: PerfDB, file: TraceFile, foreign: Foreign, name: str = "") -> tuple
             "sha256": file.sha256,
             "bytes": file.size_bytes,
         },
-        "created_at": utc_now(),
+        "created_at": db.now(),
         "clock": foreign.clock,
         "services": sorted(each[:200] for each in foreign.services)[:_NAMES],
         **summary.as_dict(),

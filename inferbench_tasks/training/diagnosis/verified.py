@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import Field
-
-from inferbench_tasks.perfdb.documents import Document, utc_now
+from inferbench_tasks.perfdb.documents import Document
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
@@ -17,7 +15,7 @@ class Verified(Document):
     """A remedy that was run, of one attempt of a run. Times are of a step, ms, of as many samples as before; the
     measured ones are None where the new run is not valid, which ``verdict`` says, or was made by another machine or
     torch, which ``reason`` says; the predicted ones where the rule predicts nothing. ``changes``: fields of the
-    submission. ``sentence``: the cause.
+    submission. ``sentence``: the cause. ``created_at``: when it was kept, None until then.
     """
 
     run: str
@@ -34,7 +32,7 @@ class Verified(Document):
     measured_gain_ms: float | None = None
     verdict: str
     reason: str | None = None
-    created_at: datetime = Field(default_factory=utc_now)
+    created_at: datetime | None = None
 
     @property
     def unmeasured(self) -> str:
@@ -42,8 +40,9 @@ class Verified(Document):
         return self.reason or f"the run is {self.verdict}"
 
 
-def keep(db: PerfDB, verified: Verified) -> None:
-    """Write it; a second look at the same remedied run replaces the first."""
+def keep(db: PerfDB, verified: Verified) -> Verified:
+    """Write it, as of now; a second look at the same remedied run replaces the first. As it is kept."""
+    verified = verified.model_copy(update={"created_at": db.now()})
     stored = to_stored(verified.model_dump())
     db.retrying(
         lambda: db.collection(COLLECTION).replace_one(
@@ -51,6 +50,7 @@ def keep(db: PerfDB, verified: Verified) -> None:
         ),
         "keeping a verified remedy",
     )
+    return verified
 
 
 def of_run(db: PerfDB, run_id: str, attempt: int) -> list[Verified]:

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field
-
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import Document, utc_now
+from inferbench_tasks.perfdb.documents import Document
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 from inferbench_tasks.training.imported.rows import Import
@@ -26,7 +24,7 @@ class ImportedTraining(Document):
     """An import as it is kept. ``import_id``: of its content, so that the same files are kept once."""
 
     import_id: str
-    created_at: datetime = Field(default_factory=utc_now)
+    created_at: datetime
     origin: str = "imported"
     content: Import
 
@@ -34,7 +32,7 @@ class ImportedTraining(Document):
 def keep(db: PerfDB, content: Import) -> ImportedTraining:
     """Write it, unless it is there; as it stands in PerfDB."""
     digest = hashlib.sha256(content.as_json().encode()).hexdigest()
-    document = ImportedTraining(import_id=f"{PREFIX}{digest[:12]}", content=content)
+    document = ImportedTraining(import_id=f"{PREFIX}{digest[:12]}", created_at=db.now(), content=content)
     stored = to_stored(document.model_dump(exclude={"import_id"}))
     db.retrying(
         lambda: db.collection(COLLECTION).update_one(
