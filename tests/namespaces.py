@@ -96,7 +96,7 @@ def missing() -> str | None:
         )
         subprocess.run(["ip", "-V"], capture_output=True, check=True)
     except FileNotFoundError as error:
-        return f"hosts of namespaces need {error.filename} (packages util-linux, iproute2)"
+        return f"hosts of namespaces need {error.filename} (Debian: apt-get install iproute2 util-linux)"
     if probe.returncode:
         return f"hosts of namespaces need root: {probe.stderr.strip()}"
     return None
