@@ -44,8 +44,10 @@ def files_folder(result: TrainingResult, data_dir: Path) -> Path | None:
             f"{' and not in '.join(map(str, folders))}: verify it in the folder that has it",
             field="--verify",
         )
+    # Files are dated by the clock of their host, the result by PerfDB's.
+    made_s = result.created_at.timestamp() + (result.clock.ahead_s if result.clock else 0.0)
     for file in named:
-        changed = None if file.counts else _changed_since(folder / file.path, result.created_at.timestamp())
+        changed = None if file.counts else _changed_since(folder / file.path, made_s)
         if changed is not None:
             raise InputError(
                 f"{changed} was changed since {result.run_id}: a remedy measured on other data tells nothing of it. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from inferbench_tasks.cli.training_verify import files_folder
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import Provenance
+from inferbench_tasks.perfdb.documents import HostClock, Provenance
 from inferbench_tasks.pipelines.training import TRAINING
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.training.result import TrainingResult
@@ -82,6 +82,22 @@ def test_data_that_changed_since_the_run_verifies_nothing(
         files_folder(result, tmp_path)
     (Path("images") / "dogs" / "2.png").unlink()
     with pytest.raises(InputError, match="images/dogs was changed since x-1.a"):
+        files_folder(result, tmp_path)
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+def test_on_a_host_whose_clock_is_off_data_is_neither_missed_nor_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    """Files are dated by its clock, the result by PerfDB's, with how far that host's was ahead."""
+    monkeypatch.chdir(files(tmp_path / "there"))
+    by_perfdb = after_all() - timedelta(seconds=ahead_s)
+    clock = HostClock(ahead_s=ahead_s, error_s=0.001)
+    result = run_of(JOB).model_copy(update={"created_at": by_perfdb, "clock": clock})
+    assert files_folder(result, tmp_path) == Path.cwd()
+    time.sleep(0.05)
+    (Path("images") / "dogs" / "1.png").write_bytes(b"another")
+    with pytest.raises(InputError, match="images/dogs/1.png was changed since x-1.a"):
         files_folder(result, tmp_path)
 
 
