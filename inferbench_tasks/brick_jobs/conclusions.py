@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs import cutting, shard_files
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
 from inferbench_tasks.brick_jobs.device_time import device_time
 from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.measured_on import MeasuredOn, measured_on
 from inferbench_tasks.brick_jobs.members import entries_of, name_of, run_of
 from inferbench_tasks.brick_jobs.predictions import missing, predictions
 from inferbench_tasks.brick_jobs.result import BricksResult, without_figures
@@ -20,7 +20,7 @@ from inferbench_tasks.brick_jobs.summary import summary
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.contracts.verdict import INTERFERENCE, VALID, Reason, Verdict
-from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, RunDocument, SubmissionInfo
 from inferbench_tasks.perfdb.finalise import finalise
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages.base import Context
@@ -57,14 +57,12 @@ class _Writer:
         from inferbench_tasks.monitors import environment
 
         self._db, self._started, self._ctx = db, started, ctx
-        hardware = environment.hardware()
-        self._environment = {"hardware": hardware, "system": environment.system()}
-        self._device = _device(job, setting, environment.granted_cores(hardware))
+        self._asked, self._setting = job, setting
         self._versions = environment.versions()
         self._git = environment.git_state()
 
-    def write(self, job: Job[Any], run_id: str, verdict: Verdict, **fields: Any) -> None:
-        """Of a run that was started; one that failed by itself keeps its own verdict."""
+    def write(self, job: Job[Any], run_id: str, verdict: Verdict, on: MeasuredOn, **fields: Any) -> None:
+        """Of a run that was started; one that failed by itself keeps its own verdict. ``on``: where it was timed."""
         run = self._started.get(run_id)
         if run is None or run.status in ("failed", "cancelled"):
             return
@@ -78,8 +76,8 @@ class _Writer:
                 name=job.spec.name, user=job.spec.user, login=self._ctx.login, digest=job_digest(job.spec)
             ),
             verdict=verdict,
-            device=self._device,
-            environment=self._environment,
+            device=_device(self._asked, self._setting, on.cores),
+            environment=on.environment,
             provenance=Provenance(
                 git_sha=self._git[0],
                 versions=self._versions,
@@ -110,8 +108,10 @@ def _point(
     shards = {
         at: out
         for at in range(part.shards)
-        if (out := _output(ctx, run_of(cut_run, part, "shard", at))) is not None
+        if (out := _output(started.get(run_of(cut_run, part, "shard", at)))) is not None
     }
+    here = settings.home_id(ctx.data_dir)
+    on = measured_on(list(shards.values()), here)
     results = PerfDBResults(db, found.setting)
     wanted = [name for cut in found.cuts for name in (*cut.parts, cut.whole)]
     setting = found.setting.model_dump(mode="json")
@@ -127,25 +127,29 @@ def _point(
         verdict = model_verdict(at, name, cuts, found, shards, known)
         model = {"name": name} | ({"digest": cuts[0].digest, "task": cuts[0].task} if cuts else {})
         write(
-            by_run[run_id], run_id, verdict, role="model", setting=setting, predictions=made.get(at, []),
+            by_run[run_id], run_id, verdict, on, role="model", setting=setting, predictions=made.get(at, []),
             model={**model, "copies": entry.copies},
         )  # fmt: skip
     counts = {**_counts(found), "summary": summary(found.cuts, known, made)}
     counts["device_time"] = device_time(found, shards, made)
-    write(cut_job, cut_run, VALID, role="cut", setting=setting, counts=counts)
+    write(cut_job, cut_run, VALID, measured_on([], here), role="cut", setting=setting, counts=counts)
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)
         counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS if name in out}}
-        write(by_run[run_id], run_id, _shard_verdict(out), role="shard", setting=setting, counts=counts)
+        where = measured_on([out], here)
+        write(
+            by_run[run_id], run_id, _shard_verdict(out), where, role="shard", setting=setting, counts=counts
+        )
     if todo <= {name for name, result in known.items() if result.disturbed is None}:
-        for at in range(part.models):  # nobody measures them again
-            shutil.rmtree(
-                ctx.run_dir(run_of(cut_run, part, "model", at)) / cutting.NETWORKS, ignore_errors=True
-            )
+        folders = [("model", at, cutting.NETWORKS) for at in range(part.models)]
+        folders += [("shard", at, shard_files.FOLDER) for at in shards]
+        for role, at, folder in folders:  # nobody measures them again
+            shutil.rmtree(ctx.run_dir(run_of(cut_run, part, role, at)) / folder, ignore_errors=True)
     for at in range(part.shards):
         if at not in shards and not found.of_shard(at):
             run_id = run_of(cut_run, part, "shard", at)
-            write(by_run[run_id], run_id, VALID, role="shard", setting=setting, counts={"stored": 0})
+            where = measured_on([], here)
+            write(by_run[run_id], run_id, VALID, where, role="shard", setting=setting, counts={"stored": 0})
 
 
 def _device(job: BricksJob, setting: Setting, cores: float | None) -> DeviceInfo:
@@ -212,14 +216,10 @@ def _counts(found: Cutting) -> dict[str, Any]:
     }
 
 
-def _output(ctx: Context, run_id: str) -> dict[str, Any] | None:
-    """What a shard's measurement left; None where it did not come to its end."""
-    path: Path = ctx.run_dir(run_id) / "measure.json"
-    try:
-        output: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    return output
+def _output(run: RunDocument | None) -> dict[str, Any] | None:
+    """What a shard's measurement told, wherever it ran; None where it did not come to its end."""
+    done = [one for one in run.stages if one.stage == "measure" and one.state == "done"] if run else []
+    return done[-1].output if done else None
 
 
 def _latest(db: PerfDB, run_id: str) -> BricksResult | None:

@@ -137,6 +137,9 @@ def own(missing: Iterable[ToMeasure], networks: Path, model: Path) -> None:
     for one in missing:
         item = one.item
         paths = [item.feeds, *([] if item.whole else [item.path])]
-        strange = [path for path in paths if not path.resolve().is_relative_to(folder)]
+        strange = [
+            path for path in paths
+            if not path.resolve().is_relative_to(folder) or path.is_symlink() or not path.is_file()
+        ]  # fmt: skip
         if strange or (item.whole and item.path != model) or item.whole != item.name.startswith(WHOLE):
             raise StageError(f"its process named a network that is not its own: {item.name[:80]}")

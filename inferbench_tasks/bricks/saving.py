@@ -17,8 +17,13 @@ def save_network(model: ir.Model, path: Path) -> Path:
     large = weights_bytes(model) >= MAX_IN_ONE_FILE
     if not large:
         ir.external_data.load_to_model(model)
-    ir.save(model, path, external_data=f"{path.name}.weights" if large else None)
+    ir.save(model, path, external_data=weights_beside(path).name if large else None)
     return path
+
+
+def weights_beside(path: Path) -> Path:
+    """Where the weights of such a file lie that are too many for it."""
+    return path.with_name(f"{path.name}.weights")
 
 
 def weights_bytes(model: ir.Model) -> int:

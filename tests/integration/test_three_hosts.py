@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.training.result import TrainingResult
 from tests import nginx
@@ -46,6 +47,12 @@ data: {kind: digits, samples: 480}
 train: {batch_size: 16, warmup_steps: 4, rounds: %d}
 devices: {count: 2, hosts: 2, strategy: ddp}
 """
+BRICKS = """
+kind: bricks
+name: bricks
+models: [{model: {kind: zoo, name: digits}}]
+measure: {runs: 15, rounds: 3, shard_s: 5}
+"""
 NAMES = ("host-a", "host-b")
 NO_NGINX = nginx.missing(lua=False)
 
@@ -53,7 +60,7 @@ NO_NGINX = nginx.missing(lua=False)
 def write(folder: Path) -> None:
     texts = {
         "sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 14),
-        "spread": SPREAD % ("spread", 4), "long-spread": SPREAD % ("long-spread", 30),
+        "spread": SPREAD % ("spread", 4), "long-spread": SPREAD % ("long-spread", 30), "bricks": BRICKS,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
@@ -85,6 +92,28 @@ def test_a_sweep_runs_on_both_hosts(joined: Joined) -> None:
     runs = joined.driver.db.find_runs({"submission.name": "sweep"})
     where = {home_of[device] for run in runs for stage in run.stages for device in stage.devices}
     assert where == {settings.home_id(host.home) for host in joined.hosts}
+
+
+def test_bricks_are_cut_on_the_leader_and_timed_on_hosts_that_joined(joined: Joined) -> None:
+    """Networks, inputs and the whole model come to the device's host; each result says which host that was, and no
+    path of the leader's is in what it got."""
+    finished(joined, "bricks")
+    db, leader = joined.driver.db, joined.base / "leader"
+    results = db.results_of(BricksResult, {"submission.name": "bricks"})
+    of = {role: [result for result in results if result.role == role] for role in ("model", "cut", "shard")}
+    (model,), (cut,) = of["model"], of["cut"]
+    (predicted,) = model.predictions
+    assert predicted.measured is not None and predicted.measured.ms > 0
+    assert predicted.coverage_ratio == 1.0 and predicted.constructed.ms > 0
+    assert sum(shard.counts["stored"] for shard in of["shard"]) == cut.counts["todo"] > 1
+    timed = [shard for shard in of["shard"] if shard.counts["stored"]]
+    hosts = {shard.environment["system"]["host"] for shard in timed}
+    assert hosts <= set(NAMES) and cut.environment["system"]["host"] not in NAMES
+    assert {one["system"]["host"] for one in model.environment.get("hosts", [model.environment])} == hosts
+    runs = db.find_runs({"submission.name": "bricks", "job.part.role": "shard"})
+    outputs = [stage.output or {} for run in runs for stage in run.stages]
+    assert outputs and str(leader) not in str(outputs)
+    assert not list(leader.glob("bricks/sessions/*")), "nothing was timed on the leader"
 
 
 # Of a load: tests/integration/test_load_from_other_host.py; of a joined host's way to the other, and their link: below.

@@ -1,11 +1,15 @@
-"""Stage ``assign``: whether a shard has anything to measure; one that has not takes no device."""
+"""Stage ``assign``: what a shard is to measure, ready for the host of its device.
+
+One that has nothing to measure takes no device.
+"""
 
 from __future__ import annotations
 
-from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks.brick_jobs import cutting, shard_files
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import run_of
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 
@@ -19,12 +23,15 @@ class Input(JobInput):
 
 
 class Output(Handle):
-    """``bricks``, ``wholes``: so many are to be measured, which may take ``estimate_s``."""
+    """``bricks``, ``wholes``: so many are to be measured, which may take ``estimate_s``. ``folder``: their networks
+    (``shard_files``), None of a shard that has none; ``models``: those that are timed as a whole, by name."""
 
     bricks: int
     wholes: int
     estimate_s: float
     ends_job: bool
+    folder: LocatedPath | None = None
+    models: dict[str, LocatedPath] = {}
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -36,9 +43,13 @@ def run(inp: Input, ctx: Context) -> Output:
         raise StageError("the models were not cut; see the run of decompose")
     todo = found.of_shard(part.at)
     wholes = sum(one.item.whole for one in todo)
+    folder = ctx.run_dir(inp.run_id) / shard_files.FOLDER
+    models = shard_files.gather(found, part.at, inp.run_id, folder) if todo else {}
     return Output(
         bricks=len(todo) - wholes,
         wholes=wholes,
         estimate_s=sum(one.estimate_s for one in todo),
         ends_job=not todo,
+        folder=str(folder) if todo else None,
+        models=models,
     )

@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs import shard_files
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.job import BricksJob
-from inferbench_tasks.brick_jobs.members import run_of
 from inferbench_tasks.brick_jobs.stages import assign
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.held_device import HeldDevice
@@ -43,7 +43,8 @@ class Output(Handle):
     ``seconds``: what the session took; ``wholes_s``: what of it went into each whole model, loading and first runs
     included. ``went_on``: from an attempt that was ended or disturbed, whose time is not in ``seconds``; ``earlier_s``:
     what of it went into rounds that are used here. ``steal_ratios``: what the hypervisor took of the cores in each of
-    these, None where the kernel does not tell; ``stolen_rounds``: so many do not count for it.
+    these, None where the kernel does not tell; ``stolen_rounds``: so many do not count for it. ``home``: of the host
+    that it was timed on (``settings.home_id``), and its ``environment``; both empty in outputs of before.
     """
 
     session: str
@@ -59,31 +60,33 @@ class Output(Handle):
     earlier_s: float = 0.0
     steal_ratios: tuple[float | None, ...] = ()
     stolen_rounds: int = 0
+    home: str = ""
+    environment: dict[str, Any] = {}
 
 
 def run(inp: Input, ctx: Context) -> Output:
     """Time what nobody stored since; a network that can't be run is left out, and the others go on.
 
-    StageError where the device is not that which the models were cut for; LeaseLostError, and nothing more is stored,
-    once it is not the job's any more.
+    StageError where the device is not like that which the models were cut for; LeaseLostError, and nothing more is
+    stored, once it is not the job's any more.
     """
     from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of, session_name
     from inferbench_tasks.bricks.measure import journal
     from inferbench_tasks.bricks.measure.session import BrickFailed, setting, why_not
+    from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.store import PerfDB
 
-    part, job = inp.job.part, inp.job
-    assert part is not None
-    found = cutting.read(ctx.run_dir(run_of(inp.run_id, part, "cut")))
-    if found is None:
-        raise StageError(
-            f"{ctx.data_dir} has no cut models: either decompose failed, see its run, or it ran elsewhere; bricks need "
-            "a device whose worker has the leader's data directory (on_devices)"
-        )
+    job = inp.job
+    if inp.assign.folder is None:
+        raise StageError("assign handed on no networks; clear the job's tasks from assign on")
+    found = shard_files.read(Path(inp.assign.folder), inp.assign.models)
     cores = cores_of(inp.devices, job.bricks.threads)
     here = setting(cores, job.bricks.threads, job.bricks.runtime)
     if here != found.setting:
-        raise StageError(f"the models were cut for {found.setting}; this device is {here}")
+        raise StageError(
+            f"the models were cut for {found.setting}; this device is {here}. Bricks are cut on the system's own host, "
+            "and timed on devices that are like it: choose those (on_devices)"
+        )
     began = time.monotonic()
     method = job.measure.method
     session: Session | None = None
@@ -92,7 +95,7 @@ def run(inp: Input, ctx: Context) -> Output:
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         results = PerfDBResults(db, here, ctx.lease)
         name = session_name(inp.run_id, inp.attempt)
-        shard = found.of_shard(part.at)
+        shard = found.todo
         todo, stored = _left(shard, results, inp.run_id)
         # One journal for all of the shard: what failed, or is stored already, does not cost the others their rounds.
         names = [one.item.name for one in shard]
@@ -121,7 +124,8 @@ def run(inp: Input, ctx: Context) -> Output:
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
         seconds=time.monotonic() - began, wholes_s=_wholes_s(todo, session), went_on=went_on,
         earlier_s=session.earlier_s if session else 0.0, steal_ratios=session.steal_ratios if session else (),
-        stolen_rounds=len(session.stolen_ratios) if session else 0,
+        stolen_rounds=len(session.stolen_ratios) if session else 0, home=settings.home_id(ctx.data_dir),
+        environment={"hardware": environment.hardware(), "system": environment.system()},
     )  # fmt: skip
 
 

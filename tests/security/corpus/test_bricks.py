@@ -147,10 +147,13 @@ def item(path: Path, feeds: Path, name: str = "a", whole: bool = False) -> ToMea
 
 
 def test_what_a_process_says_of_its_networks_is_not_believed(tmp_path: Path) -> None:
-    """A path elsewhere, a link that leads there, or a model that is not the one that was asked for is refused."""
+    """A path elsewhere, a link, what is no file, or a model that is not the one that was asked for is refused."""
     networks, model = tmp_path / "networks", tmp_path / "model.onnx"
     networks.mkdir()
     (tmp_path / "victim").write_text("x")
+    for name in ("a.onnx", "a.npz", "w.npz"):
+        (networks / name).write_text("own")
+    (networks / "inside.onnx").symlink_to(networks / "a.onnx")
     (networks / "link.onnx").symlink_to(tmp_path / "victim")
     good = item(networks / "a.onnx", networks / "a.npz")
     own([good, item(model, networks / "w.npz", "whole-w", whole=True)], networks, model)
@@ -158,6 +161,8 @@ def test_what_a_process_says_of_its_networks_is_not_believed(tmp_path: Path) -> 
         item(tmp_path / "victim", networks / "a.npz"),
         item(networks / "a.onnx", networks / ".." / "victim"),
         item(networks / "link.onnx", networks / "a.npz"),
+        item(networks / "inside.onnx", networks / "a.npz"),
+        item(networks / "gone.onnx", networks / "a.npz"),
         item(tmp_path / "victim", networks / "w.npz", "whole-w", whole=True),
         item(model, networks / "w.npz", "a", whole=True),
         item(networks / "a.onnx", networks / "a.npz", "whole-a"),
