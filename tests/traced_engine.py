@@ -20,7 +20,14 @@ from tests.serving_cases import Case, server_config
 
 
 def traced(
-    engine: str, case: Case, folder: Path, requests: int, round_: int = 0, *, library: bool = False
+    engine: str,
+    case: Case,
+    folder: Path,
+    requests: int,
+    round_: int = 0,
+    *,
+    library: bool = False,
+    device: str = "cpu",
 ) -> Assembled:
     """An engine that was warmed up and asked by others before the traced requests, with what its source tells.
 
@@ -29,7 +36,9 @@ def traced(
     """
     path = folder / "told.json"
     tracing = Tracing(path=str(path), framework=True, layers=True, library=library)
-    config = server_config(case, folder, tracing=tracing).model_copy(update={"engine": engine})
+    config = server_config(case, folder, tracing=tracing).model_copy(
+        update={"engine": engine, "device": device}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the runtimes, about themselves
         loaded = ENGINES.load(engine)(config)

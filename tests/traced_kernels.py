@@ -1,10 +1,11 @@
-"""A program: a small network traced down to its kernels, ``python -m tests.traced_kernels ENGINE FOLDER``.
+"""A program: a small network traced down to its kernels, ``python -m tests.traced_kernels ENGINE FOLDER [gpu]``.
 
 A process of its own: oneDNN reads once whether its lines have moments, and prints to the process's output.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -87,15 +88,20 @@ def _as_onnx(weights: list[np.ndarray[Any, Any]], path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
 
 
-def main(engine: str, folder: Path) -> None:
-    """Write the spans; the exit code is how many runs nothing was told of."""
+def main(engine: str, folder: Path, device: str = "cpu") -> None:
+    """Write the spans, and what is known of them all; the exit code is how many runs nothing was told of."""
+    if device == "gpu":
+        import torch
+
+        torch.backends.cudnn.allow_tf32 = False  # answers are compared to 1e-4
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the libraries, about themselves
         case = network(engine, folder)
-    made = traced(engine, case, folder, REQUESTS, library=True)
+    made = traced(engine, case, folder, REQUESTS, library=True, device=device)
     write(made.spans, folder / "spans.parquet")
+    (folder / "known.json").write_text(json.dumps({"defects": made.defects, "clock": made.clock}))
     sys.exit(made.lost)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -155,7 +155,10 @@ class OwnServer(Backend):
             leftovers=region,
             makes=region,
             counted=deployment.tracing is not None and deployment.tracing.framework,
-            sampled=self.sampled and deployment.tracing is not None and deployment.tracing.library,
+            sampled=self.sampled
+            and spec.device == "cpu"
+            and deployment.tracing is not None
+            and deployment.tracing.library,
             reach=Reach(
                 reads=(*_files(deployment.processing), *region, *([str(home)] if home else [])),
                 binds=tuple(port for port in (http_port, grpc_port) if port),

@@ -9,7 +9,7 @@ from typing import Any
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.servers.sources.absent import ABSENT, sources_of_ours
+from inferbench_tasks.servers.sources.absent import ABSENT, of_nvml, sources_of_ours
 from inferbench_tasks.servers.sources.base import HARDWARE, SOURCES, HardwareSource, LayerSource, untold
 
 
@@ -18,6 +18,7 @@ def sources(output: OutputFormat = OUTPUT) -> None:
     emit(
         [
             *sources_of_ours(),
+            of_nvml(),
             *_each(SOURCES, "layer", _of_layers),
             *_each(HARDWARE, "hardware", _of_hardware),
             *(source.as_row() for source in ABSENT),
@@ -48,6 +49,19 @@ def _of_layers(kind: str, source: type[LayerSource]) -> list[dict[str, Any]]:
         why = untold(source, "library")
         rows.append(
             {**about, "level": "library", "here": why is None, "tells": primitives, "why_not": why or ""}
+        )
+    if on_gpu := getattr(source, "on_gpu", ""):
+        why = untold(source, "library", "gpu")
+        of = f"{about['of']} on a GPU"
+        rows.append(
+            {
+                **about,
+                "level": "hardware",
+                "of": of,
+                "here": why is None,
+                "tells": on_gpu,
+                "why_not": why or "",
+            }
         )
     return rows
 

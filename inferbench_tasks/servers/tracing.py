@@ -123,6 +123,12 @@ class Recorder:
             # Only some sources sample, and only some meet what is in no layer.
             "sampling": [each for source in sources if (each := getattr(source, "sampling", None))],
             "outside": [each for source in sources if (each := getattr(source, "outside", None))],
+            "why_lost": [each for source in sources if (each := getattr(source, "why_lost", ""))],
+            "gpu_clock_errors_ns": [
+                each
+                for source in sources
+                if (each := getattr(source, "gpu_clock_error_ns", None)) is not None
+            ],
         }
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(orjson.dumps(document))

@@ -74,7 +74,7 @@ def traced(inp: Input, ctx: Context) -> Output:
     )
     made = leveled(inp, ctx, LEVELS[: depth + 1])
     levels, deep = made.levels, made.deep
-    reached = ceilings(ctx) if levels[-1] == "library" else None
+    reached = ceilings(ctx, inp.job.serve.device.kind) if levels[-1] == "library" else None
     # Servers differ from each other by more than a server's requests do: all rounds are kept.
     assembled = [
         assemble(
@@ -107,6 +107,8 @@ def traced(inp: Input, ctx: Context) -> Output:
         document["untold"] = made.untold
     if (sampling := samplings(row for each in assembled for row in each.samplings)) is not None:
         document["sampling"] = sampling
+    if why_lost := sorted({why for each in assembled for why in each.why_lost}):
+        document["why_lost"] = why_lost
     if (outside := in_no_layer(row for each in assembled for row in each.outside)) is not None:
         document["outside"] = outside
     if reached is not None:
@@ -126,8 +128,10 @@ def sampled(inp: Input, ctx: Context) -> Output:
     return Output(document=document, spans_path=str(path))
 
 
-def ceilings(ctx: Context) -> dict[str, Any]:
+def ceilings(ctx: Context, device: str) -> dict[str, Any]:
     """What this machine's cores and memory reach, for rooflines; its ``problem`` where that can't be measured."""
+    if device != "cpu":
+        return {"problem": "of a GPU nobody measures them"}
     from dataclasses import asdict
 
     from inferbench_tasks.analysis.ceilings import CACHE, measured_ceilings

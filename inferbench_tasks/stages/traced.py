@@ -43,7 +43,7 @@ from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.tracing.assemble import Asked
-from inferbench_tasks.tracing.counters import KINDS, Seen, tracks_of
+from inferbench_tasks.tracing.counters import Seen, kinds_of, tracks_of
 from inferbench_tasks.tracing.receiver import RECEIVERS
 from inferbench_tasks.tracing.spans import LEVELS, Level
 
@@ -130,7 +130,11 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
         # Not in the server's own folder, where it may write.
         monitors = ctx.run_dir(inp.run_id) / "trace-monitors.parquet"
         watched = MonitorSession(
-            started.server, monitors, device=inp.job.serve.device, exporters={}, kinds=KINDS
+            started.server,
+            monitors,
+            device=inp.job.serve.device,
+            exporters={},
+            kinds=kinds_of(inp.job.serve.device.kind),
         )
         try:
             with closing(started.probe) as probe, watched:

@@ -20,7 +20,7 @@ def check_level(job: JobSpec, backend: Backend, model: ModelArtifact) -> None:
     engine_of = getattr(backend, "engine_of", None)  # our servers alone have engines
     if level is None or level not in _DEEP or engine_of is None:
         return
-    reasons = [untold(source, level) for source in _sources(engine_of(model))]
+    reasons = [untold(source, level, job.serve.device.kind) for source in _sources(engine_of(model))]
     if reasons and all(reasons):
         raise InputError(
             f"the level {level} can't be told of here: {'; '.join(filter(None, reasons))}. Without it, leave deepest "

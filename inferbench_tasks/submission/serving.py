@@ -170,7 +170,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     for field, value, able in (
         ("load.protocol", spec.traffic.protocol, ("http", "grpc")),
         ("serve.launcher", spec.serve.launcher, ("process",)),
-        ("serve.device", spec.serve.device.kind, ("cpu",)),
+        ("serve.device", spec.serve.device.kind, ("cpu", "gpu")),
     ):
         if value not in able:
             known = " or ".join(able)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.tracing.request_parts import FIRST_BYTE, LAST_BYTE, client_parts, server_parts
-from inferbench_tasks.tracing.spans import INSTRUMENTED, LINKS, STATE, Level, Span
+from inferbench_tasks.tracing.spans import HARDWARE, INSTRUMENTED, LINKS, STATE, AnyLevel, Level, Span
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
@@ -44,11 +44,13 @@ class Asked:
 class Assembled:
     """``spans``: trace by trace, parents before children.
 
-    ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: runs
-    and requests that its instruments told nothing of, for whatever reason. ``ignored``: requests whose ``traceparent``
+    ``defects``: spans beyond their parents; of a GPU's work what begins before the call that asked for it, or is not
+    over with its run. ``unanswered``: requests of which the server told nothing. ``lost``: runs and requests that its
+    instruments told nothing of, for whatever reason. ``ignored``: requests whose ``traceparent``
     was none, ``ignored_states`` whose ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
-    ``samplings``: of each source that samples what came of it, ``outside``: of each what it met in no layer, see
-    ``missing``.
+    Of a GPU, whose moments lie on that clock, ``gpu_error_ns``: they may be off by so much. ``samplings``: of each
+    source that samples what came of it, ``outside``: of each what it met in no layer, see ``missing``. ``why_lost``: of
+    what kind the lost runs are, where that is known.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -60,6 +62,7 @@ class Assembled:
     clock: dict[str, int] = field(default_factory=dict)
     samplings: list[dict[str, int]] = field(default_factory=list)
     outside: list[dict[str, int]] = field(default_factory=list)
+    why_lost: list[str] = field(default_factory=list)
 
 
 def assemble(
@@ -87,7 +90,10 @@ def assemble(
             "error_ns": max(offset["error_ns"] for offset in offsets),
             "drift_ns": offsets[-1]["offset_ns"] - epoch_offset_ns,
         }
+    if errors_ns := told.get("gpu_clock_errors_ns"):
+        made.clock["gpu_error_ns"] = max(errors_ns)
     made.lost = told["lost"]
+    made.why_lost = list(told.get("why_lost", ()))
     made.ignored = told["ignored"]
     made.ignored_states = told.get("ignored_states", 0)
     made.samplings = list(told.get("sampling", ()))
@@ -126,9 +132,9 @@ def _together(
 
 
 def worst_clock(made: Sequence[Assembled]) -> dict[str, int]:
-    """Of all servers that told of their clocks the largest error and drift; empty where none did."""
-    clocks = [each.clock for each in made if each.clock]
-    return {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]} if clocks else {}
+    """Of all servers that told of their clocks the largest errors and drift; empty where none did."""
+    names = dict.fromkeys(name for each in made for name in each.clock)
+    return {name: max((each.clock[name] for each in made if name in each.clock), key=abs) for name in names}
 
 
 def counted(made: Sequence[Assembled]) -> dict[str, int]:
@@ -149,6 +155,8 @@ class _Trace:
         self._round = number
         self._level = level
         self._own: list[Span] = []
+        #: The run whose layers are put together.
+        self._run = -1
 
     def add(
         self,
@@ -228,6 +236,7 @@ class _Trace:
 
     def _layers(self, run_number: int, run: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
         """The layers whose middle is within a run, each in the smallest one around it (bodies of If and Loop)."""
+        self._run = run_number
         start_ns, end_ns = (run[name] + self._offset_ns for name in ("start_ns", "end_ns"))
         around: list[tuple[int, int]] = []
         for layer in _within(layers, start_ns - TOLERANCE_NS, end_ns):
@@ -245,11 +254,12 @@ class _Trace:
             self._primitives(number, layer.get("inside", ()))
 
     def _primitives(self, parent: int, inside: Sequence[Mapping[str, Any]]) -> None:
-        """What a layer ran, each within what ran it."""
+        """What a layer ran, each within what ran it, or asked a GPU for it."""
         for each in inside:
             known = {name: value for name, value in each["attributes"].items() if value is not None}
+            level = each.get("level", "library")
             number = self._add(
-                parent, "library", each["name"], each["start_ns"], each["end_ns"], known, each["type"]
+                parent, level, each["name"], each["start_ns"], each["end_ns"], known, each["type"]
             )
             self._primitives(number, each["inside"])
 
@@ -269,7 +279,7 @@ class _Trace:
     def _add(
         self,
         parent: int,
-        level: Level,
+        level: AnyLevel,
         name: str,
         start_ns: int,
         end_ns: int,
@@ -290,8 +300,11 @@ class _Trace:
         )
         if parent >= 0:
             around = self._own[parent]
+            # What a GPU does begins after the call that asked for it, and goes on when that has returned: only the run
+            # waits for it.
+            last = self._own[self._run] if level == HARDWARE else around
             self._made.defects += (
-                span.start_ns < around.start_ns - TOLERANCE_NS or span.end_ns > around.end_ns + TOLERANCE_NS
+                span.start_ns < around.start_ns - TOLERANCE_NS or span.end_ns > last.end_ns + TOLERANCE_NS
             )
         self._own.append(span)
         self._made.spans.append(span)

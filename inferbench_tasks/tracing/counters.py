@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.device import DeviceKind
 from inferbench_tasks.monitors.records import Recording
 
 #: Of a stored table's metadata: its tracks, as JSON, packed.
@@ -72,9 +73,21 @@ _SHOWN = (
     _Shown("host", "frequency_mhz", "cores' clock", "MHz", "moment"),
     _Shown("rapl", "package_j_total", "processors' power", "W", "sum"),
     _Shown("rapl", "dram_j_total", "memory's power", "W", "sum"),
+    # Of the whole board, whoever uses it. Shares of time are NVML's own means, of the last 1/6 s to 1 s by product.
+    _Shown("gpu", "utilisation_ratio", "GPU's use", "share of time", "since"),
+    _Shown("gpu", "memory_utilisation_ratio", "GPU's memory in use", "share of time", "since"),
+    _Shown("gpu", "memory_used_bytes", "GPU's memory", "bytes", "moment"),
+    _Shown("gpu", "power_w", "GPU's power", "W", "moment"),
+    _Shown("gpu", "energy_j_total", "GPU's power by its energy", "W", "sum"),
+    _Shown("gpu", "sm_clock_mhz", "GPU's clock", "MHz", "moment"),
 )
-#: The monitors that these are of. No GPU's: jobs on one are not traced, and one that others use is nothing of a trace.
-KINDS = tuple(dict.fromkeys(shown.source for shown in _SHOWN))
+_OF_GPUS = "gpu"
+
+
+def kinds_of(device: DeviceKind) -> tuple[str, ...]:
+    """The monitors that are on while a model is traced on such a device: what is done on a GPU is in no other trace."""
+    kinds = dict.fromkeys(shown.source for shown in _SHOWN)
+    return tuple(kind for kind in kinds if kind != _OF_GPUS or device == "gpu")
 
 
 def tracks_of(recording: Recording, begin_ns: int, end_ns: int, offset_ns: int) -> list[ServerTrack]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from inferbench_tasks.tracing.columns import Columns, depths
 from inferbench_tasks.tracing.own_times import own_times, unnumbered
-from inferbench_tasks.tracing.spans import MEASURED, Part
+from inferbench_tasks.tracing.spans import HARDWARE, MEASURED, Part
 
 #: So many frames are told, the longest; and of so many spans within each other the outer ones.
 MOST_FRAMES, MOST_DEEP = 5_000, 200
@@ -28,17 +28,27 @@ def flame_graph(
     ``levels``: only spans of these, None: of all. ``trace``: of this request alone, else of those of ``part`` (a
     request that says none is a measured one): warm-up takes longer, and is in no sum with what was measured.
     ``apart``: how many requests are of each other part. ``spans``: of how many; ``left_out``: of how many not, for
-    ``MOST_DEEP`` and ``MOST_FRAMES``.
+    ``MOST_DEEP`` and ``MOST_FRAMES``; ``beside``: of how many not, as a GPU did them while the CPU went on: what is
+    within a frame is a part of its time, so they are in a graph of their own, of the level ``hardware`` alone.
     """
+    there = set(columns.levels)
+    shown = there if levels is None else there & set(levels)
+    if apart_from_cpu := HARDWARE in shown and shown != {HARDWARE}:
+        levels = shown - {HARDWARE}
     kept, above = columns.within(levels)
+    beside = np.zeros(len(columns), dtype=bool)
+    if apart_from_cpu:
+        beside = columns.level == columns.levels.index(HARDWARE)
     apart: Counter[str] = Counter()
     if trace:
-        kept = kept & (columns.trace == (columns.traces.index(trace) if trace in columns.traces else -1))
+        own = columns.trace == (columns.traces.index(trace) if trace in columns.traces else -1)
+        kept, beside = kept & own, beside & own
     else:
         parts = [of or MEASURED for of in columns.parts]
         apart.update(of for of in parts if of != part)
         if apart:
-            kept = kept & np.array([of == part for of in parts], dtype=bool)[columns.trace]
+            own = np.array([of == part for of in parts], dtype=bool)[columns.trace]
+            kept, beside = kept & own, beside & own
     own_ns = own_times(columns.start_ns, columns.duration_ns, np.where(kept, above, -1))
     frames: list[dict[str, Any]] = []
     names, name = unnumbered(columns)
@@ -89,6 +99,7 @@ def flame_graph(
         "requests": requests,
         "spans": told,
         "left_out": len(chosen) - told,
+        "beside": int(np.count_nonzero(beside)),
         "frames": frames,
     }
 

@@ -93,8 +93,8 @@ def layer_times(spans: Iterable[Span]) -> LayerTimes | None:
             again = (span.name, seen[span.name])
             seen[span.name] += 1
             layer = layers.setdefault(again, Layer(len(layers), span.name, span.type))
-            layer.durations_ns.append(span.duration_ns)
+            layer.durations_ns.append(span.work_ns)
             layer.output_bytes = span.attributes.get("output_bytes", layer.output_bytes)
-    ratios = [sum(span.duration_ns for span in run.layers) / max(1, run.length_ns) for run in runs]
+    ratios = [sum(span.work_ns for span in run.layers) / max(1, run.length_ns) for run in runs]
     framework_ms = median(run.length_ns for run in runs) / 1e6
     return LayerTimes(tuple(layers.values()), framework_ms, median(ratios))

@@ -16,8 +16,8 @@ def samplings(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
 
 
 def in_no_layer(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
-    """Of all servers together {primitives, ns}: what a library ran in none of the operators that the runtime told of;
-    None where there was none of it."""
+    """Of all servers together {primitives, ns}: what a library or a GPU ran for none of the operators that the runtime
+    told of; None where there was none of it."""
     rows = list(each)
     return {name: sum(row[name] for row in rows) for name in ("primitives", "ns")} if rows else None
 
@@ -33,7 +33,10 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
         for level, why in (trace.get("untold") or {}).items()
     ]
     if (lost := trace.get("lost")) and trace.get("one_in") is None:
-        words.append(f"The server's instruments told nothing of {lost:,} runs or requests.")
+        why = "; ".join(trace.get("why_lost") or ())
+        words.append(
+            f"The server's instruments told nothing of {lost:,} runs or requests{': ' if why else ''}{why}."
+        )
     sampling = trace.get("sampling") or {}
     if left_out := sampling.get("left_out"):
         least = f", {sampling['lost']:,} that the kernel told of" if sampling["lost"] else ""
@@ -48,8 +51,9 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
         )
     if outside := trace.get("outside"):
         words.append(
-            f"oneDNN ran {outside['primitives']:,} primitives, {outside['ns'] / 1e6:.4g} ms in all, in no operator "
-            "that PyTorch told of: they are in no layer and are no kernels."
+            f"{outside['primitives']:,} primitives of oneDNN, or kernels and copies of a GPU, "
+            f"{outside['ns'] / 1e6:.4g} ms in all, are of no operator that the runtime told of: they are in no layer, "
+            "and are none of its kernels."
         )
     if unseen := trace.get("unseen"):
         words.append(f"Monitors did not see all of it: {unseen}.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from inferbench_tasks.tracing.columns import attribute_of_requests
-from inferbench_tasks.tracing.spans import INSTRUMENTED, Span
+from inferbench_tasks.tracing.spans import HARDWARE, INSTRUMENTED, Span
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class OneLevel:
     table: pa.Table
     instrumented: str
     others: int
+
+
+def asks_for_library(levels: Collection[str]) -> bool:
+    """Whether these levels take the requests with the instruments of the library level, which tell of a GPU, too."""
+    return "library" in levels or HARDWARE in levels
 
 
 def one_level(table: pa.Table, library: bool, trace: str = "") -> OneLevel:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from inferbench_tasks.tracing.spans import Span
+from inferbench_tasks.tracing.spans import HARDWARE, Span
 
 #: The attribute of a layer whose times are means over so many runs: one run of a round has it, and stands for all.
 MEAN = "mean_of_runs"
@@ -18,7 +18,8 @@ MEAN = "mean_of_runs"
 class Run:
     """``layers``: the outermost ones, in the order in which they began; bodies of loops are parts of them.
 
-    ``inside``: the spans of the library level by the number of the span they are in, of the run's own request.
+    ``inside``: the spans of the level library, and what a GPU did, by the number of the span they are in, of the run's
+    own request.
     ``means``: whether its layers are means of all runs of its round; ``length_ns`` is the mean of these, then, and
     ``count`` how many they are.
     """
@@ -49,7 +50,7 @@ def rounds_of(spans: Iterable[Span]) -> list[list[Run]]:
             runs[span.trace_id, span.number] = span
         elif span.level == "layer" and (parent := (span.trace_id, span.parent)) in runs:
             layers[parent].append(span)
-        elif span.level == "library":
+        elif span.level in ("library", HARDWARE):
             inside[span.trace_id][span.parent].append(span)
     lengths_ns: dict[int, list[int]] = defaultdict(list)
     for (trace_id, _), span in runs.items():

@@ -13,6 +13,9 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from inferbench_tasks.servers.sources.gpu_work import GPU_NS as GPU_NS
+from inferbench_tasks.servers.sources.gpu_work import HARDWARE as HARDWARE
+
 #: From the user's request downwards.
 Level = Literal["application", "model", "framework", "layer", "library"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -34,8 +37,11 @@ STATE = "tracestate"
 LINKS = "links"
 #: The attribute of a rank's step, within that of all ranks of a training.
 RANK = "rank"
-#: Of a span that another tool told of, whose levels are not ours.
-AnyLevel = Level | Literal["foreign"]
+#: ``hardware``: of what a GPU did, which what tells of calls (``library``) tells of, too. ``foreign``: of a span that
+#: another tool told of, whose levels are not ours.
+AnyLevel = Level | Literal["hardware", "foreign"]
+#: In the order in which they are shown.
+SPAN_LEVELS: tuple[AnyLevel, ...] = (*LEVELS, HARDWARE, "foreign")
 
 _AT_ONCE = 50_000
 #: Numbers in attributes differ from request to request; what is around them is found again only if it is looked for.
@@ -77,6 +83,12 @@ class Span:
     def end_ns(self) -> int:
         """When it was over."""
         return self.start_ns + self.duration_ns
+
+    @property
+    def work_ns(self) -> int:
+        """What a layer takes of its run: on a GPU the time of what it asked for there, which runs beside the span, for
+        the CPU asks for the next layer meanwhile; else the span's."""
+        return int(self.attributes.get(GPU_NS, self.duration_ns))
 
     @property
     def span_id(self) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from inferbench_tasks.tracing.columns import Columns
 from inferbench_tasks.tracing.own_times import own_times
+from inferbench_tasks.tracing.spans import HARDWARE
 
 #: So many spans a picture has at most, of whole requests; one request may have more.
 MOST_SPANS = 200_000
@@ -38,6 +39,9 @@ def timeline(columns: Columns, trace: str = "") -> dict[str, Any]:
     of_rows[chosen] = np.arange(len(chosen))
     start_ns = int(columns.start_ns[chosen].min()) if len(chosen) else 0
     parent = of_rows[columns.parent[chosen]]
+    # What a GPU does takes none of the time of the call that asked for it, which has returned by then.
+    on_gpu = columns.levels.index(HARDWARE) if HARDWARE in columns.levels else -1
+    within = np.where(columns.level[chosen] == on_gpu, -1, parent)
     requests, request = np.unique(columns.trace[chosen], return_inverse=True)
     return {
         "spans": count,
@@ -57,6 +61,6 @@ def timeline(columns: Columns, trace: str = "") -> dict[str, Any]:
             "type": columns.type[chosen],
             "start_ns": columns.start_ns[chosen] - start_ns,
             "duration_ns": columns.duration_ns[chosen],
-            "own_ns": own_times(columns.start_ns[chosen], columns.duration_ns[chosen], parent),
+            "own_ns": own_times(columns.start_ns[chosen], columns.duration_ns[chosen], within),
         },
     }

@@ -34,7 +34,10 @@ class KernelAnalysis(Analysis):
         if not kernels.kernels:
             return f"a kernel in any layer: none was met. {kernels.lacking}".rstrip(". ")
         if self.needs_work and not any(each.flops and each.bytes for each in kernels.kernels):
-            return "FLOPs and bytes of kernels, which oneDNN tells of its primitives: none of these ran in a layer"
+            return (
+                "FLOPs and bytes of kernels, which oneDNN tells of its primitives: none of these ran in a layer, and "
+                "of a GPU's kernels nobody tells them"
+            )
         if self.needs_ceilings and kernels.ceilings is None:
             return f"the ceilings of the machine that was traced: {kernels.no_ceilings}"
         if self.needs_ceilings and not any(

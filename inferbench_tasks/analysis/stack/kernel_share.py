@@ -34,7 +34,10 @@ class KernelShare(KernelAnalysis):
             or any(each.library == _ONEDNN for each in subject.kernels.kernels)
         ):
             return lacks
-        return "primitives of oneDNN: of other operators nobody tells work and dispatch apart"
+        return (
+            "primitives of oneDNN: of other operators nobody tells work and dispatch apart, and the time of a layer on "
+            "a GPU is that of its kernels alone"
+        )
 
     def of(self, kernels: Kernels) -> Rows:
         """In the layers' order."""

@@ -18,8 +18,8 @@ class KernelTable(KernelAnalysis):
     formula = (
         "ms: the kernel's own time, mean over the middle half of each round's runs with this level's instruments, then "
         "over the rounds; share_ratio: of such a run; flops: 2 for a multiply-add, padding too, nothing else; bytes: "
-        "each operand once; bound: memory where flop_per_byte is below the machine's FLOP/s by bytes/s, of fp32 "
-        "(data_type f32) on one thread alone"
+        "each operand once, neither of a GPU's kernels; bound: memory where flop_per_byte is below the machine's "
+        "FLOP/s by bytes/s, of fp32 (data_type f32) on one thread alone"
     )
 
     def of(self, kernels: Kernels) -> Rows:

@@ -1,9 +1,11 @@
-"""The kernels of a traced model: the library's primitives that its layers run, each with the time that is its own.
+"""The kernels of a traced model: what its layers run below all operators, each with the time that is its own.
 
-Kernels are oneDNN's primitives, and the operators of ATen and nodes of OpenVINO that none of these lies in; of such an
-operator its own time is what is left without the operators inside it, its dispatch included, for nobody tells that
-apart. What is around oneDNN's primitives (choosing them, memory, reshaping) is no kernel. A layer's kernels and what is
-around them add up to it, unless kernels run side by side.
+On a GPU kernels are what ran there: its kernels, copies and sets of memory, each of the layer that asked for it; what
+the CPU did meanwhile, the calls that asked for them included, is none. On a CPU kernels are oneDNN's primitives, and
+the operators of ATen and nodes of OpenVINO that none of these lies in; of such an operator its own time is what is left
+without the operators inside it, its dispatch included, for nobody tells that apart. What is around oneDNN's primitives
+(choosing them, memory, reshaping) is no kernel. A layer's kernels and what is around them add up to it, unless kernels
+run side by side.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from inferbench_tasks.analysis.stack.kinds import kind_of
 from inferbench_tasks.analysis.stack.work import Work
 from inferbench_tasks.tracing.own_times import own_times
 from inferbench_tasks.tracing.rounds import middle_runs, rounds_of
-from inferbench_tasks.tracing.spans import Span
+from inferbench_tasks.tracing.spans import GPU_NS, HARDWARE, Span
 
 #: Kinds of operators that multiply no matrices: only that is counted (see ``formats.costs``).
 _WITHOUT = frozenset(
@@ -116,6 +118,7 @@ def kernels_of(
     if not rounds:
         return None
     middles = [middle_runs(runs) for runs in rounds]
+    gpu = any(GPU_NS in layer.attributes for runs in middles for run in runs for layer in run.layers)
     layer_ms: dict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(middles))
     kernel_ms: dict[tuple[_Key, _Key], list[float]] = defaultdict(lambda: [0.0] * len(middles))
     layers: dict[_Key, Span] = {}
@@ -124,8 +127,8 @@ def kernels_of(
         for run in runs:
             for layer_key, layer in _numbered(run.layers):
                 layers.setdefault(layer_key, layer)
-                layer_ms[layer_key][at] += layer.duration_ns / 1e6 / len(runs)
-                found = _primitives(layer, run.inside)
+                layer_ms[layer_key][at] += layer.work_ns / 1e6 / len(runs)
+                found = _on_gpu(layer, run.inside) if gpu else _primitives(layer, run.inside)
                 for key, primitive in _numbered(found):
                     firsts.setdefault((layer_key, key), primitive)
                     kernel_ms[layer_key, key][at] += primitive.own_ns / 1e6 / len(runs)
@@ -198,6 +201,16 @@ def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primiti
             found.append(_Primitive(span, _own_ns(span, inside.get(span.number, ())), counted))
         found += within
     return found
+
+
+def _on_gpu(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:
+    """What the GPU did for a span, in its order there: all of its time is its own, for nothing lies in it."""
+    found: list[_Primitive] = []
+    for span in inside.get(around.number, ()):
+        if span.level == HARDWARE:
+            found.append(_Primitive(span, span.duration_ns, False))
+        found += _on_gpu(span, inside)
+    return sorted(found, key=lambda each: each.span.start_ns)
 
 
 def _own_ns(span: Span, within: Sequence[Span]) -> int:

@@ -44,9 +44,9 @@ class Profile:
     """The model of one traced run. ``label``: what tells it from the others beside it.
 
     Times are means over the middle half of each round's runs (by their length: the most disturbed are left out), so
-    that layers and what is between them add up exactly. ``means``: its runtime tells means of all runs alone, of which
-    none can be left out. ``runs``: all of them; ``left_out``: how many of these are in no mean. ``about``: model,
-    digest, backend, version, device.
+    that layers and what is between them add up exactly; of a layer on a GPU it is the GPU's. ``means``: its runtime
+    tells means of all runs alone, of which none can be left out. ``runs``: all of them; ``left_out``: how many of these
+    are in no mean. ``about``: model, digest, backend, version, device.
     """
 
     label: str
@@ -98,7 +98,7 @@ def profile_of(spans: Iterable[Span], label: str = "", run_id: str = "", **about
                 key = (span.name, seen[span.name])
                 seen[span.name] += 1
                 firsts.setdefault(key, span)
-                sums[key] += span.duration_ns / 1e6 / len(runs)
+                sums[key] += span.work_ns / 1e6 / len(runs)
         times.append(sums)
     layers = tuple(
         _layer(order, span, tuple(each.get(key, 0.0) for each in times))

@@ -20,7 +20,7 @@ from inferbench_tasks.provider.api.runs import Limit, Offset, following
 from inferbench_tasks.tracing.columns import columns_of
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.flame import flame_graph
-from inferbench_tasks.tracing.profiled import OneLevel, one_level
+from inferbench_tasks.tracing.profiled import OneLevel, asks_for_library, one_level
 from inferbench_tasks.tracing.queries import spans_like
 from inferbench_tasks.tracing.share import share_in_words
 from inferbench_tasks.tracing.spans import MEASURED, AnyLevel, Part
@@ -124,11 +124,12 @@ def flamegraph(
     """``frames``, outer ones first: ``parent`` (place of the one around it, else -1), spans, total and own ns.
     ``apart`` says how many requests are of other parts than ``part``.
 
-    Requests with the instruments of the library level are added up only with each other, and only if it is among
-    ``level``: ``instrumented`` says which these are, ``others`` how many spans are of other requests. One request, by
-    ``trace``, is there with whichever instruments it was asked.
+    What a GPU did is in it only where ``level`` is ``hardware`` alone; else ``beside`` says how many spans it is.
+    Requests with the instruments of the library level are added up only with each other, and only if it or
+    ``hardware`` is among ``level``: ``instrumented`` says which these are, ``others`` how many spans are of other
+    requests. One request, by ``trace``, is there with whichever instruments it was asked.
     """
-    alike = one_level(_found(db, run).table(), "library" in level, trace)
+    alike = one_level(_found(db, run).table(), asks_for_library(level), trace)
     found = flame_graph(columns_of(alike.table), level or None, trace, part) | _instruments(alike)
     return table(request, format, found["frames"], found, name="flamegraph")
 

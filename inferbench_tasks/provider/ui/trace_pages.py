@@ -24,7 +24,7 @@ from inferbench_tasks.tracing.batches import batch_in_words, traced_batch_size
 from inferbench_tasks.tracing.export import FORMS
 from inferbench_tasks.tracing.missing import missing_in_words
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
-from inferbench_tasks.tracing.spans import LEVELS, Span
+from inferbench_tasks.tracing.spans import SPAN_LEVELS, Span
 from inferbench_tasks.tracing.stored import PREFIX
 
 router = APIRouter(include_in_schema=False)
@@ -133,7 +133,7 @@ class _Shown:
 def _of(trace: StoredTrace) -> _Shown:
     there = set(trace.table()["level"].unique().to_pylist())
     shown = _Shown(trace.id, _name(trace), NOUNS[trace.origin])
-    shown.levels = [level for level in (*LEVELS, "foreign") if level in there]
+    shown.levels = [level for level in SPAN_LEVELS if level in there]
     if (document := trace.document) is not None:
         shown.note = f"It was {document['note']}."
         shown.findings = document["findings"]

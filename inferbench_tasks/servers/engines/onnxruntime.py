@@ -27,7 +27,9 @@ class OnnxRuntimeEngine:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.source: OnnxRuntimeProfile | None = None
         if config.tracing is not None and config.tracing.layers:
-            self.source = OnnxRuntimeProfile(config.tracing.path, options, library=config.tracing.library)
+            self.source = OnnxRuntimeProfile(
+                config.tracing.path, options, library=config.tracing.library, gpu=config.device != "cpu"
+            )
         providers = ["CPUExecutionProvider"]
         if config.device != "cpu":
             providers.insert(0, "CUDAExecutionProvider")

@@ -30,10 +30,12 @@ class TorchScriptEngine:
 
 
 def profiler_of(config: ServerConfig, program: Operators = nothing_known) -> TorchProfiler | None:
-    """What tells of the layers, where the configuration asks for them."""
+    """What tells of the layers, where the configuration asks for them; RuntimeError where it can't of the device."""
     if config.tracing is None or not config.tracing.layers:
         return None
-    return TorchProfiler(config.tracing.path, program, library=config.tracing.library)
+    return TorchProfiler(
+        config.tracing.path, program, library=config.tracing.library, gpu=config.device != "cpu"
+    )
 
 
 def device_of(config: ServerConfig) -> str:

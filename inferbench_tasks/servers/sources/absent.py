@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.servers.sources.gpu_work import no_driver
 
 #: Why packages of AOTInductor have no layers, and what helps.
 COMPILED = (
@@ -13,7 +16,6 @@ COMPILED = (
     "(TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1), and that is other code than what is served and timed; "
     "convert.format: pt2 runs the same exported program by PyTorch, and tells of its layers"
 )
-_NVIDIA = Path("/proc/driver/nvidia/version")
 
 
 def sources_of_ours() -> Iterator[dict[str, Any]]:
@@ -42,25 +44,35 @@ def sources_of_ours() -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Absent:
-    """A source that is not there. ``why``; ``lacks``: what this machine lacks besides, None if nothing is known to."""
+    """A source that is not there, and ``why``."""
 
     source: str
     level: str
     of: str
     tells: str
-    lacks: Callable[[], str | None] = lambda: None
-    why: str = "InferBench does not read it yet"
+    why: str
 
     def as_row(self) -> dict[str, Any]:
         """A line of the list."""
-        lacks = self.lacks()
-        why = self.why + (f"; {lacks}" if lacks else "")
         about = {"source": self.source, "level": self.level, "of": self.of, "here": False}
-        return {**about, "tells": self.tells, "why_not": why}
+        return {**about, "tells": self.tells, "why_not": self.why}
 
 
-def _no_gpu() -> str | None:
-    return None if _NVIDIA.is_file() else f"this machine has no NVIDIA driver ({_NVIDIA} is missing)"
+def of_nvml() -> dict[str, Any]:
+    """The GPU's monitor: what the board did while a model on it was traced."""
+    from inferbench_tasks.monitors.gpu import GpuMonitor
+
+    if why := GpuMonitor.unavailable(Target(pid=os.getpid(), started_ns=0, device="gpu")):
+        why = "; ".join(filter(None, (why, no_driver())))
+    return {
+        "source": "nvml",
+        "level": "hardware",
+        "of": "every backend on a GPU",
+        "here": why is None,
+        "tells": "use, memory, power and clock of the GPU, all its users together: ten times a second, counter tracks "
+        "beside the spans",
+        "why_not": why or "",
+    }
 
 
 ABSENT = (
@@ -71,6 +83,4 @@ ABSENT = (
         "kernels of code that was compiled to tell of them",
         why=COMPILED,
     ),
-    Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
-    Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
 )

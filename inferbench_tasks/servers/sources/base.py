@@ -17,8 +17,11 @@ class LayerSource(Protocol):
     themselves, why, in a class method ``primitives_unavailable``; one that does so by samples has, after
     ``spans``, ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see
     ``SampledObjects``. One that met primitives in no layer has them as ``outside``: {primitives, ns}, of the traced
-    runs, after ``spans``. One that counts runs without a word (``lost``) has ``raised``, called after ``stop`` of a run
-    that raised: it is none of those that it should tell of.
+    runs, after ``spans``. One that tells of runs on a GPU has ``unavailable_on(device)``, all that is against it there,
+    says what it tells of the GPU's own work in ``on_gpu``, and may have after ``spans`` ``gpu_clock_error_ns``, how far
+    its moments may be off. One that knows what kind its lost runs are of says so in ``why_lost``. One that counts runs
+    without a word (``lost``) has ``raised``, called after ``stop`` of a run that raised: it is none of those that it
+    should tell of.
     """
 
     #: Its name for people; the engines that have it; what it can tell, and what not.
@@ -102,8 +105,14 @@ SOURCES: Registry[type[LayerSource]] = Registry(
 )
 
 
-def untold(source: type[LayerSource], level: str) -> str | None:
-    """Why the source can't tell of the level (layer, library) here, and what helps; None if it can."""
+def untold(source: type[LayerSource], level: str, device: str = "cpu") -> str | None:
+    """Why the source can't tell of the level (layer, library) here, of runs on a ``cpu`` or ``gpu``, and what helps;
+    None if it can."""
+    if device != "cpu":
+        if (on := getattr(source, "unavailable_on", None)) is None:
+            return f"{source.title}: of runs on a CPU alone"
+        why: str | None = on(device)
+        return why
     # Only sources whose primitives need more than its layers have it.
     of_primitives = getattr(source, "primitives_unavailable", None) if level == "library" else None
     return source.unavailable() or (of_primitives() if of_primitives is not None else None)

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 import orjson
 
 from inferbench_tasks.monitors import perf_samples
+from inferbench_tasks.servers.sources import onnxruntime_gpu
 from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.gpu_work import SILENT_GPU
 from inferbench_tasks.servers.sources.sampled_objects import SampledObjects
 from inferbench_tasks.timing.epoch import epoch_offset
 
@@ -17,7 +19,9 @@ class OnnxRuntimeProfile:
     """Each node that ran. The profile counts microseconds from a start that it tells in Unix time.
 
     It ends silently at a million events: runs without an event of their own are counted in ``lost``. ``library``: in
-    which shared objects the nodes ran, too, by samples of the process.
+    which shared objects the nodes ran, too, by samples of the process. ``gpu``: the session runs on one; each node has
+    its kernels' time, with ``library`` these themselves, and where the profile has none all runs are lost: a node's own
+    time is that of asking for them.
     """
 
     title: ClassVar[str] = "ONNX Runtime's profile"
@@ -27,14 +31,22 @@ class OnnxRuntimeProfile:
         "the shared objects that a node ran in, by samples over all traced runs: the package has no symbols, and "
         "nearly all of its kernels are in one object; no names of kernels, no FLOPs, no bytes"
     )
+    on_gpu: ClassVar[str] = (
+        "kernels of the CUDA provider: start, duration (1 us), stream, grid; only of a build with "
+        "--enable_cuda_profiling, of others nothing on a GPU is told below the level framework. Never run on a GPU yet"
+    )
 
-    def __init__(self, path: str, options: Any, *, library: bool = False) -> None:
+    def __init__(self, path: str, options: Any, *, library: bool = False, gpu: bool = False) -> None:
         options.enable_profiling = True
         options.profile_file_prefix = f"{path}.onnxruntime"
         self.lost = 0
-        self._samples = SampledObjects() if library else None
+        self._library, self._gpu = library, gpu
+        self._samples = SampledObjects() if library and not gpu else None
         #: Of the runs whose objects were sampled, see ``SampledObjects``; None where none were.
         self.sampling: dict[str, int] | None = None
+        #: Of a GPU what kind the lost runs are of, and {primitives, ns} of kernels of no node; None of none.
+        self.why_lost = ""
+        self.outside: dict[str, int] | None = None
         self._starts_ns: list[int] = []
         #: Set by the engine once there is one.
         self.session: Any = None
@@ -43,6 +55,11 @@ class OnnxRuntimeProfile:
     def unavailable(cls) -> str | None:
         """It comes with the runtime."""
         return missing_package("onnxruntime")
+
+    @classmethod
+    def unavailable_on(cls, device: str) -> str | None:
+        """Of a GPU the package for one, if it was built to."""
+        return onnxruntime_gpu.unavailable() if device == "gpu" else None
 
     @classmethod
     def primitives_unavailable(cls) -> str | None:
@@ -75,8 +92,14 @@ class OnnxRuntimeProfile:
         since_us = (since_ns + epoch_offset()["offset_ns"] - began_ns) / 1e3
         events = [event for event in events if event.get("ts", 0) >= since_us]
         told = sum(event["name"] == "model_run" for event in events)
-        self.lost = max(0, sum(start >= since_ns for start in self._starts_ns) - told)
         layers = [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
+        if self._gpu:
+            outside_ns = onnxruntime_gpu.put(events, layers, began_ns, library=self._library)
+            if outside_ns is None:
+                told, layers, self.why_lost = 0, [], SILENT_GPU
+            elif outside_ns:
+                self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)}
+        self.lost = max(0, sum(start >= since_ns for start in self._starts_ns) - told)
         if self._samples is not None:
             self._samples.into(layers, since_ns, until_ns)
             self.sampling = self._samples.sampling

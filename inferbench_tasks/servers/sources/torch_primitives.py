@@ -51,10 +51,11 @@ def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> list[Primit
     nowhere = []
     for each in primitives:
         middle = (each.start_ns + each.end_ns) // 2
-        holder = _holder(middle, roots)
-        if holder is None:
+        around = holder_of(middle, roots)
+        if not around:
             nowhere.append(each)
             continue
+        holder = around[-1]
         if each.attributes["flops"] != 0:
             for name in ("flops", "bytes", "data_type"):
                 holder["attributes"].pop(name, None)
@@ -71,17 +72,17 @@ def place(primitives: Iterable[Primitive], roots: Sequence[Node]) -> list[Primit
     return nowhere
 
 
-def _holder(moment_ns: int, nodes: Sequence[Node]) -> Node | None:
-    """The innermost operator at a moment; nodes beside each other are in their order."""
-    holder = None
+def holder_of(moment_ns: int, nodes: Sequence[Node]) -> list[Node]:
+    """The operators at a moment, the outermost first; nodes beside each other are in their order."""
+    around: list[Node] = []
     while nodes:
         operators = [node for node in nodes if node["attributes"].get("library") == "ATen"]
         at = bisect_right(operators, moment_ns, key=lambda node: node["start_ns"]) - 1
         if at < 0 or operators[at]["end_ns"] < moment_ns:
             break
-        holder = operators[at]
-        nodes = holder["inside"]
-    return holder
+        around.append(operators[at])
+        nodes = operators[at]["inside"]
+    return around
 
 
 def _product(type_: str, args: dict[str, Any]) -> dict[str, Any]:

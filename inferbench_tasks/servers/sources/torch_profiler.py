@@ -10,8 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
-from inferbench_tasks.servers.sources import onednn
+from inferbench_tasks.servers.sources import kineto_gpu, onednn
 from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.gpu_work import GPU_NS, SILENT_GPU
+from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
 from inferbench_tasks.servers.sources.onednn import Primitive
 from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
 from inferbench_tasks.servers.sources.torch_program import Operator, Operators, Shapes, nothing_known
@@ -21,11 +23,13 @@ _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
 
 
 class _Run(NamedTuple):
-    """When it began, CLOCK_MONOTONIC; whether its profile told of it; how long each primitive in no operator took."""
+    """When it began, CLOCK_MONOTONIC; whether its profile told of it; how long each primitive in no operator took, and
+    all that a GPU did for none; how far the GPU's moments may be off."""
 
     start_ns: int
     told: bool
     outside_ns: list[int]
+    gpu_clock_error_ns: int | None = None
 
 
 class TorchProfiler:
@@ -35,7 +39,9 @@ class TorchProfiler:
     ``program``: the operators of an exported program in their order, which name the layers and tell what they give
     where the run has the same ones; for it the engine says the ``shapes`` of each call. TorchScript's modules are told
     by the profile itself, unless the module was frozen, which has none. ``library``: what is inside of each layer too,
-    with the sizes of products, and oneDNN's primitives.
+    with the sizes of products, and oneDNN's primitives. ``gpu``: the module runs on a GPU, whose work each layer has as
+    ``gpu_ns``, and with ``library`` inside, too; a run of which nothing was told of the GPU is lost, for the CPU's side
+    alone is only when work was asked for. RuntimeError where PyTorch can't tell of a GPU.
     """
 
     title: ClassVar[str] = "torch.profiler"
@@ -46,15 +52,29 @@ class TorchProfiler:
     )
     primitives: ClassVar[str] = (
         "operators of ATen within each other, and oneDNN's primitives: start, duration (1 us), implementation, "
-        "FLOPs and bytes of its problem; of ATen's products of matrices FLOPs and bytes"
+        "FLOPs and bytes of its problem; of ATen's products of matrices FLOPs and bytes; on a GPU calls of CUDA's "
+        "runtime and driver, none of cuDNN's and cuBLAS's own"
+    )
+    on_gpu: ClassVar[str] = (
+        "kernels, copies and sets of memory on the GPU (Kineto, by CUPTI): start, duration, stream, grid, bytes of "
+        "copies, within the calls that asked for them; no FLOPs. Never run on a GPU yet"
     )
 
-    def __init__(self, path: str, program: Operators = nothing_known, *, library: bool = False) -> None:
+    def __init__(
+        self, path: str, program: Operators = nothing_known, *, library: bool = False, gpu: bool = False
+    ) -> None:
         self._path = Path(f"{path}.torch.json")
         self._program = program
         #: Of the inputs of the call that is run.
         self.shapes: Shapes = ()
         self._library = library
+        self._gpu = gpu
+        if gpu:
+            kineto_gpu.require()
+        #: How far the GPU's moments may be from the CPU's clock at most, ns; None where nobody knows. Of what kind the
+        #: lost runs are, where that is known. Both are known after ``spans``.
+        self.gpu_clock_error_ns: int | None = None
+        self.why_lost = ""
         self._output: onednn.StandardOutput | None = None
         if library:
             from torch.backends import mkldnn
@@ -75,6 +95,11 @@ class TorchProfiler:
         """It comes with PyTorch."""
         return missing_package("torch")
 
+    @classmethod
+    def unavailable_on(cls, device: str) -> str | None:
+        """Of a GPU a build for CUDA tells, by CUPTI."""
+        return kineto_gpu.unavailable() if device == "gpu" else None
+
     def start(self) -> None:
         """Begin a profile in this thread."""
         from torch.backends import mkldnn
@@ -85,7 +110,9 @@ class TorchProfiler:
             self._verbose = mkldnn.verbose(mkldnn.VERBOSE_ON)
             self._verbose.__enter__()
         self._profile = profile(
-            activities=[ProfilerActivity.CPU], with_modules=True, record_shapes=self._library
+            activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._gpu else [])],
+            with_modules=True,
+            record_shapes=self._library,
         )
         self._profile.__enter__()
 
@@ -102,9 +129,15 @@ class TorchProfiler:
         self._profile = None
         outside: list[Primitive] = []
         program = self._program(self.shapes)
-        layers = layers_of(document, threading.get_native_id(), program, primitives, outside)
-        self._runs.append(_Run(start_ns, bool(layers), [each.end_ns - each.start_ns for each in outside]))
-        self._layers += layers
+        devices: list[OnGpu] | None = [] if self._gpu else None
+        layers = layers_of(document, threading.get_native_id(), program, primitives, outside, devices)
+        outside_ns = [each.end_ns - each.start_ns for each in outside]
+        told, clock_error_ns = bool(layers), None
+        for device in devices or ():
+            told, clock_error_ns = told and device.told, device.clock_error_ns
+            outside_ns += device.outside_ns
+        self._runs.append(_Run(start_ns, told, outside_ns, clock_error_ns))
+        self._layers += layers if told else []
 
     def raised(self) -> None:
         """Of the run that was stopped last nothing need be told."""
@@ -114,6 +147,9 @@ class TorchProfiler:
         """The layers of the runs since then; those of the traced requests whose profile has no operator are lost."""
         runs = [run for run in self._runs if since_ns <= run.start_ns <= until_ns]
         self.lost = sum(not run.told for run in runs)
+        self.why_lost = SILENT_GPU if self._gpu and self.lost else ""
+        errors_ns = [run.gpu_clock_error_ns for run in runs if run.gpu_clock_error_ns is not None]
+        self.gpu_clock_error_ns = max(errors_ns, default=None)
         outside_ns = [length for run in runs for length in run.outside_ns]
         self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)} if outside_ns else None
         since_ns += epoch_offset()["offset_ns"]
@@ -126,12 +162,13 @@ def layers_of(
     program: Sequence[Operator] = (),
     primitives: Sequence[Primitive] | None = None,
     outside: list[Primitive] | None = None,
+    devices: list[OnGpu] | None = None,
 ) -> list[dict[str, Any]]:
     """The outermost operators of a thread in a profile of Kineto (Chrome's form, microseconds since its base).
 
     What has no namespace (``forward``) is what asked for the operators within it; if there are none, a layer itself.
     With oneDNN's ``primitives`` each layer has ``inside`` its operator, and within this all that it ran; what oneDNN
-    ran in no operator of the profile is added to ``outside``.
+    ran in no operator of the profile is added to ``outside``. ``devices``: of a run on a GPU gets what was told of it.
     """
     base_ns = int(document.get("baseTimeNanoseconds", 0))
     events = [
@@ -151,10 +188,13 @@ def layers_of(
         if "::" in event["name"] or not holds:
             outermost.append(event)
             inner.append(event)
-    trees: list[Node] = [] if primitives is None else trees_of(inner, base_ns)
+    trees: list[Node] = [] if primitives is None and devices is None else trees_of(inner, base_ns)
     nowhere = place(primitives or (), trees)
     if outside is not None:
         outside += nowhere
+    if devices is not None:
+        devices.append(kineto_gpu.put(document["traceEvents"], thread, base_ns, trees))
+    gpu_ns = [tree["attributes"].pop(GPU_NS) for tree in trees] if devices is not None else []
     names = [event["name"].partition("::")[2] or event["name"] for event in outermost]
     known = _of_program(names, program)
     layers = []
@@ -167,8 +207,8 @@ def layers_of(
                 "type": name,
                 "start_ns": start_ns,
                 "end_ns": start_ns + round(event["dur"] * 1000),
-                "attributes": _given(operator),
-                **({"inside": [trees[at]]} if trees else {}),
+                "attributes": _given(operator) | ({GPU_NS: gpu_ns[at]} if gpu_ns else {}),
+                **({"inside": [trees[at]]} if primitives is not None else {}),
             }
         )
     return layers

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.tracing.spans import LEVELS, LINKS, AnyLevel
+from inferbench_tasks.tracing.spans import LINKS, SPAN_LEVELS, AnyLevel
 
 #: Of a file, packed or not.
 MAX_BYTES = 256 << 20
@@ -86,7 +86,7 @@ def require_room(count: int) -> None:
 def level_of(attributes: dict[str, Any]) -> tuple[AnyLevel, str]:
     """Level and type that an export of ours wrote into a span; ``foreign`` and none of another's."""
     level = attributes.get("inferbench.level")
-    if level not in LEVELS:
+    if level not in SPAN_LEVELS:
         return "foreign", ""
     return level, str(attributes.pop("inferbench.type", ""))
 

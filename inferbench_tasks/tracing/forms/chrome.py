@@ -12,7 +12,7 @@ import pyarrow as pa
 from inferbench_tasks.tracing.counters import tracks_in
 from inferbench_tasks.tracing.forms.values import fitting
 from inferbench_tasks.tracing.lanes import MOST, lanes_of
-from inferbench_tasks.tracing.spans import LEVELS, RANK, Span, attributes_of, spans_of
+from inferbench_tasks.tracing.spans import LEVELS, RANK, SPAN_LEVELS, Span, attributes_of, spans_of
 
 #: Of no process: a row with the process's own number would be called its main thread, and number 0 is the kernel's.
 _PID = 1_000_000
@@ -116,7 +116,7 @@ def _laid(
     by_level: dict[str, list[Span]] = defaultdict(list)
     for span in spans:
         by_level[span.level].append(span)
-    for row, level in enumerate((*LEVELS, "foreign"), 1):
+    for row, level in enumerate(SPAN_LEVELS, 1):
         lanes = lanes_of(by_level[level], 0)
         # A level's first row has the level's own number; others' numbers follow behind all of these.
         numbers = [row] if row in named else []

@@ -83,6 +83,7 @@ POSSIBLE: list[JobSpec] = [
     ),
     spec(),
     spec(evaluate={}, trace={}),
+    spec(trace={"deepest": "library"}, serve={"device": "gpu"}),
     spec(evaluate={"dataset": "digits-png"}, processors=BEFORE),
     spec(evaluate={"dataset": "shapes", "measures": ["mean_iou"]}, slo={"mean_iou": 0.5}),
     spec(

@@ -348,3 +348,37 @@ def test_what_sampling_came_to_is_handed_on() -> None:
     assert assemble([asked()], told(), 0).samplings == assemble([asked()], told(), 0).outside == []
     outside = {"primitives": 2, "ns": 900}
     assert assemble([asked()], told() | {"outside": [outside]}, 0).outside == [outside]
+
+
+def on_gpu(name: str, asked_us: float, start_us: float, end_us: float) -> dict[str, Any]:
+    """A layer of 20 us from ``asked_us`` on, whose call of 10 asked a GPU for a kernel at these moments."""
+    kernel = layer(name, start_us, end_us, "kernel") | {"level": "hardware", "inside": []}
+    call = layer("cudaLaunchKernel", asked_us, asked_us + 10, "call") | {"inside": [kernel]}
+    made = layer(name, asked_us, asked_us + 20, "linear") | {"inside": [call]}
+    made["attributes"]["gpu_ns"] = round((end_us - start_us) * US)
+    return made
+
+
+def test_what_a_gpu_does_is_over_with_its_run_not_with_its_layer() -> None:
+    """A kernel may begin and end after its call has returned, and no earlier than that began: one that does, or that
+    goes on after its run, is a defect. Layers' times are the GPU's, and their sum is compared with the run."""
+    good = [on_gpu("a", 320, 325, 500), on_gpu("b", 345, 500, 600)]
+    made = assemble([asked()], told(layers=good), 0, level="library")
+    assert made.defects == 0
+    kernels = [span for span in made.spans if span.level == "hardware"]
+    assert [span.name for span in kernels] == ["a", "b"]
+    assert all(made.spans[span.parent].name == "cudaLaunchKernel" for span in kernels)
+    found = layer_times(made.spans)
+    assert found is not None and [each.median_ms for each in found.layers] == [0.175, 0.1]
+    assert found.explained_ratio == pytest.approx(275 / 380)
+    for bad in (on_gpu("early", 400, 340, 460), on_gpu("late", 400, 600, 900)):
+        assert assemble([asked()], told(layers=[bad]), 0).defects == 1
+
+
+def test_how_far_a_gpu_s_moments_may_be_off_is_of_the_clock() -> None:
+    """The worst of all servers that had one; a server without says nothing of it."""
+    made = assemble([asked()], told() | {"gpu_clock_errors_ns": [8_000, 9_000], "why_lost": ["x"]}, 0)
+    assert made.clock["gpu_error_ns"] == 9_000 and made.why_lost == ["x"]
+    plain = assemble([asked()], told(), 0)
+    assert "gpu_error_ns" not in plain.clock
+    assert worst_clock([plain, made])["gpu_error_ns"] == 9_000

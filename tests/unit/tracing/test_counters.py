@@ -13,12 +13,12 @@ from inferbench_tasks.monitors.base import MONITORS
 from inferbench_tasks.monitors.records import Recording, Series
 from inferbench_tasks.tracing import counters
 from inferbench_tasks.tracing.counters import (
-    KINDS,
     Seen,
     ServerTrack,
     Track,
     in_rows,
     joined,
+    kinds_of,
     packed,
     summary,
     tracks_in,
@@ -140,8 +140,11 @@ def test_they_are_kept_with_the_spans(tmp_path: Path) -> None:
 
 
 def test_what_is_shown_is_what_monitors_tell() -> None:
-    """Each figure is one that its monitor has; none is of a GPU, for no job on one is traced."""
-    assert set(KINDS) == {"server", "host", "rapl"}
+    """Each figure is one that its monitor has; of a GPU what is traced on one alone. No two have one name."""
+    assert set(kinds_of("cpu")) == {"server", "host", "rapl"}
+    assert set(kinds_of("gpu")) == {*kinds_of("cpu"), "gpu"}
+    names = [shown.name for shown in counters._SHOWN]
+    assert len(set(names)) == len(names) and not any(", " in name for name in names)
     for shown in counters._SHOWN:
         assert shown.metric in MONITORS.load(shown.source).metrics
 
@@ -166,3 +169,19 @@ def test_many_samples_take_little_room() -> None:
     times_ns = [OFFSET_NS + at * S // 10 for at in range(counters.MOST_SAMPLES)]
     many = [Track(f"t{at}", "", times_ns, rng.random(len(times_ns)).tolist()) for at in range(12)]
     assert sum(map(len, packed(many).values())) < 512 * 1024
+
+
+def test_a_made_up_gpu_is_a_track_beside_the_spans() -> None:
+    """Memory and power from their samples on, shares of time since the sample before, power by what energy grew."""
+    seen = recording(
+        gpu__memory_used_bytes=[(1, 10.0), (2, 20.0)],
+        gpu__power_w=[(1, 70.0), (2, 90.0)],
+        gpu__utilisation_ratio=[(1, 0.1), (2, 0.6)],
+        gpu__energy_j_total=[(1, 100.0), (2, 180.0)],
+    )
+    assert tracks(seen) == {
+        "GPU's memory, bytes": [(1, 10.0), (2, 20.0)],
+        "GPU's power, W": [(1, 70.0), (2, 90.0)],
+        "GPU's use, share of time": [(1, 0.6)],
+        "GPU's power by its energy, W": [(1, 80.0)],
+    }

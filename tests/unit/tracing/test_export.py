@@ -291,6 +291,22 @@ def test_rows_of_a_level_stand_together() -> None:
     ]  # fmt: skip
 
 
+def test_a_gpu_has_rows_of_its_own() -> None:
+    """What it does overlaps the CPU's spans and, on two streams, itself: viewers drop what overlaps on one row."""
+    spans = [
+        Span("a" * 32, 0, -1, "application", "request", 0, 100),
+        Span("a" * 32, 1, 0, "library", "cudaLaunchKernel", 5, 10),
+        Span("a" * 32, 2, 1, "hardware", "gemm", 10, 40),
+        Span("a" * 32, 3, 1, "hardware", "copy", 20, 60),
+    ]
+    events = chrome_events(spans)
+    names = {of["tid"]: of["args"]["name"] for of in events if of["name"] == "thread_name"}
+    rows = {of["name"]: names[of["tid"]] for of in events if of["ph"] == "X"}
+    assert rows == {
+        "request": "application", "cudaLaunchKernel": "library", "gemm": "hardware 1", "copy": "hardware 2",
+    }  # fmt: skip
+
+
 def test_what_monitors_saw_is_a_counter_beside_the_spans() -> None:
     """Each sample at its time from the first span on, none before it; the spans are the same ones without it."""
     track = Track("server's memory", "bytes", [900, 2_500], [7.0, 9.0])

@@ -203,3 +203,29 @@ def test_a_table_without_spans() -> None:
     """Is no error."""
     columns = columns_of(table_of([]))
     assert flame_graph(columns)["frames"] == [] and timeline(columns)["requests"] == []
+
+
+def on_gpu() -> list[Span]:
+    """A request with a layer of 10 ns, in which a call of 4 asked for a kernel of 60; that begins before it returns."""
+    return [
+        *request(1, 10),
+        Span(f"{1:032x}", 4, 3, "library", "cudaLaunchKernel", 10_022, 4, "call"),
+        Span(f"{1:032x}", 5, 4, "hardware", "gemm", 10_024, 60, "kernel"),
+    ]
+
+
+def test_what_a_gpu_did_is_no_part_of_the_cpu_s_time() -> None:
+    """It is in a graph of its own, and counted beside the others; no call has less time of its own by it."""
+    columns = columns_of(table_of(on_gpu()))
+    for levels in (None, ["layer", "library", "hardware"]):
+        found = flame_graph(columns, levels)
+        assert rows(found)[-1][1:] == ("cudaLaunchKernel", 1, 4, 4) and found["beside"] == 1
+        assert found["left_out"] == 0 and "gemm" not in [row[1] for row in rows(found)]
+    alone = flame_graph(columns, ["hardware"])
+    assert rows(alone) == [(-1, "gemm", 1, 60, 60)] and alone["beside"] == 0
+    assert flame_graph(columns, None, "f" * 32)["beside"] == 0
+    drawn = timeline(columns)
+    own = dict(
+        zip((drawn["names"][at] for at in drawn["columns"]["name"]), drawn["columns"]["own_ns"], strict=True)
+    )
+    assert (own["cudaLaunchKernel"], own["gemm"], own["layer 0"]) == (4, 60, 6)

@@ -53,8 +53,8 @@ def test_what_is_in_no_layer_is_said() -> None:
     outside = in_no_layer([{"primitives": 30, "ns": 1_250_000}, {"primitives": 2, "ns": 250_000}])
     assert outside == {"primitives": 32, "ns": 1_500_000}
     assert missing_in_words({"lost": 0, "outside": outside}) == (
-        "oneDNN ran 32 primitives, 1.5 ms in all, in no operator that PyTorch told of: they are in no layer and are no "
-        "kernels."
+        "32 primitives of oneDNN, or kernels and copies of a GPU, 1.5 ms in all, are of no operator that the runtime "
+        "told of: they are in no layer, and are none of its kernels."
     )
 
 
@@ -62,4 +62,11 @@ def test_a_share_of_a_load_says_what_monitors_did_not_see() -> None:
     """What the server kept of it is told with its requests."""
     assert missing_in_words({"one_in": 20, "lost": 3, "unseen": "killed"}) == (
         "Monitors did not see all of it: killed."
+    )
+
+
+def test_why_runs_are_lost_is_said_where_it_is_known() -> None:
+    """One reason for all of a kind."""
+    assert missing_in_words({"lost": 3, "why_lost": ["the profile has no kernel"]}) == (
+        "The server's instruments told nothing of 3 runs or requests: the profile has no kernel."
     )

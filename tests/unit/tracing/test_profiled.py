@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inferbench_tasks.tracing.columns import columns_of
 from inferbench_tasks.tracing.flame import flame_graph
-from inferbench_tasks.tracing.profiled import one_level
+from inferbench_tasks.tracing.profiled import asks_for_library, one_level
 from inferbench_tasks.tracing.spans import INSTRUMENTED, Span, table_of
 from inferbench_tasks.tracing.timeline import timeline
 
@@ -44,3 +44,9 @@ def test_requests_that_are_all_alike_are_all_there() -> None:
         for library in (False, True):
             found = one_level(table_of(spans), library)
             assert (found.table.num_rows, found.instrumented, found.others) == (len(spans), "", 0)
+
+
+def test_what_a_gpu_did_is_of_the_requests_with_the_library_s_instruments() -> None:
+    """Whoever wants to see it gets these, as whoever wants to see calls does."""
+    assert asks_for_library(["hardware"]) and asks_for_library(["layer", "library"])
+    assert not asks_for_library(["layer"]) and not asks_for_library([])

@@ -1,7 +1,7 @@
 "use strict";
 
 // A trace's columns, as the API sends them, as boxes: a group of rows for each level, colours by operator.
-const LEVELS = ["application", "model", "framework", "layer", "library", "foreign"];
+const LEVELS = ["application", "model", "framework", "layer", "library", "hardware", "foreign"];
 const MOST_LANES = 200;
 // A training's steps that are not measured ones.
 const PARTS = { warmup: "warm-up", last: "last, smaller" };

@@ -41,6 +41,9 @@ function goTo() {
   if (document.getElementById("alone").checked) loadFlame();
 }
 
+// Whether these levels take requests with the instruments of the library level, which tell of a GPU, too.
+const deeper = (shown) => shown.includes("library") || shown.includes("hardware");
+
 // The requests with the instruments of the library level, or those without: times of both are never in one picture.
 // False where others were asked for meanwhile.
 async function read(deep) {
@@ -57,7 +60,7 @@ async function read(deep) {
 
 async function changeLevels() {
   drop("timeline"); // what is on its way is of levels that were ticked before
-  const { others, instrumented } = spans.body, deep = levels().includes("library");
+  const { others, instrumented } = spans.body, deep = deeper(levels());
   if (!others || deep === (instrumented === "library")) { showLevels(); return; }
   try {
     if (!await read(deep)) return;
@@ -74,7 +77,7 @@ function showLevels() {
   timeline.chosen = -1;
   timeline.set(spans.boxes(shown));
   timeline.data.origin = origin;
-  inAddress({ levels: shown.length === spans.present.length && !(spans.body.others && shown.includes("library")) ? "" : shown.join(",") });
+  inAddress({ levels: shown.length === spans.present.length && !(spans.body.others && deeper(shown)) ? "" : shown.join(",") });
   loadFlame();
 }
 
@@ -86,7 +89,7 @@ async function loadFlame() {
   inAddress({ alone: alone ? "1" : "", part: part.value });
   drop("flame");
   try {
-    const body = shown.length ? await newest("flame", `${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, others: 0, apart: {} };
+    const body = shown.length ? await newest("flame", `${API}/flamegraph?${query}`) : { frames: [], requests: 0, spans: 0, left_out: 0, beside: 0, others: 0, apart: {} };
     if (!body) return;
     const apart = Object.entries(body.apart).map(([of, steps]) => `${count(steps)} ${PARTS[of] ?? of} ${noun}${steps === 1 ? "" : "s"}`);
     flame = flameBoxes(body, spans);
@@ -94,7 +97,7 @@ async function loadFlame() {
     flames.set(flame);
     flames.look(...flame.whole);
     told("frame", "");
-    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}${body.others ? `; asked with the instruments of level ${body.instrumented}` : ""}${apart.length ? `; not among them: ${apart.join(", ")}` : ""}.`);
+    told("flame-told", `${count(body.spans)} spans of ${count(body.requests)} ${noun}${body.requests === 1 ? "" : "s"} in ${count(body.frames.length)} frames${body.left_out ? `; ${count(body.left_out)} spans of the shortest or innermost frames are left out` : ""}${body.beside ? `; ${count(body.beside)} spans of what a GPU did meanwhile are in none of these: tick the level hardware alone` : ""}${body.others ? `; asked with the instruments of level ${body.instrumented}` : ""}${apart.length ? `; not among them: ${apart.join(", ")}` : ""}.`);
   } catch (problem) { told("flame-told", `The flame graph can't be shown: ${problem.message}`); }
 }
 
@@ -149,10 +152,10 @@ async function search(more = false) {
 async function loadTrace() {
   const given = oneOfAddress("levels")?.split(",");
   try {
-    if (!await read(given?.includes("library"))) return;
+    if (!await read(given && deeper(given))) return;
   } catch (problem) { told("timeline-told", `The spans can't be shown: ${problem.message}`); page.removeAttribute("aria-busy"); return; }
   if (!spans.length) { told("timeline-told", "It has no spans."); page.removeAttribute("aria-busy"); return; }
-  if (spans.body.others) document.querySelector("input[name=shown][value=library]").checked = false;
+  if (spans.body.others) for (const box of document.querySelectorAll("input[name=shown]")) if (deeper([box.value])) box.checked = false;
   if (given) for (const box of document.querySelectorAll("input[name=shown]")) box.checked = given.includes(box.value);
   document.getElementById("request").value = oneOfAddress("request") || 1;
   document.getElementById("alone").checked = oneOfAddress("alone") === "1";

@@ -423,3 +423,33 @@ def test_figures_stand_on_one_page(tmp_path: Path) -> None:
     assert 'data-chart=".kernel_roofline"' in page and 'data-chart=".layer_latency"' in page
     assert "Missing: valid runs of this model" in page
     assert '<body data-how="It is made of the spans of the traced runs' in page, "and of no load's records"
+
+
+def test_on_a_gpu_kernels_are_what_ran_there(tmp_path: Path) -> None:
+    """Neither operators nor calls; a layer's time is that of its kernels, which add up to it. Nothing is known of their
+    work, no roof of a CPU is held against them, and nobody tells what else a layer does."""
+    spans = []
+    for span in run("a", 0, [("fc", "linear", aten("linear", 0, 10, aten("addmm", 1, 9)))]):
+        about = {**span.attributes, "gpu_ns": 70 * US} if span.level == "layer" else span.attributes
+        spans.append(replace(span, attributes=about))
+    last = spans[-1]
+    spans += [
+        Span("a", 100, last.number, "library", "cudaLaunchKernel", 2 * US, US, "call", {"library": "CUDA"}),
+        Span("a", 101, 100, "hardware", "gemm", 3 * US, 50 * US, "kernel", {"library": "CUDA", "stream": 7}),
+        Span("a", 102, last.number, "library", "cudaMemcpyAsync", 4 * US, US, "call", {"library": "CUDA"}),
+        Span("a", 103, 102, "hardware", "Memcpy DtoH", 60 * US, 20 * US, "copy", {"library": "CUDA"}),
+    ]
+    found = kernels_of(spans, {"problem": "of a GPU nobody measures them"})
+    assert found is not None
+    assert [(each.name, each.library, each.ms) for each in found.kernels] == [
+        ("gemm", "CUDA", 0.05),
+        ("Memcpy DtoH", "CUDA", 0.02),
+    ]
+    assert found.kernels[0].flops is None and found.kernels[0].bytes is None
+    ((layer_, inside),) = found.by_layer()
+    assert layer_.ms == pytest.approx(sum(each.ms for each in inside)) == pytest.approx(0.07)
+    subject = replace(SUBJECT, kernels=found)
+    missing = {name: ANALYSES.load(name)().missing(subject) or "" for name in ANALYSES}
+    assert not missing["kernels"] and not missing["kernels_by_model"] and not missing["kernels_by_layer"]
+    assert "of a GPU's kernels nobody tells them" in missing["kernel_roofline"]
+    assert "that of its kernels alone" in missing["kernel_share"]

@@ -1,0 +1,62 @@
+"""What a GPU did in a run, as sources tell it: kernels, copies and sets of memory, beside the CPU that asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+#: The level of such a span. It has no instrument of its own: what tells of calls and layers tells of it.
+HARDWARE: Literal["hardware"] = "hardware"
+#: The attribute of a layer that ran on a GPU: ns in which the GPU did what the layer asked for.
+GPU_NS = "gpu_ns"
+#: Why a run on a GPU is lost of which the CPU's side was told.
+SILENT_GPU = (
+    "the runtime's profile has no kernel, copy or set of the GPU, and how long layers took to be asked for is not how "
+    "long they took"
+)
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+class Work(NamedTuple):
+    """A kernel, a copy or a set of memory, Unix time. ``asked_ns``: when the call that asked for it began; None of one
+    whose call is not told. ``layer``: the place of the layer that it is of, None of none."""
+
+    start_ns: int
+    end_ns: int
+    asked_ns: int | None
+    layer: int | None
+
+
+def times_of(works: Sequence[Work], layers: int) -> list[int]:
+    """ns that the GPU worked for each of so many layers; what runs side by side counts once, for whichever began first,
+    so that all together are no longer than the GPU worked. ``works``: by their beginnings."""
+    own_ns, until_ns = [0] * layers, 0
+    for each in works:
+        if each.layer is not None:
+            own_ns[each.layer] += max(0, each.end_ns - max(each.start_ns, until_ns))
+        until_ns = max(until_ns, each.end_ns)
+    return own_ns
+
+
+def clock_error(works: Sequence[Work], waits: Sequence[tuple[int, int]]) -> int | None:
+    """How far the GPU's moments may be from the CPU's clock at most, ns; None where nothing bounds it.
+
+    No work begins before the call that asked for it, and none ends after a call that waited for it: by how much all of
+    it could be moved until some did is what its moments may be off by. ``waits``: beginning and end of such calls.
+    """
+    asked = [(each, each.asked_ns) for each in works if each.asked_ns is not None]
+    early = [each.start_ns - asked_ns for each, asked_ns in asked]
+    late = [
+        min(ends) - each.end_ns
+        for each, asked_ns in asked
+        if (ends := [end for begin, end in waits if begin > asked_ns])
+    ]
+    return max(abs(min(early)), abs(min(late))) if early and late else None
+
+
+def no_driver() -> str | None:
+    """That this machine has no NVIDIA GPU to trace; None if it has its driver."""
+    if _DRIVER.is_file():
+        return None
+    return f"this machine has no NVIDIA driver ({_DRIVER} is missing): it takes a worker with a GPU"

@@ -1,0 +1,79 @@
+"""What ONNX Runtime's profile tells of a GPU: kernels of its CUDA provider, where it was built to tell of them.
+
+Only a build with ``--enable_cuda_profiling`` has events of the category ``Kernel`` (its own
+``transformers/profile_result_processor.py`` reads them: name, duration, the operator); ``parent_name`` in these is the
+event of the node that asked for it (``core/common/gpu_profiler_common.h``). Neither was seen on a GPU by us: where no
+kernel names a node, nothing is told.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.servers.sources.gpu_work import GPU_NS, HARDWARE, Work, no_driver, times_of
+
+#: Nodes of this provider ran on the CPU, and their own time is theirs.
+_ON_CPU = "CPUExecutionProvider"
+#: What is kept of its words on a kernel, by our names.
+_KNOWN = ("stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+
+
+def unavailable() -> str | None:
+    """Why it can't tell of a GPU here, and what helps. That a build tells of no kernels is known of its runs alone."""
+    return "; ".join(filter(None, (no_driver(), missing_package("onnxruntime-gpu")))) or None
+
+
+def put(
+    events: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], began_ns: int, *, library: bool
+) -> list[int] | None:
+    """Give each of ``layers`` (one for each event of a node, in their order) ``gpu_ns``, and with ``library`` its
+    kernels inside; how long each kernel took that is of no node. None where no kernel names a node: nothing is known.
+
+    Of a node that ran several times a kernel is of the last one that had begun: a run waits for all its kernels.
+    """
+    nodes = [event for event in events if event.get("cat") == "Node"]
+    begun: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for place, node in enumerate(nodes):
+        begun[node["name"]].append((node["ts"], place))
+    for each in begun.values():
+        each.sort()
+    kernels = sorted(
+        (event for event in events if event.get("cat") == "Kernel" and event.get("ph", "X") == "X"),
+        key=lambda event: float(event["ts"]),
+    )
+    works = []
+    for kernel in kernels:
+        of = begun.get(kernel.get("args", {}).get("parent_name", ""), [])
+        at = bisect_right(of, (kernel["ts"], len(nodes))) - 1
+        start_ns = began_ns + round(kernel["ts"] * 1000)
+        works.append(
+            Work(start_ns, start_ns + round(kernel["dur"] * 1000), None, of[at][1] if at >= 0 else None)
+        )
+    if all(work.layer is None for work in works):
+        return None
+    for layer, own_ns in zip(layers, times_of(works, len(layers)), strict=True):
+        if layer["attributes"]["provider"] != _ON_CPU or own_ns:
+            layer["attributes"][GPU_NS] = own_ns
+        if library:
+            layer["inside"] = []
+    for kernel, work in zip(kernels, works, strict=True):
+        if library and work.layer is not None:
+            layers[work.layer]["inside"].append(_span(kernel, work))
+    return [work.end_ns - work.start_ns for work in works if work.layer is None]
+
+
+def _span(kernel: dict[str, Any], work: Work) -> dict[str, Any]:
+    args = kernel["args"]
+    return {
+        "name": kernel["name"],
+        "type": "kernel",
+        "level": HARDWARE,
+        "start_ns": work.start_ns,
+        "end_ns": work.end_ns,
+        "attributes": {"library": "CUDA", **{name: int(args[name]) for name in _KNOWN if name in args}},
+        "inside": [],
+    }

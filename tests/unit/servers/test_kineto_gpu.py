@@ -1,0 +1,246 @@
+"""What Kineto and ONNX Runtime tell of a GPU, by events that are made up in their documented form; and, where a GPU is,
+of real runs (marker ``gpu``). No event here was recorded on one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks.analysis.stack.kernels import kernels_of
+from inferbench_tasks.servers.sources import gpu_work, kineto_gpu
+from inferbench_tasks.servers.sources.gpu_work import GPU_NS, Work, clock_error, times_of
+from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
+from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
+from inferbench_tasks.servers.sources.torch_profiler import TorchProfiler, layers_of
+from inferbench_tasks.tracing.assemble import TOLERANCE_NS
+from inferbench_tasks.tracing.profiled import with_library
+from inferbench_tasks.tracing.spans import spans_of
+from tests.unit.servers.test_primitives import Profile
+from tests.unit.servers.test_trace_sources import END, event
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def call(name: str, ts: float, dur: float, correlation: int, tid: int = 7) -> dict[str, Any]:
+    """A call of CUDA's runtime as Kineto writes it (torch 2.13, ``profiler/_cupti_monitor_trace.py``), us."""
+    about = {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur}
+    return {**about, "args": {"cbid": 211, "correlation": correlation}}
+
+
+def work(
+    cat: str, name: str, ts: float, dur: float, correlation: int, stream: int = 7, **args: Any
+) -> dict[str, Any]:
+    """What the GPU did, on its own process and thread (device and stream)."""
+    about = {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": stream, "ts": ts, "dur": dur}
+    known = {"device": 0, "context": 1, "stream": stream, "correlation": correlation}
+    return {**about, "args": {**known, **args}}
+
+
+#: A copy to the GPU, a product whose kernel runs on while the CPU asks for the next one, and the answer, which waits.
+MADE_UP = [
+    event("aten::to", 0, 20), event("aten::linear", 30, 30), event("aten::addmm", 32, 26),
+    event("aten::relu", 62, 8), event("aten::view", 71, 2), event("aten::copy_", 75, 110),
+    call("cudaMemcpyAsync", 5, 4, 1), work("gpu_memcpy", "Memcpy HtoD", 12, 6, 1, bytes=640),
+    call("cudaLaunchKernel", 40, 5, 2), work("kernel", "gemm", 50, 100, 2, grid=[16, 1, 1], block=[128, 1, 1]),
+    call("cudaLaunchKernel", 64, 2, 3), work("kernel", "relu", 150.5, 19.5, 3),
+    call("cudaMemcpyAsync", 78, 4, 4), work("gpu_memcpy", "Memcpy DtoH", 171, 5, 4, bytes=40),
+    call("cudaStreamSynchronize", 83, 101, 5),
+    # Another thread's, whose operators nobody recorded; and what is neither.
+    call("cudaLaunchKernel", 100, 5, 6, tid=8), work("kernel", "other", 177, 1, 6),
+    {"ph": "s", "cat": "ac2g", "id": 2, "tid": 7, "ts": 40}, {"ph": "X", "cat": "overhead", "ts": 0, "dur": 9},
+]  # fmt: skip
+
+
+def told(library: bool) -> tuple[list[dict[str, Any]], OnGpu]:
+    """Layers of the made-up run, and what was told of the GPU."""
+    devices: list[OnGpu] = []
+    document = {"baseTimeNanoseconds": 1_000, "traceEvents": MADE_UP}
+    layers = layers_of(document, 7, (), [] if library else None, None, devices)
+    (device,) = devices
+    return layers, device
+
+
+def test_made_up_kernels_lie_in_the_calls_that_asked_for_them() -> None:
+    """By correlation, each call in the innermost operator at that moment; with stream, grid and bytes as told."""
+    layers, _ = told(library=True)
+    linear, copied = layers[1], layers[4]
+    (addmm,) = linear["inside"][0]["inside"]
+    (launch,) = addmm["inside"]
+    assert (launch["name"], launch["attributes"]) == ("cudaLaunchKernel", {"library": "CUDA"})
+    (kernel,) = launch["inside"]
+    assert (kernel["name"], kernel["type"], kernel["level"]) == ("gemm", "kernel", "hardware")
+    assert (kernel["start_ns"], kernel["end_ns"]) == (
+        51_000,
+        151_000,
+    )  # beyond its layer, which ends at 61,000
+    assert kernel["attributes"] == {"library": "CUDA", "stream": 7, "grid": [16, 1, 1], "block": [128, 1, 1]}
+    asks, waits = copied["inside"][0]["inside"]
+    assert (waits["name"], waits["inside"]) == ("cudaStreamSynchronize", [])
+    assert (asks["inside"][0]["type"], asks["inside"][0]["attributes"]["moved_bytes"]) == ("copy", 40)
+
+
+def test_a_made_up_layer_has_the_time_of_the_gpu_not_of_asking_for_it() -> None:
+    """At both levels; one that asked for nothing has none. What no operator asked for is in no layer and counted."""
+    for library in (False, True):
+        layers, device = told(library)
+        assert [(layer["type"], layer["attributes"][GPU_NS]) for layer in layers] == [
+            ("to", 6_000), ("linear", 100_000), ("relu", 19_500), ("view", 0), ("copy_", 5_000),
+        ]  # fmt: skip
+        assert ("inside" in layers[0]) is library
+        assert device.told and device.outside_ns == [1_000]
+
+
+def test_the_gpu_s_moments_are_as_sure_as_the_made_up_calls_around_them() -> None:
+    """7 us between the first copy and its call, 8 between the last one and the end of the wait for it: no more can the
+    GPU's clock be off. Without a wait, or with one of another stream, nobody knows."""
+    assert told(library=False)[1].clock_error_ns == 8_000
+    assert clock_error([Work(10, 20, 5, 0)], []) is None
+    assert (
+        clock_error([Work(10, 20, 12, 0)], [(13, 40)]) == 20
+    )  # told 2 ns before its call: off by at least these
+    two_streams = [*MADE_UP, work("kernel", "aside", 180, 1, 7, stream=8)]
+    assert kineto_gpu.put(two_streams, 7, 0, []).clock_error_ns is None
+    whole = [*two_streams, call("cudaDeviceSynchronize", 190, 10, 8)]
+    assert kineto_gpu.put(whole, 7, 0, []).clock_error_ns == 24_000
+
+
+def test_what_runs_side_by_side_on_a_gpu_counts_once() -> None:
+    """For the layer that began first: all together are no longer than the GPU worked."""
+    works = [Work(0, 100, 0, 0), Work(50, 80, 0, 1), Work(90, 130, 0, 1), Work(120, 140, 0, None)]
+    assert times_of(works, 3) == [100, 30, 0]
+
+
+def test_a_made_up_run_without_a_word_of_the_gpu_is_lost(tmp_path: Path) -> None:
+    """Its operators' times are those of asking for work: no layer of it is told, and why is said."""
+    source = TorchProfiler(str(tmp_path / "x"))
+    source._gpu = True
+    thread = threading.get_native_id()
+    silent = [event("aten::relu", 10, 5, tid=thread)]
+    loud = [*silent, call("cudaLaunchKernel", 11, 2, 1, tid=thread), work("kernel", "relu", 14, 2, 1)]
+    base = {"ph": "X", "cat": "cpu_op", "name": "aten::relu", "tid": thread}
+    for at, events in enumerate((silent, loud)):
+        later = [{**each, "ts": each["ts"] + time.time_ns() / 1e3} for each in events]
+        source._profile = Profile(*later, {**base, "ts": time.time_ns() / 1e3 + 500, "dur": 1})
+        source.stop(at + 1, at + 2)
+    assert [layer["attributes"] for layer in source.spans(0, END)] == [{GPU_NS: 2_000}, {GPU_NS: 0}]
+    assert source.lost == 1 and "no kernel, copy or set" in source.why_lost
+    assert source.gpu_clock_error_ns is None
+
+
+def test_without_a_gpu_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without a driver; a PyTorch for CPUs, which records the CPU's side alone if it is asked for the GPU."""
+    monkeypatch.setattr(gpu_work, "_DRIVER", tmp_path / "none")
+    for source in (TorchProfiler, OnnxRuntimeProfile):
+        assert "takes a worker with a GPU" in (source.unavailable_on("gpu") or "")
+        assert source.unavailable_on("cpu") is None
+    (tmp_path / "none").write_text("NVRM version")
+    monkeypatch.setattr(kineto_gpu, "version", lambda package: "2.13.0+cpu")
+    assert "install a build for CUDA" in (TorchProfiler.unavailable_on("gpu") or "")
+    monkeypatch.setattr(kineto_gpu, "version", lambda package: "2.13.0")
+    assert TorchProfiler.unavailable_on("gpu") is None
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="can't tell of a GPU"):
+            TorchProfiler(str(tmp_path / "x"), gpu=True)
+
+
+def node(name: str, ts: int, dur: int, provider: str = "CUDAExecutionProvider") -> dict[str, Any]:
+    """A node as ONNX Runtime's profile has it, us from its beginning."""
+    args = {"op_name": "Conv", "provider": provider, "node_index": "0"}
+    return {"cat": "Node", "ph": "X", "name": f"{name}_kernel_time", "ts": ts, "dur": dur, "args": args}
+
+
+def kernel(name: str, ts: int, dur: int, parent: str | None) -> dict[str, Any]:
+    """A kernel as a build with ``--enable_cuda_profiling`` writes it, by that runtime's source."""
+    args = {"stream": "7", "grid_x": "16", "block_x": "128"} | (
+        {} if parent is None else {"op_name": "Conv", "parent_name": parent}
+    )
+    return {"cat": "Kernel", "ph": "X", "name": name, "ts": ts, "dur": dur, "args": args}
+
+
+def profiled(folder: Path, events: list[dict[str, Any]], *, library: bool) -> OnnxRuntimeProfile:
+    """A source whose session ran twice and has these events."""
+    source = OnnxRuntimeProfile(str(folder / "x"), SimpleNamespace(), library=library, gpu=True)
+    path = folder / "profile.json"
+    path.write_text(json.dumps(events))
+    source.session = SimpleNamespace(
+        get_profiling_start_time_ns=time.time_ns, end_profiling=lambda: str(path)
+    )
+    for start_ns in (1, 2):
+        source.start()
+        source.stop(start_ns, start_ns + 1)
+    return source
+
+
+RUNS = [{"cat": "Session", "name": "model_run", "ts": ts, "dur": 90} for ts in (0, 100)]
+NODES = [node("a", 10, 5), node("b", 16, 5), node("host", 22, 8, "CPUExecutionProvider"), node("a", 110, 5)]
+
+
+def test_made_up_kernels_of_onnx_runtime_are_of_the_run_that_asked_for_them(tmp_path: Path) -> None:
+    """Of a node's two runs each has the kernel that began before the next one, wherever in the file it stands; what ran
+    on the CPU has its own time; what is of no node is counted."""
+    kernels = [
+        kernel("conv", 12, 40, "a_kernel_time"), kernel("pad", 60, 10, "b_kernel_time"), kernel("copy", 80, 3, None),
+        kernel("conv", 112, 30, "a_kernel_time"),
+    ]  # fmt: skip
+    source = profiled(tmp_path, [*RUNS, *NODES, *kernels], library=True)
+    layers = source.spans(0, END)
+    assert [layer["attributes"].get(GPU_NS) for layer in layers] == [40_000, 10_000, None, 30_000]
+    assert [[each["name"] for each in layer["inside"]] for layer in layers] == [
+        ["conv"],
+        ["pad"],
+        [],
+        ["conv"],
+    ]
+    first = layers[0]["inside"][0]
+    assert (first["level"], first["end_ns"] - first["start_ns"]) == ("hardware", 40_000)
+    assert first["attributes"] == {"library": "CUDA", "stream": 7, "grid_x": 16, "block_x": 128}
+    assert source.lost == 0 and source.outside == {"primitives": 1, "ns": 3_000}
+
+
+@pytest.mark.parametrize("kernels", [[], [kernel("conv", 12, 40, None)]])
+def test_an_onnx_runtime_that_names_no_kernel_tells_of_no_layer(
+    tmp_path: Path, kernels: list[dict[str, Any]]
+) -> None:
+    """As its packages do: their nodes' times are those of asking the GPU, so all runs are lost, with the reason."""
+    source = profiled(tmp_path, [*RUNS, *NODES, *kernels], library=False)
+    assert source.spans(0, END) == [] and source.lost == 2 and "no kernel" in source.why_lost
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["torchscript", "pt2"])
+def test_on_a_gpu_every_layer_has_its_kernels(engine: str, tmp_path: Path) -> None:
+    """A small network on a real GPU, in a process of its own: kernels begin after their calls and end within their
+    runs, and all of them together take no longer than these; the clock is surer than what is tolerated."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("skipped: PyTorch sees no NVIDIA GPU here")
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.traced_kernels", engine, str(tmp_path), "gpu"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr[-2000:]
+    known = json.loads((tmp_path / "known.json").read_text())
+    assert known["defects"] == 0 and 0 < known["clock"]["gpu_error_ns"] < TOLERANCE_NS
+    spans = list(spans_of(pq.read_table(tmp_path / "spans.parquet")))
+    by_place = {(span.trace_id, span.number): span for span in spans}
+    on_gpu = [span for span in spans if span.level == "hardware"]
+    assert {span.type for span in on_gpu} >= {"kernel", "copy"}
+    assert all(by_place[span.trace_id, span.parent].type == "call" for span in on_gpu)
+    kernels = kernels_of(with_library(spans), None)
+    assert kernels is not None and {each.library for each in kernels.kernels} == {"CUDA"}
+    assert sum(layer.ms for layer in kernels.layers) == pytest.approx(kernels.ms, rel=0.01)
+    assert kernels.ms <= kernels.framework_ms
