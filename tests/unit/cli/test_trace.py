@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from inferbench_tasks.cli.trace import app
 from inferbench_tasks.monitors import perf_events, perf_samples
+from inferbench_tasks.monitors.gpu import GpuMonitor
+from inferbench_tasks.servers.sources import gpu_work
 from inferbench_tasks.tracing.spans import LEVELS
 
 
@@ -29,6 +32,19 @@ def test_every_level_has_its_sources_and_what_is_missing_its_reason() -> None:
     known = {row["source"]: row["here"] for row in found if row["level"] == "hardware"}
     assert known["thread_use"] and known["process_use"] and "perf_counters" in known
     assert {"triton", "mlserver"} <= {row["of"] for row in found if row["level"] == "model"}
+
+
+def test_what_tells_of_gpus_says_what_helps_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Kernels by PyTorch's profiler and ONNX Runtime's, memory and power by NVML: each names what is missing."""
+    monkeypatch.setattr(gpu_work, "_DRIVER", tmp_path / "none")
+    monkeypatch.setattr(GpuMonitor, "unavailable", classmethod(lambda cls, target: "NVML: no library"))
+    found = {row["source"]: row for row in rows() if "on a GPU" in row["of"]}
+    assert set(found) == {"torch_profiler", "onnxruntime_profile", "nvml"}
+    for row in found.values():
+        assert (row["level"], row["here"]) == ("hardware", False)
+        assert "it takes a worker with a GPU" in row["why_not"]
 
 
 def test_where_no_samples_are_taken_the_level_of_samples_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
