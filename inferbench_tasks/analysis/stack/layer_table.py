@@ -15,8 +15,8 @@ class LayerTable(Analysis):
     name = "layers"
     title = "Layers in their order"
     formula = (
-        "ms: mean over the middle half of each round's runs, then over the rounds; share_ratio: of the runtime's run, "
-        "of which the layers and what is between them are the parts"
+        "ms: mean over the middle half of each round's runs, then over the rounds, on a GPU of the time that it worked "
+        "for the layer; share_ratio: of the runtime's run, of which the layers and what is between them are the parts"
     )
 
     def rows(self, subject: Subject) -> Rows:

@@ -33,7 +33,8 @@ def put(
     """Give each of ``layers`` (one for each event of a node, in their order) ``gpu_ns``, and with ``library`` its
     kernels inside; how long each kernel took that is of no node. None where no kernel names a node: nothing is known.
 
-    Of a node that ran several times a kernel is of the last one that had begun: a run waits for all its kernels.
+    Of a node that ran several times a kernel is of the last one that had begun: a run waits for all its kernels. A node
+    with nodes in it (Loop, If) has their time, for only the outermost are added up.
     """
     nodes = [event for event in events if event.get("cat") == "Node"]
     begun: dict[str, list[tuple[float, int]]] = defaultdict(list)
@@ -55,15 +56,33 @@ def put(
         )
     if all(work.layer is None for work in works):
         return None
-    for layer, own_ns in zip(layers, times_of(works, len(layers)), strict=True):
-        if layer["attributes"]["provider"] != _ON_CPU or own_ns:
-            layer["attributes"][GPU_NS] = own_ns
+    for layer, gpu_ns in zip(layers, _with_bodies(layers, times_of(works, len(layers))), strict=True):
+        if layer["attributes"]["provider"] != _ON_CPU or gpu_ns:
+            layer["attributes"][GPU_NS] = gpu_ns
         if library:
             layer["inside"] = []
     for kernel, work in zip(kernels, works, strict=True):
         if library and work.layer is not None:
             layers[work.layer]["inside"].append(_span(kernel, work))
     return [work.end_ns - work.start_ns for work in works if work.layer is None]
+
+
+def _with_bodies(layers: Sequence[dict[str, Any]], own_ns: Sequence[int]) -> list[int]:
+    """The ns of each with those of the layers within it."""
+    whole_ns = list(own_ns)
+    around: list[int] = []
+
+    def close(at: int) -> None:
+        if around:
+            whole_ns[around[-1]] += whole_ns[at]
+
+    for at in sorted(range(len(layers)), key=lambda at: (layers[at]["start_ns"], -layers[at]["end_ns"])):
+        while around and layers[around[-1]]["end_ns"] < layers[at]["end_ns"]:
+            close(around.pop())
+        around.append(at)
+    while around:
+        close(around.pop())
+    return whole_ns
 
 
 def _span(kernel: dict[str, Any], work: Work) -> dict[str, Any]:

@@ -207,6 +207,24 @@ def test_made_up_kernels_of_onnx_runtime_are_of_the_run_that_asked_for_them(tmp_
     assert source.lost == 0 and source.outside == {"primitives": 1, "ns": 3_000}
 
 
+def test_a_made_up_loop_has_the_kernels_of_its_body(tmp_path: Path) -> None:
+    """Only the outermost layers are added up: what its nodes asked for is in its time, and not in its neighbour's."""
+    nodes = [
+        node("x", 12, 3),
+        node("y", 16, 3),
+        node("loop", 10, 20, "CPUExecutionProvider"),
+        node("z", 40, 5),
+    ]
+    kernels = [
+        kernel(name, ts, dur, f"{name}_kernel_time")
+        for name, ts, dur in (("x", 13, 6), ("y", 20, 5), ("z", 42, 7))
+    ]
+    source = profiled(tmp_path, [*RUNS, *nodes, *kernels], library=False)
+    assert {layer["name"]: layer["attributes"][GPU_NS] for layer in source.spans(0, END)} == {
+        "x": 6_000, "y": 5_000, "loop": 11_000, "z": 7_000,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("kernels", [[], [kernel("conv", 12, 40, None)]])
 def test_an_onnx_runtime_that_names_no_kernel_tells_of_no_layer(
     tmp_path: Path, kernels: list[dict[str, Any]]
