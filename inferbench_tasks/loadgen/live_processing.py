@@ -135,7 +135,8 @@ class _Judge(AnswerCheck):
         return False
 
     def problem(self, batch_size: int, length: int, answer: bytes | Outputs) -> str | None:
-        began_ns, worked_ns = time.monotonic_ns(), {}
+        began_ns = time.monotonic_ns()
+        worked_ns: dict[str, int] = {}
         try:
             outputs = self.outputs(answer)
             self._of_user.check(outputs, batch_size)

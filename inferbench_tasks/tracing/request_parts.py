@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 #: (name, start_ns, end_ns, attributes)
-ServerPart = ClientPart = tuple[str, int, int, dict[str, int]]
+Part = tuple[str, int, int, dict[str, int]]
 #: What processors do, at the client or in the server, around the model: no runtime's time has it.
 PRE_PROCESS, POST_PROCESS = "pre-process", "post-process"
 #: At the client, where it has processors: the request waits until it is begun with.
@@ -35,14 +35,14 @@ def client_parts(
     done_ns: int,
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
-) -> list[ClientPart]:
+) -> list[Part]:
     """They add up to the request; its server works in the first one behind ``WAIT``.
 
     Of a client that does not tell when the first byte came (-1) there is no part up to it: from the send on it is one.
     ``before``, ``after``: what the client's own processors did, {started_ns, ended_ns, worked_ns by kind}; None where
     it has none. What is left of these parts is the writing of the request, and the reading of the answer.
     """
-    parts: list[ClientPart] = []
+    parts: list[Part] = []
     if before is not None:
         parts += [(BEGIN, intended_ns, before["started_ns"], {}), _processed(PRE_PROCESS, before)]
     answered_ns = done_ns if after is None else after["started_ns"]
@@ -57,14 +57,14 @@ def client_parts(
     return parts
 
 
-def server_parts(row: Mapping[str, Any]) -> list[ServerPart]:
+def server_parts(row: Mapping[str, Any]) -> list[Part]:
     """``row``: what the server tells of a request (``servers.tracing``). What nobody saw is left out.
 
     Processors in the server have theirs: before the request is queued, and between the moment at which the server goes
     on with it and the answer's encoding. Each says by kind how long the processor worked, ns; what is left is the
     request's wait for a thread.
     """
-    parts: list[ServerPart] = []
+    parts: list[Part] = []
     before, after = row.get("before"), row.get("after")
     for name, begins, ends in _SERVER_PARTS:
         if name in row["unseen"]:
@@ -78,6 +78,6 @@ def server_parts(row: Mapping[str, Any]) -> list[ServerPart]:
     return parts
 
 
-def _processed(name: str, processed: Mapping[str, Any]) -> ServerPart:
+def _processed(name: str, processed: Mapping[str, Any]) -> Part:
     worked_ns = {f"{kind}_ns": ns for kind, ns in processed["worked_ns"].items()}
     return name, processed["started_ns"], processed["ended_ns"], worked_ns

@@ -22,7 +22,8 @@ def test_times_of_another_host_are_said_to_be_of_that_one() -> None:
 
 def test_times_of_this_host_are_said_to_be_of_this_one() -> None:
     """Also where no shard was measured, or one told no host, as those of before."""
-    for shards in ([], [shard("a", "pinned", 1, [0])], [{"stored": []}]):
+    cases: list[list[dict[str, Any]]] = [[], [shard("a", "pinned", 1, [0])], [{"stored": []}]]
+    for shards in cases:
         on = measured_on(shards, "a")
         assert on.environment["hardware"] == environment.hardware()
         assert on.cores == environment.granted_cores(environment.hardware())

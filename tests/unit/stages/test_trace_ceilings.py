@@ -23,11 +23,11 @@ def test_ceilings_are_of_this_processor(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(measured, "measured_ceilings", told)
     ctx = Context(data_dir=tmp_path)
-    assert ceilings(ctx) == {"gflops": 100.0, "gb_s": 10.0, "array_bytes": 5, "cache_bytes": 1}
+    assert ceilings(ctx, "cpu") == {"gflops": 100.0, "gb_s": 10.0, "array_bytes": 5, "cache_bytes": 1}
     assert asked == [processor()]
 
     def failing(cache_dir: Path, processor: str) -> Ceilings:
         raise OSError("no space left")
 
     monkeypatch.setattr(measured, "measured_ceilings", failing)
-    assert ceilings(ctx) == {"problem": "no space left"}
+    assert ceilings(ctx, "cpu") == {"problem": "no space left"}

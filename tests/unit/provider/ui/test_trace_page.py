@@ -9,6 +9,7 @@ import pytest
 from inferbench_tasks.provider.ui.render import page
 from inferbench_tasks.provider.ui.trace_pages import _Shown, _stages, _tell_of_run
 from inferbench_tasks.tracing.spans import Span
+from tests.unit.perfdb.builders import result
 
 pytestmark = pytest.mark.airflow
 
@@ -31,10 +32,22 @@ def test_what_others_are_divided_by_has_no_interval() -> None:
 @pytest.mark.parametrize("share", [{}, {"one_in": 20, "of": 1_000, "failed": 0, "unanswered": 0}])
 def test_figures_of_a_sampler_that_failed_are_said_to_be_of_a_part(share: dict[str, Any]) -> None:
     """Whether requests were asked one by one or are a share of a load, of which it is said how large it is, too."""
-    row = {"counter": "server's CPU, cores", "samples": 30, "least": 0.5, "mean": 1.25, "most": 2.0}
-    told = {"requests": 51, "spans": 9, "lost": 0, "counters": [row], "unseen": "it was killed"} | share
+    row: dict[str, Any] = {
+        "counter": "server's CPU, cores",
+        "samples": 30,
+        "least": 0.5,
+        "mean": 1.25,
+        "most": 2.0,
+    }
+    told: dict[str, Any] = {
+        "requests": 51,
+        "spans": 9,
+        "lost": 0,
+        "counters": [row],
+        "unseen": "it was killed",
+    } | share
     shown = _Shown("r.000", "r", drawn=False)
-    _tell_of_run(shown, told)
+    _tell_of_run(shown, result(extensions={"trace": told}))
     text = bytes(page("trace.html", here="traces", **vars(shown)).body).decode()
     assert "Monitors did not see all of it: it was killed." in text and "1.25" in text
     assert ("51 of 1,000 requests of the load were traced" in text) == bool(share)
