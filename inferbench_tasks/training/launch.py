@@ -33,6 +33,8 @@ POLL_S = 0.1
 _RANK = re.compile(r"rank\s*:\s*(\d+)")
 #: What torch says in a rank whose loader process was killed.
 _LOADER = re.compile(r"DataLoader worker \(pid (\d+)\) is killed by signal: (\w+)")
+#: What ended a rank, as Python says it last; torch puts the rank before each line.
+_RAISED = re.compile(r"^\[rank(\d+)\]: ([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
 _CODE = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
 
 
@@ -131,13 +133,16 @@ def end(server: ServerHandle, servers_dir: Path) -> None:
 
 
 def first_failure(log_text: str) -> str | None:
-    """Which rank failed first and how, of torchrun's summary, with a loader process that was killed; None without."""
+    """Which rank failed first and how, of torchrun's summary, with what it raised and a loader process that was
+    killed; None without."""
     _, found, summary = log_text.partition("Root Cause")
     rank, code = _RANK.search(summary), _CODE.search(summary)
     if not found or rank is None or code is None:
         return None
     number = int(code[1])
     how = f"was killed by signal {-number}" if number < 0 else f"ended with exit code {number}"
+    if raised := [each[2] for each in _RAISED.finditer(log_text) if each[1] == rank[1]]:
+        how += f" ({raised[-1].strip()})"
     if loader := _LOADER.search(log_text):
         how += f", for its loader process (pid {loader[1]}) was killed by signal {loader[2]}"
     return f"failed: rank {rank[1]} (pid {code[2]}) {how}, and torchrun ended the others"

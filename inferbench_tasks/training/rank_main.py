@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -86,7 +87,8 @@ def _progress(folder: Path, epochs_over: int, epochs_all: int, last: Epoch) -> N
     if last.window_start_ns is not None and last.window_end_ns:
         rate = last.window_samples / (last.window_end_ns - last.window_start_ns) * 1e9
     text = json.dumps({"epochs": epochs_over, "of": epochs_all, "samples_per_s": rate})
-    _write(folder / PROGRESS_FILE, text)
+    with contextlib.suppress(OSError):  # a disk that is full for a while ends no training for want of this
+        _write(folder / PROGRESS_FILE, text)
 
 
 def _write(path: Path, text: str) -> None:

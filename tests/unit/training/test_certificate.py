@@ -71,6 +71,20 @@ def test_the_rank_that_failed_first_is_named() -> None:
     assert first_failure("Traceback") is None
 
 
+def test_what_the_failed_rank_raised_is_told() -> None:
+    """Its last word, and not another rank's, in the one line that lists show."""
+    text = (
+        "[rank0]: RuntimeError: Connection closed by peer\n[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "x.py", line 1\n[rank1]: OSError: [Errno 28] No space left on device\n'
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 77)\n"
+    )
+    assert first_failure(text) == (
+        "failed: rank 1 (pid 77) ended with exit code 1 (OSError: [Errno 28] No space left on device), and "
+        "torchrun ended the others"
+    )
+
+
 def reading(read: str, *ratios: float | None) -> str:
     """The verdict of a run of three rounds; ``ratios``: of its first epochs, of the others the last one's."""
     run = answer(0)
