@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,9 +176,16 @@ def warm_cli(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Cli:
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
     """A fresh data directory; whatever is left in it is ended afterwards."""
-    folder = tmp_path / "work"
+    with command_line(tmp_path) as fresh:
+        yield fresh
+
+
+@contextmanager
+def command_line(base: Path) -> Iterator[Cli]:
+    """With a data directory and a folder of its own in that one; whatever is left in them is ended afterwards."""
+    folder = base / "work"
     folder.mkdir()
-    with_data = Cli(tmp_path / "data", folder)
+    with_data = Cli(base / "data", folder)
     try:
         yield with_data
     finally:
