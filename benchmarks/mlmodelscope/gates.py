@@ -100,13 +100,17 @@ GATES = {
         "a list of 1,000 traces, half of them among 100,000 results, within 500 ms", 10, _PERFDB + "traces"
     ),
     "killed": Gate(
-        "a server, PerfDB or worker killed during a load, a collector that is away, an import that was interrupted: "
-        "one result, no half trace, nothing left running", 25,
+        "a server, PerfDB or worker killed during a load, an evaluation, a trace or as results are written, a "
+        "collector that is away, an import that was interrupted: one result, no half evaluation or trace, nothing "
+        "left running",
+        28,
         tests=(
             *_tests(
                 "tests/e2e/test_faults.py", "test_a_killed_run_is_settled_by_its_parent",
                 "test_mongod_killed_during_a_stage",
             ),
+            *_tests("tests/e2e/test_killed_stages.py"),
+            *_tests("tests/integration/test_clean.py", "test_files_that_no_result_names_go"),
             *_tests(
                 "tests/integration/test_scheduled_jobs.py", "test_a_killed_load_is_run_again_on_the_other_device",
                 "test_everything_dies_and_comes_back",
