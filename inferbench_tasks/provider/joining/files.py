@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -24,13 +24,29 @@ Entry = tuple[str, Path]
 """Name in the archive, and the file."""
 
 
-def of_folder(name: str, folder: Path) -> Iterator[Entry]:
-    """Each regular file below; nothing hidden, no bytecode, no links out of the folder."""
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
-        if not hidden and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-            yield "/".join((name, *parts)), path.resolve()
+def of_folder(
+    name: str, folder: Path, instead: Mapping[Path, Sequence[Path]] | None = None
+) -> Iterator[Entry]:
+    """Each regular file below; nothing hidden, no bytecode, no links out of the folder.
+
+    ``instead``: of these folders below, links resolved, nothing but those of their files.
+    """
+    top = folder.resolve()
+    paths: list[Path] = []
+    for root, folders, names in os.walk(top):
+        if (some := (instead or {}).get(Path(root))) is not None:
+            folders.clear()
+            paths += some
+            continue
+        folders[:] = [each for each in folders if not _hidden(each)]
+        paths += [Path(root, each) for each in names if not _hidden(each)]
+    for path in sorted(paths):
+        if path.is_file() and path.resolve().is_relative_to(top):
+            yield "/".join((name, *path.relative_to(top).parts)), path.resolve()
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"
 
 
 def mark(entries: Iterable[Entry]) -> str:

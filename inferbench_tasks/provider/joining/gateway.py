@@ -28,7 +28,7 @@ import uvicorn
 from inferbench_tasks import settings
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.provider.api.limits import BodyLimit
-from inferbench_tasks.provider.joining import files
+from inferbench_tasks.provider.joining import files, image_folders
 from inferbench_tasks.provider.joining.accounts import Broker, Database, Embedded, outages
 from inferbench_tasks.provider.joining.answers import (
     BROKER_OFFSET,
@@ -107,7 +107,8 @@ class Gateway:
     def _entries(self) -> list[files.Entry]:
         """DAG files, the submissions folder, and what came by the form or by REST and is a DAG."""
         entries = [*files.of_folder(files.DAGS, Path(self.plan.dags))]
-        entries += files.of_folder(files.SUBMISSIONS, Path(self.plan.submissions))
+        submissions = Path(self.plan.submissions)
+        entries += files.of_folder(files.SUBMISSIONS, submissions, image_folders.sent_of(submissions))
         for name, shelf in ((files.SUBMITTED, Shelf(self.data_dir)), (files.PARTS, PartShelf(self.data_dir))):
             paths = [shelf.path(dag_id) for dag_id in sorted(shelf.recent())]
             entries += [(f"{name}/{path.name}", path) for path in paths if path.is_file()]

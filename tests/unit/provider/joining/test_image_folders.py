@@ -1,0 +1,74 @@
+"""Images of trainings stay where they are until a host needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.provider.joining import files
+from inferbench_tasks.provider.joining.image_folders import sent_of
+
+TRAINING = "kind: training\nname: images\ndata: {kind: folder, path: %s, samples: 8}\n"
+
+
+@pytest.fixture
+def submissions(tmp_path: Path) -> Path:
+    """A training on three classes of five images, beside the folder of another."""
+    folder = tmp_path / "submissions"
+    for name in ("cats", "dogs", "owls"):
+        (folder / "team" / "images" / name / "deep").mkdir(parents=True)
+        for number in range(5):
+            (folder / "team" / "images" / name / "deep" / f"{number}.PNG").write_text("an image")
+    (folder / "team" / "images" / "notes.txt").write_text("notes")
+    (folder / "team" / "images.yaml").write_text(TRAINING % "images")
+    (folder / "team" / "net.py").write_text("def build(): ...")
+    return folder
+
+
+def sent(submissions: Path) -> list[str]:
+    return [name.removeprefix("s/") for name, _ in files.of_folder("s", submissions, sent_of(submissions))]
+
+
+def test_of_a_folder_of_images_two_are_sent(submissions: Path) -> None:
+    """As many as a worker needs to see that it has classes; all else that lies beside it is sent whole."""
+    names = sent(submissions)
+    of_images = [name for name in names if name.startswith("team/images/")]
+    assert [name.split("/")[2] for name in of_images] == ["cats", "dogs"]
+    assert set(names) - set(of_images) == {"team/images.yaml", "team/net.py"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "name: images\nrequests: {kind: files, path: images/cats}\n",
+        "kind: training\nname: x\ndata: {kind: fashion-mnist, path: images}\n",
+        "name: x\nsweep: {model.path: [other, images/cats/deep/0.PNG]}\n",
+    ],
+)
+def test_what_another_submission_names_is_sent_whole(submissions: Path, other: str) -> None:
+    """It may be read on its device's host; names that lie nowhere, and what submissions are called, are no such."""
+    (submissions / "team" / "named.yaml").write_text("name: images\nmodel: {kind: zoo, name: digits}\n")
+    assert len(sent(submissions)) == 5
+    (submissions / "team" / "other.yaml").write_text(other)
+    assert len(sent(submissions)) == 20
+
+
+def test_a_folder_that_holds_submissions_or_leads_out_is_no_folder_of_images(
+    submissions: Path, tmp_path: Path
+) -> None:
+    """Nothing that a worker reads goes missing, whatever a submission says; what is no YAML is none."""
+    (tmp_path / "outside" / "cats").mkdir(parents=True)
+    (submissions / "up.yaml").write_text(TRAINING % "../outside")
+    (submissions / "broken.yaml").write_text("kind: [training")
+    assert set(sent_of(submissions)) == {submissions / "team" / "images"}
+    (submissions / "team.yaml").write_text(TRAINING % "team")
+    assert set(sent_of(submissions)) == set()
+    assert len(sent(submissions)) == 21
+
+
+def test_a_submission_that_changed_is_read_again(submissions: Path) -> None:
+    """Its folder may be another by now."""
+    assert len(sent_of(submissions)) == 1
+    (submissions / "team" / "images.yaml").write_text(TRAINING % "elsewhere/entirely")
+    assert sent_of(submissions) == {}
