@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
@@ -23,10 +23,16 @@ _REFERENCE = re.compile(rf"{SCHEME}([0-9a-f]{{64}})/(.*)", re.DOTALL)
 
 
 class Carrier(Protocol):
-    """What takes files to other hosts, and brings them here."""
+    """What takes files to other hosts, and brings them here. ``home``: this one's id (``settings.home_id``)."""
+
+    @property
+    def home(self) -> str: ...
 
     def send(self, path: str) -> str:
         """The reference that stands for a path of this host."""
+
+    def send_files(self, folder: str, names: Sequence[str]) -> str:
+        """The reference that stands for a folder with these of its files, and no others."""
 
     def receive(self, reference: str) -> str:
         """The path, on this host, that a reference stands for."""

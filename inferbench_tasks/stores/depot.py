@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +48,30 @@ class Depot:
     ) -> None:
         self.db, self.data_dir = db, data_dir
         self.holdings, self.ledger = Holdings(data_dir), Ledger(db)
-        self._folders = [data_dir / "cache", data_dir / "runs", *folders]
+        given = list(folders)
+        # Stages name the user's files with links resolved.
+        self._folders = [
+            data_dir / "cache",
+            data_dir / "runs",
+            *given,
+            *(folder.resolve() for folder in given),
+        ]
         self._told, self._cancelled, self._wait_s = told, cancelled, wait_s
         self._sent: dict[Path, Manifest] = {}
         self._received: dict[str, Holding] = {}
         self._left: set[str] = set()
+
+    @property
+    def home(self) -> str:
+        """This data directory's id."""
+        return settings.home_id(self.data_dir)
 
     # -- to others -----------------------------------------------------------------------------------
 
     def send(self, path: str) -> str:
         """The reference of a file or folder of this host; ``flush`` makes it good. A path of elsewhere stays one."""
         place = Path(path)
-        allowed = ".." not in place.parts and any(place.is_relative_to(folder) for folder in self._folders)
-        if not allowed or not place.exists():
+        if not self._may_leave(place):
             return path
         root = root_of(place, self.data_dir)
         names = None if root is not None else [place.name] if place.is_file() else None
@@ -71,6 +82,18 @@ class Depot:
             self._sent[key] = self._manifest(root, names)
         name = place.relative_to(root).as_posix()
         return reference(self._sent[key].digest, "" if name == "." else name)
+
+    def send_files(self, folder: str, names: Sequence[str]) -> str:
+        """The reference of a folder with these of its files; as ``send``. StorageError for too many of them."""
+        root = Path(folder)
+        if not self._may_leave(root):
+            return folder
+        self._sent[root] = self._manifest(root, list(names))
+        return reference(self._sent[root].digest, "")
+
+    def _may_leave(self, place: Path) -> bool:
+        below = any(place.is_relative_to(folder) for folder in self._folders)
+        return below and ".." not in place.parts and place.exists()
 
     def _manifest(self, root: Path, names: list[str] | None) -> Manifest:
         known = None if names else entry_digests(root)

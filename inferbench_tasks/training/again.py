@@ -27,7 +27,9 @@ def agreement(then: TrainingResult, now: TrainingResult) -> list[dict[str, Any]]
 
 
 def surroundings(result: TrainingResult) -> dict[str, Any]:
-    """The engine, the device, what it may use of it, its cluster, and its hosts where there are two."""
+    """The engine, the device, what it may use of it, its cluster, its hosts where there are two, and whether it read
+    copies of images that lie on another host.
+    """
     engine, device = result.engine, result.device
     return {
         "engine": engine.model_dump() if engine else None,
@@ -35,6 +37,7 @@ def surroundings(result: TrainingResult) -> dict[str, Any]:
         "cores": device.cores if device else None,
         "cluster": result.cluster,
         **({"hosts": host_names(result)} if host_names(result) else {}),
+        **({"data": "brought from another host"} if result.data.get("brought") else {}),
     }
 
 

@@ -159,6 +159,7 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
         return {
             "data": data.get("where") or "disk",
             "data's folder": data.get("path"),
+            "brought from another host": bool(data.get("brought")),
             "samples": data.get("samples"),
             "reads": data.get("read") or "warm",
             "augmented": bool(data.get("augment")),

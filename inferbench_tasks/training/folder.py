@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from inferbench_tasks.contracts.located_files import LocatedFiles
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.image import MAX_PIXELS
@@ -154,15 +155,10 @@ def too_large(image: Any) -> str | None:
     return f"claims {image.width:,} x {image.height:,} pixels, allowed are {MAX_PIXELS:,}"
 
 
-def write_listing(path: Path, folder: Path, chosen: Chosen) -> None:
-    """The files as the ranks find them, in the order of the labels."""
-    path.write_text(json.dumps([str(folder / of) for of in chosen.paths]))
-
-
-def read_listing(path: str) -> list[str]:
-    """What ``write_listing`` wrote."""
-    paths: list[str] = json.loads(Path(path).read_text())
-    return paths
+def listed(path: Path, folder: Path, chosen: Chosen) -> LocatedFiles:
+    """The files as the ranks find them, in the order of the labels, once they are written down."""
+    path.write_text(json.dumps(chosen.paths))
+    return LocatedFiles(folder=str(folder), listing=str(path))
 
 
 def _candidates(folder: Path) -> tuple[list[str], int]:
@@ -173,7 +169,8 @@ def _candidates(folder: Path) -> tuple[list[str], int]:
             raise InputError(f"{folder.name} has more than {MOST_ENTRIES:,} files", field="data.path")
         inner = os.path.relpath(path, folder)
         usable = os.path.splitext(path)[1].lower() in FORMATS and "/" in inner
-        if usable and inner.isprintable() and _is_text(inner):
+        # No artifact has a file with a backslash in its name.
+        if usable and inner.isprintable() and _is_text(inner) and "\\" not in inner:
             paths.append(inner)
         else:
             others += 1

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.training.folder import DECODERS, read_listing, too_large
+from inferbench_tasks.contracts.located_files import LocatedFiles
+from inferbench_tasks.training.folder import DECODERS, too_large
 from inferbench_tasks.training.job import ENCODED
 from inferbench_tasks.training.jpeg import FILES_SUFFIX
 from inferbench_tasks.training.making import Use, since, used_here
@@ -205,7 +206,10 @@ def items_of(order: Order) -> tuple[Items, Transform | None]:
     items: Items
     if data.kind in ENCODED:
         transform = Transform(data.image_size, augment=data.augment, seed=order.job.train.seed)
-        paths = (jpeg_paths if data.kind == "jpeg" else read_listing)(order.images_path)
+        if order.files_folder is None:
+            paths = jpeg_paths(order.images_path)
+        else:
+            paths = LocatedFiles(folder=order.files_folder, listing=order.images_path).paths
         items = FileItems(paths, order.labels_path, transform)
     else:
         items = ArrayItems(order.images_path, order.labels_path)

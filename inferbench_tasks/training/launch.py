@@ -74,6 +74,7 @@ def start(
             reads=(
                 *(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
                 *order.paths,  # of a host that they were brought to they lie in its cache
+                *_brought(order, ctx.data_dir),
             ),
             writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
@@ -92,6 +93,13 @@ def gpus(devices: Sequence[HeldDevice]) -> str | None:
     """
     indexes = [device.gpu_index for device in devices if device.gpu_index is not None]
     return ",".join(map(str, indexes)) if len(indexes) > 1 else None
+
+
+def _brought(order: Order, data_dir: Path) -> list[str]:
+    """The folder of the user's images that came from another host; in place they are read as the submission's."""
+    folder = order.files_folder
+    cache = (data_dir / "cache").resolve()
+    return [folder] if folder is not None and Path(folder).resolve().is_relative_to(cache) else []
 
 
 def _visible(job: TrainingJob, gpus: str | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ LISTING_FILE, MODULE_FOLDER = "files.json", "module"
 
 class Order(BaseModel):
     """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder,
-    of the user's a list of them; ``labels_path``: ``n``
+    of the user's a list of their names below ``files_folder``; ``labels_path``: ``n``
     int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
     the job holds no devices, or one, to which its worker is pinned, and for ranks of another host. ``module_folder``:
     the copy of the user's module.
@@ -30,10 +30,11 @@ class Order(BaseModel):
     labels_path: str
     cores: tuple[tuple[int, ...], ...] = ()
     module_folder: str | None = None
+    files_folder: str | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files and folders that every rank reads."""
+        """The files and folders that every rank reads, beside the user's images."""
         return tuple(filter(None, (self.images_path, self.labels_path, self.module_folder)))
 
     @classmethod

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.located import CARRIER, references
+from inferbench_tasks.contracts.located_files import LocatedFiles
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
@@ -27,7 +29,7 @@ from inferbench_tasks.stores.fetch import Fetch
 from inferbench_tasks.stores.holdings import FETCHED, Holdings
 from inferbench_tasks.stores.ledger import COLLECTION, Ledger
 from inferbench_tasks.stores.limit import CACHE_BYTES
-from inferbench_tasks.stores.put import put_wanted
+from inferbench_tasks.stores.put import put, put_wanted
 from tests.artifact_homes import WEIGHTS, content, digest_of, entry, run_told_of, sent
 
 pytestmark = pytest.mark.integration
@@ -80,6 +82,54 @@ def test_on_one_host_it_is_the_same_file_and_nothing_is_stored(
     assert not list(open_store("gridfs:", perfdb).objects())
     known = Ledger(perfdb).get(digest_of(references[0]))
     assert known is not None and not known.stored and list(known.homes) == [settings.home_id(leader)]
+
+
+def test_of_a_user_s_folder_the_chosen_files_are_brought_elsewhere_and_read_in_place_at_home(
+    perfdb: PerfDB, homes: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Two folders with the same files are two places at home, whichever was sent last; another host has the files that
+    were chosen, in their order, and no others."""
+    leader, worker = homes
+    given = []
+    for disk in ("fast", "slow"):
+        folder = tmp_path / "submissions" / disk
+        for name in ("b/2.png", "a/1.png", "a/3.png"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(name)
+        listing = leader / "runs" / disk / "files.json"
+        listing.parent.mkdir(parents=True)
+        listing.write_text(json.dumps(["b/2.png", "a/1.png"]))
+        files = LocatedFiles(folder=str(folder), listing=str(listing))
+        depot = Depot(perfdb, leader, folders=[tmp_path / "submissions"])
+        given.append(files.model_dump(mode="json", context={CARRIER: depot}))
+        depot.flush()
+    assert given[0]["folder"] == given[1]["folder"] and given[0]["folder"].startswith("artifact:")
+    for document, disk in zip(given, ("fast", "slow"), strict=True):
+        here = LocatedFiles.model_validate(document, context={CARRIER: Depot(perfdb, leader)})
+        assert here.folder == str(tmp_path / "submissions" / disk) and not here.brought
+        for digest in references(document):
+            put(perfdb, Holdings(leader), digest)
+    there = LocatedFiles.model_validate(given[0], context={CARRIER: Depot(perfdb, worker)})
+    assert there.brought and [Path(path).read_text() for path in there.paths] == ["b/2.png", "a/1.png"]
+    assert all(Path(path).is_relative_to(worker) for path in (*there.paths, there.listing))
+    assert not (Path(there.folder) / "a" / "3.png").exists()
+
+
+def test_no_chosen_file_leads_out_of_its_folder(
+    perfdb: PerfDB, homes: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Who wrote the listing has opened a stranger's images."""
+    leader, _ = homes
+    folder = leader / "cache" / "images"
+    folder.mkdir(parents=True)
+    (leader / "secret").write_text("secret")
+    (folder / "link.png").symlink_to(leader / "secret")
+    (folder / "pipe.png").mkdir()
+    depot = Depot(perfdb, leader)
+    for name in ("link.png", "pipe.png", "../../secret", str(leader / "secret")):
+        with pytest.raises((StorageError, ValueError)):
+            depot.send_files(str(folder), [name])
+    assert depot.send_files("/etc", ["passwd"]) == "/etc"
 
 
 def test_what_lies_elsewhere_never_leaves(perfdb: PerfDB, homes: tuple[Path, Path], tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from PIL import Image
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.result import BricksResult
@@ -53,6 +55,13 @@ name: bricks
 models: [{model: {kind: zoo, name: digits}}]
 measure: {runs: 15, rounds: 3, shard_s: 5}
 """
+OWN_IMAGES = """
+kind: training
+name: own-images
+model: {name: resnet-18}
+data: {kind: folder, path: images, samples: 24, image_size: 32}
+train: {batch_size: 4, warmup_steps: 1, rounds: 3}
+"""
 NAMES = ("host-a", "host-b")
 NO_NGINX = nginx.missing(lua=False)
 
@@ -61,9 +70,14 @@ def write(folder: Path) -> None:
     texts = {
         "sweep": SWEEP, "away": AWAY, "both": BOTH % ("both", 3), "lasting": BOTH % ("lasting", 14),
         "spread": SPREAD % ("spread", 4), "long-spread": SPREAD % ("long-spread", 30), "bricks": BRICKS,
+        "own-images": OWN_IMAGES,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
+    for number in range(30):
+        path = folder / "images" / ("cats", "dogs", "owls")[number % 3] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((40, 40, 3), number, np.uint8)).save(path)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +128,18 @@ def test_bricks_are_cut_on_the_leader_and_timed_on_hosts_that_joined(joined: Joi
     outputs = [stage.output or {} for run in runs for stage in run.stages]
     assert outputs and str(leader) not in str(outputs)
     assert not list(leader.glob("bricks/sessions/*")), "nothing was timed on the leader"
+
+
+def test_a_training_on_images_of_the_user_s_runs_on_a_host_that_joined(joined: Joined) -> None:
+    """The images that were chosen come there as an artifact; with the submissions come two, and the result says that
+    it read copies."""
+    finished(joined, "own-images")
+    (own,) = joined.driver.db.results_of(TrainingResult, {"submission.name": "own-images"})
+    assert own.summary is not None and own.data["brought"] and own.data["samples"] == 24
+    assert any("where they were brought to" in warning for warning in own.certificate["warnings"])
+    (host,) = [each for each in joined.hosts if each.name == own.environment["system"]["host"]]
+    assert len(list(host.home.glob("cache/fetched/*/*/*.png"))) == 24
+    assert len(list(host.home.glob("joined/**/images/*/*.png"))) == 2
 
 
 # Of a load: tests/integration/test_load_from_other_host.py; of a joined host's way to the other, and their link: below.

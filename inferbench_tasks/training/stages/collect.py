@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from inferbench_tasks.training.order import Answer
 
 STAGE = Stage(needs=("generate", "meet", "train"), leased=True)
+#: Of images that are read while it trains.
+BROUGHT = (
+    "the images were read where they were brought to, in the data directory of the device's host: what the storage is "
+    "like that they lie on was not measured"
+)
 
 
 class Input(JobInput):
@@ -77,6 +82,9 @@ def run(inp: Input, ctx: Context) -> Output:
     if left_out.get("broken"):
         named = "; ".join(left_out["named"])
         proof["warnings"].append(f"{left_out['broken']} image(s) of the folder were left out: {named}")
+    brought = inp.generate.files is not None and inp.generate.files.brought
+    if brought and job.data.where == "disk":
+        proof["warnings"].append(BROUGHT)
     verdict = certificate.verdict_of(proof)
     devices = job.devices
     git_sha, dirty = environment.git_state()
@@ -109,6 +117,7 @@ def run(inp: Input, ctx: Context) -> Output:
             **job.data.model_dump(mode="json"),
             "samples": inp.generate.samples,
             **({"left_out": left_out} if left_out else {}),
+            **({"brought": True} if brought else {}),
         },
         loader=job.loader.model_dump(mode="json"),
         device=DeviceInfo(

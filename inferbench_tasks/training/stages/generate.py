@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.located import LocatedPath
+from inferbench_tasks.contracts.located_files import LocatedFiles
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training import cold
 from inferbench_tasks.training.job import TrainingJob
@@ -31,8 +32,9 @@ class Input(JobInput):
 
 
 class Output(Handle):
-    """``images_path``: samples as the network takes them as an npy file, the folder of JPEG files, or a list of the
-    user's; ``labels_path``: ``n`` int64. ``left_out``: of the user's folder, see ``training.folder``.
+    """``images_path``: samples as the network takes them as an npy file, the folder of JPEG files, or the list of
+    ``files``, the user's images; ``labels_path``: ``n`` int64. ``left_out``: of the user's folder, see
+    ``training.folder``.
     ``module_folder``: the copy of the user's module.
     """
 
@@ -41,6 +43,7 @@ class Output(Handle):
     samples: int
     left_out: dict[str, Any] | None = None
     module_folder: LocatedPath | None = None
+    files: LocatedFiles | None = None
 
 
 def without_child(inp: Input, ctx: Context) -> Output | None:
@@ -72,7 +75,7 @@ def run(inp: Input, ctx: Context) -> Output:
     folder = ctx.run_dir(inp.run_id) / FOLDER
     folder.mkdir(exist_ok=True)
     labels_path = _own(folder, LABELS_FILE)
-    images_path, labels, left_out = _data(job, folder, ctx)
+    images_path, labels, left_out, files = _data(job, folder, ctx)
     np.save(labels_path, labels, allow_pickle=False)
     output = Output(
         images_path=str(images_path),
@@ -80,6 +83,7 @@ def run(inp: Input, ctx: Context) -> Output:
         samples=len(labels),
         left_out=left_out,
         module_folder=_module(job, folder, ctx),
+        files=files,
     )
     if output.module_folder is not None:
         from inferbench_tasks.training import trial
@@ -98,6 +102,7 @@ def order_of(job: TrainingJob, made: Output, cores: tuple[tuple[int, ...], ...] 
         labels_path=made.labels_path,
         cores=cores,
         module_folder=made.module_folder,
+        files_folder=made.files.folder if made.files else None,
     )
 
 
@@ -108,7 +113,9 @@ def _own(folder: Path, name: str) -> Path:
     return folder / f"{folder.parent.name}.{name}"
 
 
-def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict[str, Any] | None]:
+def _data(
+    job: TrainingJob, folder: Path, ctx: Context
+) -> tuple[Path, Any, dict[str, Any] | None, LocatedFiles | None]:
     import numpy as np
 
     if job.data.kind == "jpeg":
@@ -120,25 +127,25 @@ def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict
             cold.check(folder)
         labels = jpeg.write(path, job.data.count, job.train.seed)
         (path / f"{folder.parent.name}.run").touch()  # see ``_own``
-        return path, labels, None
+        return path, labels, None, None
     if job.data.kind == "folder":
         from inferbench_tasks.artifacts.safe_files import inside
         from inferbench_tasks.contracts.models import Watch
-        from inferbench_tasks.training.folder import choose, read_listing, write_listing
+        from inferbench_tasks.training.folder import choose, listed
 
         source = inside(ctx.base_dir, str(job.data.path), "data.path")
         chosen = choose(source, job.data.count, job.train.seed, Watch(ctx.progress, ctx.cancelled))
         listing = _own(folder, LISTING_FILE)
-        write_listing(listing, source, chosen)
+        files = listed(listing, source, chosen)
         if job.data.read == "cold":
-            cold.check_files(read_listing(str(listing)), str(job.data.path))
-        return listing, np.array(chosen.labels, dtype=np.int64), chosen.left_out()
+            cold.check_files(files.paths, str(job.data.path))
+        return listing, np.array(chosen.labels, dtype=np.int64), chosen.left_out(), files
     from inferbench_tasks.training.datasets import arrays
 
     samples, labels = arrays(job, ctx.base_dir)
     images_path = _own(folder, IMAGES_FILE)
     np.save(images_path, samples, allow_pickle=False)
-    return images_path, labels, None
+    return images_path, labels, None, None
 
 
 def _module(job: TrainingJob, folder: Path, ctx: Context) -> str | None:

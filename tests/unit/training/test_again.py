@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
-from inferbench_tasks.training.again import agreement
+from inferbench_tasks.training.again import agreement, surroundings
 from inferbench_tasks.training.result import TrainingResult
 from tests.unit.training.report.results import view
 
@@ -72,3 +72,11 @@ def test_a_run_without_figures_has_none_to_agree() -> None:
     assert {(row["then"] is None, row["now"], row["agrees"]) for row in agreement(then, failed)} == {
         (False, None, None)
     }
+
+
+def test_copies_of_images_are_other_surroundings() -> None:
+    """What was read in place is of the storage that a user laid it on."""
+    then = run(10, {"forward": 4}, 800)
+    copied = then.model_copy(update={"data": {**then.data, "brought": True}})
+    assert surroundings(then) != surroundings(copied)
+    assert surroundings(copied) == {**surroundings(then), "data": "brought from another host"}

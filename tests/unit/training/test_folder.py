@@ -16,7 +16,7 @@ from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.submission.reader import read_submission_text
 from inferbench_tasks.training import cold
-from inferbench_tasks.training.folder import choose, problem, read_listing, write_listing
+from inferbench_tasks.training.folder import choose, listed, problem
 
 #: Says 60,000 x 60,000 pixels, and has no more bytes than this.
 BOMB = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
@@ -45,8 +45,9 @@ def test_images_are_chosen_by_seed_and_listed_by_class(images: Path, tmp_path: P
     assert chosen.paths == choose(images, 30, 1, Watch()).paths != choose(images, 30, 2, Watch()).paths
     assert chosen.labels == sorted(chosen.labels) and chosen.classes == ["cats", "dogs"]
     assert [path.split("/")[0] == "dogs" for path in chosen.paths] == [bool(label) for label in chosen.labels]
-    write_listing(tmp_path / "files.json", images, chosen)
-    assert read_listing(str(tmp_path / "files.json")) == [str(images / path) for path in chosen.paths]
+    files = listed(tmp_path / "files.json", images, chosen)
+    assert files.paths == [str(images / path) for path in chosen.paths] and not files.brought
+    assert type(files).model_validate(files.model_dump()) == files
     assert choose(images, 41, 1, Watch()).left_out() == {"broken": 0, "named": [], "others": 0, "classes": 2}
 
 
@@ -63,6 +64,7 @@ def test_broken_and_hostile_images_are_left_out_by_name(images: Path) -> None:
     )
     (cats / "notes.txt").write_text("something else")
     (cats / os.fsdecode(b"\xff.png")).write_bytes(whole)
+    (cats / "back\\slash.png").write_bytes(whole)
     left_out = choose(images, 40, 0, Watch()).left_out()
     with pytest.raises(
         InputError, match="has 40 images that can be used; 41 were asked for; left out: "
@@ -76,7 +78,7 @@ def test_broken_and_hostile_images_are_left_out_by_name(images: Path) -> None:
         "bomb.png",
     ):
         assert f"cats/{name}" in str(caught.value)
-    assert left_out["others"] == 2 and left_out["broken"] <= 5
+    assert left_out["others"] == 3 and left_out["broken"] <= 5
     assert "pixels" in str(problem(cats / "bomb.png"))
 
 
