@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 #: Airflow gives up a task after three heartbeats that nobody hears, half a minute; then it waits for its end.
 PATIENCE_S = 60.0
+#: What did not end is told of, and ended, again after so long.
+AGAIN_S = 10.0
 
 
 class Leftovers:
@@ -41,7 +43,8 @@ class Leftovers:
         if not left:
             self._since = None
             return ""
-        if time.monotonic() - self._since > PATIENCE_S:
+        if (now := time.monotonic()) - self._since > PATIENCE_S:
+            self._since = now - PATIENCE_S + AGAIN_S
             for process in left:
                 with contextlib.suppress(psutil.Error):
                     log.warning(

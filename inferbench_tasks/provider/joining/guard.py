@@ -69,19 +69,17 @@ def install(verify: Verifier | None) -> None:
 def _end_since(before: set[psutil.Process]) -> None:
     """End the task's own process, and what it started: where Airflow's part in this one failed (no room for the task's
     log, say), it would go on with nobody who hears it, waits for its end or ends it."""
-    mine = psutil.Process()
-    started = [child for child in mine.children() if child not in before]
-    for process in [each for child in started for each in (child, *_below(child))]:
+    ending: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        if child not in before:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.suspend()  # it starts nothing more
+                ending += [child, *child.children(recursive=True)]
+    for process in ending:
         with contextlib.suppress(psutil.NoSuchProcess):
             log.warning("ending what a failed workload left pid=%s name=%s", process.pid, process.name())
             process.kill()
-    psutil.wait_procs(started, timeout=5)
-
-
-def _below(process: psutil.Process) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.children(recursive=True)
-    return []
+    psutil.wait_procs(ending, timeout=5)
 
 
 def _opened(verify: Verifier | None, text: str, message: str | None) -> str:
