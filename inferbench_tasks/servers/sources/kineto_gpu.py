@@ -25,8 +25,8 @@ _WAITS = ("cudaDeviceSynchronize", "cudaStreamSynchronize")
 
 @dataclass(frozen=True)
 class OnGpu:
-    """``told``: whether the profile has any work of the GPU. ``outside_ns``: how long each took that no operator of
-    the thread asked for. ``clock_error_ns``: see ``clock_error``."""
+    """``told``: whether the profile has any work of the GPU that an operator of the thread asked for. ``outside_ns``:
+    how long each took that no operator of the thread asked for. ``clock_error_ns``: see ``clock_error``."""
 
     told: bool
     outside_ns: list[int]
@@ -80,7 +80,7 @@ def put(events: Sequence[dict[str, Any]], thread: int, base_ns: int, roots: Sequ
     outside_ns = [each.end_ns - each.start_ns for each in works if each.layer is None]
     streams = {each["args"].get("stream") for each in events if _is(each, _WORK)}
     waits = [_moments(each, base_ns) for each in calls if each["name"] in _WAITS[: 1 + (len(streams) == 1)]]
-    return OnGpu(bool(works), outside_ns, clock_error(works, waits))
+    return OnGpu(any(each.layer is not None for each in works), outside_ns, clock_error(works, waits))
 
 
 def _placed(

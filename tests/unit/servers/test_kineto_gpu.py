@@ -136,6 +136,18 @@ def test_a_made_up_run_without_a_word_of_the_gpu_is_lost(tmp_path: Path) -> None
     assert source.gpu_clock_error_ns is None
 
 
+def test_a_made_up_run_whose_work_another_thread_asked_for_is_lost() -> None:
+    """None of the thread's operators has any of it: that each took nothing on the GPU is not known. It is counted."""
+    events = [
+        event("aten::relu", 10, 5),
+        call("cudaLaunchKernel", 11, 2, 1, tid=8),
+        work("kernel", "relu", 14, 50, 1),
+    ]
+    devices: list[OnGpu] = []
+    layers_of({"traceEvents": events}, 7, (), None, None, devices)
+    assert devices == [OnGpu(told=False, outside_ns=[50_000], clock_error_ns=None)]
+
+
 def test_without_a_gpu_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine without a driver; a PyTorch for CPUs, which records the CPU's side alone if it is asked for the GPU."""
     monkeypatch.setattr(gpu_work, "_DRIVER", tmp_path / "none")
