@@ -19,17 +19,20 @@ from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees
 from inferbench_tasks.servers.sources.torch_program import Operator, Operators, Shapes, nothing_known
 from inferbench_tasks.timing.epoch import epoch_offset
 
+#: Why a run on a GPU is lost whose profile tells not even of the CPU's side.
+NO_OPERATOR = "the runtime's profile has no operator"
 _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
 
 
 class _Run(NamedTuple):
-    """When it began, CLOCK_MONOTONIC; whether its profile told of it; how long each primitive in no operator took, and
-    all that a GPU did for none; how far the GPU's moments may be off."""
+    """When it began, CLOCK_MONOTONIC; whether its profile told of it, and why not, where that is known; how long each
+    primitive in no operator took, and all that a GPU did for none; how far the GPU's moments may be off."""
 
     start_ns: int
     told: bool
     outside_ns: list[int]
     gpu_clock_error_ns: int | None = None
+    why_lost: str = ""
 
 
 class TorchProfiler:
@@ -132,11 +135,12 @@ class TorchProfiler:
         devices: list[OnGpu] | None = [] if self._gpu else None
         layers = layers_of(document, threading.get_native_id(), program, primitives, outside, devices)
         outside_ns = [each.end_ns - each.start_ns for each in outside]
-        told, clock_error_ns = bool(layers), None
+        told, clock_error_ns, why_lost = bool(layers), None, ""
         for device in devices or ():
+            why_lost = "" if told and device.told else SILENT_GPU if told else NO_OPERATOR
             told, clock_error_ns = told and device.told, device.clock_error_ns
             outside_ns += device.outside_ns
-        self._runs.append(_Run(start_ns, told, outside_ns, clock_error_ns))
+        self._runs.append(_Run(start_ns, told, outside_ns, clock_error_ns, why_lost))
         self._layers += layers if told else []
 
     def raised(self) -> None:
@@ -147,7 +151,7 @@ class TorchProfiler:
         """The layers of the runs since then; those of the traced requests whose profile has no operator are lost."""
         runs = [run for run in self._runs if since_ns <= run.start_ns <= until_ns]
         self.lost = sum(not run.told for run in runs)
-        self.why_lost = SILENT_GPU if self._gpu and self.lost else ""
+        self.why_lost = "; ".join(dict.fromkeys(run.why_lost for run in runs if run.why_lost))
         errors_ns = [run.gpu_clock_error_ns for run in runs if run.gpu_clock_error_ns is not None]
         self.gpu_clock_error_ns = max(errors_ns, default=None)
         outside_ns = [length for run in runs for length in run.outside_ns]

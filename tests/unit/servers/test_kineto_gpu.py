@@ -20,7 +20,7 @@ from inferbench_tasks.servers.sources import gpu_work, kineto_gpu
 from inferbench_tasks.servers.sources.gpu_work import GPU_NS, Work, clock_error, times_of
 from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
 from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
-from inferbench_tasks.servers.sources.torch_profiler import TorchProfiler, layers_of
+from inferbench_tasks.servers.sources.torch_profiler import NO_OPERATOR, TorchProfiler, layers_of
 from inferbench_tasks.tracing.assemble import TOLERANCE_NS
 from inferbench_tasks.tracing.profiled import with_library
 from inferbench_tasks.tracing.spans import spans_of
@@ -146,6 +146,20 @@ def test_a_made_up_run_whose_work_another_thread_asked_for_is_lost() -> None:
     devices: list[OnGpu] = []
     layers_of({"traceEvents": events}, 7, (), None, None, devices)
     assert devices == [OnGpu(told=False, outside_ns=[50_000], clock_error_ns=None)]
+
+
+def test_of_made_up_runs_each_is_lost_for_its_own_reason(tmp_path: Path) -> None:
+    """One whose profile has no operator is not one of which the GPU's side alone is missing; both are said."""
+    source = TorchProfiler(str(tmp_path / "x"))
+    source._gpu = True
+    silent = event("aten::relu", 10, 5, tid=threading.get_native_id())
+    for at, events in enumerate(([], [silent])):
+        source._profile = Profile(*events)
+        source.stop(at + 1, at + 2)
+    assert source.spans(0, 1) == [] and (source.lost, source.why_lost) == (1, NO_OPERATOR)
+    assert source.spans(2, 2) == [] and (source.lost, source.why_lost) == (1, gpu_work.SILENT_GPU)
+    assert source.spans(0, END) == [] and source.lost == 2
+    assert source.why_lost == f"{NO_OPERATOR}; {gpu_work.SILENT_GPU}"
 
 
 def test_without_a_gpu_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
