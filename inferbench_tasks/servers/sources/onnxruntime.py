@@ -89,8 +89,16 @@ class OnnxRuntimeProfile:
         path = Path(self.session.end_profiling())
         events = orjson.loads(path.read_bytes())
         path.unlink()
-        since_us = (since_ns + epoch_offset()["offset_ns"] - began_ns) / 1e3
+        since_us, until_us = (
+            (at + epoch_offset()["offset_ns"] - began_ns) / 1e3 for at in (since_ns, until_ns)
+        )
         events = [event for event in events if event.get("ts", 0) >= since_us]
+        asked = [start for start in self._starts_ns if start >= since_ns]
+        if (
+            self._gpu
+        ):  # what a GPU did for no node is of no request, so nobody else leaves out that of later runs
+            events = [event for event in events if event.get("ts", 0) <= until_us]
+            asked = [start for start in asked if start <= until_ns]
         told = sum(event["name"] == "model_run" for event in events)
         layers = [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
         if self._gpu:
@@ -99,7 +107,7 @@ class OnnxRuntimeProfile:
                 told, layers, self.why_lost = 0, [], SILENT_GPU
             elif outside_ns:
                 self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)}
-        self.lost = max(0, sum(start >= since_ns for start in self._starts_ns) - told)
+        self.lost = max(0, len(asked) - told)
         if self._samples is not None:
             self._samples.into(layers, since_ns, until_ns)
             self.sampling = self._samples.sampling

@@ -21,6 +21,7 @@ from inferbench_tasks.servers.sources.gpu_work import GPU_NS, Work, clock_error,
 from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
 from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
 from inferbench_tasks.servers.sources.torch_profiler import NO_OPERATOR, TorchProfiler, layers_of
+from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.tracing.assemble import TOLERANCE_NS
 from inferbench_tasks.tracing.profiled import with_library
 from inferbench_tasks.tracing.spans import spans_of
@@ -198,13 +199,19 @@ def profiled(folder: Path, events: list[dict[str, Any]], *, library: bool) -> On
     source = OnnxRuntimeProfile(str(folder / "x"), SimpleNamespace(), library=library, gpu=True)
     path = folder / "profile.json"
     path.write_text(json.dumps(events))
+    began_ns = time.time_ns()
     source.session = SimpleNamespace(
-        get_profiling_start_time_ns=time.time_ns, end_profiling=lambda: str(path)
+        get_profiling_start_time_ns=lambda: began_ns, end_profiling=lambda: str(path)
     )
     for start_ns in (1, 2):
         source.start()
         source.stop(start_ns, start_ns + 1)
     return source
+
+
+def until(source: OnnxRuntimeProfile, us: float = 1_000) -> int:
+    """The moment of so many us in its profile, CLOCK_MONOTONIC."""
+    return int(source.session.get_profiling_start_time_ns()) - epoch_offset()["offset_ns"] + round(us * 1_000)
 
 
 RUNS = [{"cat": "Session", "name": "model_run", "ts": ts, "dur": 90} for ts in (0, 100)]
@@ -219,7 +226,7 @@ def test_made_up_kernels_of_onnx_runtime_are_of_the_run_that_asked_for_them(tmp_
         kernel("conv", 112, 30, "a_kernel_time"),
     ]  # fmt: skip
     source = profiled(tmp_path, [*RUNS, *NODES, *kernels], library=True)
-    layers = source.spans(0, END)
+    layers = source.spans(0, until(source))
     assert [layer["attributes"].get(GPU_NS) for layer in layers] == [40_000, 10_000, None, 30_000]
     assert [[each["name"] for each in layer["inside"]] for layer in layers] == [
         ["conv"],
@@ -231,6 +238,21 @@ def test_made_up_kernels_of_onnx_runtime_are_of_the_run_that_asked_for_them(tmp_
     assert (first["level"], first["end_ns"] - first["start_ns"]) == ("hardware", 40_000)
     assert first["attributes"] == {"library": "CUDA", "stream": 7, "grid_x": 16, "block_x": 128}
     assert source.lost == 0 and source.outside == {"primitives": 1, "ns": 3_000}
+
+
+def test_made_up_kernels_after_the_traced_requests_are_not_counted(tmp_path: Path) -> None:
+    """Others ask later, whether the answers are still the model's: their kernels, nodes and runs are of no request."""
+    kernels = [
+        kernel("conv", 12, 40, "a_kernel_time"),
+        kernel("copy", 80, 3, None),
+        kernel("copy", 180, 5, None),
+    ]
+    source = profiled(tmp_path, [*RUNS, *NODES, *kernels], library=False)
+    source.start()
+    source.stop(later_ns := until(source, 100), later_ns + 1)
+    assert [layer["name"] for layer in source.spans(0, until(source, 95))] == ["a", "b", "host"]
+    assert source.outside == {"primitives": 1, "ns": 3_000}
+    assert source.lost == 1, "of the two traced runs the profile tells of one"
 
 
 def test_a_made_up_loop_has_the_kernels_of_its_body(tmp_path: Path) -> None:
@@ -246,7 +268,7 @@ def test_a_made_up_loop_has_the_kernels_of_its_body(tmp_path: Path) -> None:
         for name, ts, dur in (("x", 13, 6), ("y", 20, 5), ("z", 42, 7))
     ]
     source = profiled(tmp_path, [*RUNS, *nodes, *kernels], library=False)
-    assert {layer["name"]: layer["attributes"][GPU_NS] for layer in source.spans(0, END)} == {
+    assert {layer["name"]: layer["attributes"][GPU_NS] for layer in source.spans(0, until(source))} == {
         "x": 6_000, "y": 5_000, "loop": 11_000, "z": 7_000,
     }  # fmt: skip
 
@@ -257,7 +279,7 @@ def test_an_onnx_runtime_that_names_no_kernel_tells_of_no_layer(
 ) -> None:
     """As its packages do: their nodes' times are those of asking the GPU, so all runs are lost, with the reason."""
     source = profiled(tmp_path, [*RUNS, *NODES, *kernels], library=False)
-    assert source.spans(0, END) == [] and source.lost == 2 and "no kernel" in source.why_lost
+    assert source.spans(0, until(source)) == [] and source.lost == 2 and "no kernel" in source.why_lost
 
 
 @pytest.mark.gpu
