@@ -243,7 +243,8 @@ class _Trace:
             # Its middle tells whose it is: the run before may have ended within what the clocks can tell.
             if not start_ns <= (layer["start_ns"] + layer["end_ns"]) / 2 < end_ns:
                 continue
-            while around and around[-1][1] < layer["end_ns"]:
+            # One of 0 us at another's end is its neighbour.
+            while around and (around[-1][1] < layer["end_ns"] or around[-1][1] <= layer["start_ns"]):
                 around.pop()
             parent = around[-1][0] if around else run_number
             known = _known(layer["attributes"])

@@ -77,12 +77,17 @@ def _with_bodies(layers: Sequence[dict[str, Any]], own_ns: Sequence[int]) -> lis
             whole_ns[around[-1]] += whole_ns[at]
 
     for at in sorted(range(len(layers)), key=lambda at: (layers[at]["start_ns"], -layers[at]["end_ns"])):
-        while around and layers[around[-1]]["end_ns"] < layers[at]["end_ns"]:
+        while around and not _holds(layers[around[-1]], layers[at]):
             close(around.pop())
         around.append(at)
     while around:
         close(around.pop())
     return whole_ns
+
+
+def _holds(around: dict[str, Any], layer: dict[str, Any]) -> bool:
+    """Whether a layer that began no earlier lies in another one; one of 0 us at its end is its neighbour."""
+    return bool(layer["start_ns"] < around["end_ns"] >= layer["end_ns"])
 
 
 def _span(kernel: dict[str, Any], work: Work) -> dict[str, Any]:

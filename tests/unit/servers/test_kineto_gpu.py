@@ -273,6 +273,16 @@ def test_a_made_up_loop_has_the_kernels_of_its_body(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_made_up_node_of_no_time_is_none_of_its_neighbour(tmp_path: Path) -> None:
+    """Asking for a kernel may take 0 us of the profile's clock: at the end of another node it lies not in this."""
+    nodes = [node("a", 10, 3), node("b", 13, 0)]
+    kernels = [kernel("short", 12, 4, "a_kernel_time"), kernel("long", 16, 500, "b_kernel_time")]
+    source = profiled(tmp_path, [*RUNS, *nodes, *kernels], library=False)
+    assert {layer["name"]: layer["attributes"][GPU_NS] for layer in source.spans(0, until(source))} == {
+        "a": 4_000, "b": 500_000,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("kernels", [[], [kernel("conv", 12, 40, None)]])
 def test_an_onnx_runtime_that_names_no_kernel_tells_of_no_layer(
     tmp_path: Path, kernels: list[dict[str, Any]]

@@ -375,6 +375,15 @@ def test_what_a_gpu_does_is_over_with_its_run_not_with_its_layer() -> None:
         assert assemble([asked()], told(layers=[bad]), 0).defects == 1
 
 
+def test_a_layer_of_no_time_is_none_of_its_neighbour() -> None:
+    """At the end of one it is the next one; within one it is of this, as the bodies of loops are."""
+    layers = [layer("a", 320, 323), layer("b", 323, 323), layer("loop", 330, 340), layer("body", 335, 335)]
+    made = assemble([asked()], told(layers=layers), 0)
+    names = {span.number: span.name for span in made.spans}
+    found = {span.name: names[span.parent] for span in made.spans if span.level == "layer"}
+    assert found["a"] == found["b"] == found["loop"] != "a" and found["body"] == "loop"
+
+
 def test_how_far_a_gpu_s_moments_may_be_off_is_of_the_clock() -> None:
     """The worst of all servers that had one; a server without says nothing of it."""
     made = assemble([asked()], told() | {"gpu_clock_errors_ns": [8_000, 9_000], "why_lost": ["x"]}, 0)
