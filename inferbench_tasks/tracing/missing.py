@@ -16,10 +16,11 @@ def samplings(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
 
 
 def in_no_layer(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
-    """Of all servers together {primitives, ns}: what a library or a GPU ran for none of the operators that the runtime
-    told of; None where there was none of it."""
+    """Of all servers together {primitives, ns}: what a library ran in none of the operators that the runtime told of;
+    and {on_gpu, on_gpu_ns} where a GPU did anything for none of them. None where there was none of it."""
     rows = list(each)
-    return {name: sum(row[name] for row in rows) for name in ("primitives", "ns")} if rows else None
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: sum(row.get(name, 0) for row in rows) for name in names} or None
 
 
 def missing_in_words(trace: Mapping[str, Any]) -> str:
@@ -49,11 +50,16 @@ def missing_in_words(trace: Mapping[str, Any]) -> str:
             f"Of {dropped:,} of {sampling['runs']:,} sampled runs the server dropped the samples, having no room for "
             "so many: they are in no share of what layers ran."
         )
-    if outside := trace.get("outside"):
+    outside = trace.get("outside") or {}
+    if outside.get("primitives"):
         words.append(
-            f"{outside['primitives']:,} primitives of oneDNN, or kernels and copies of a GPU, "
-            f"{outside['ns'] / 1e6:.4g} ms in all, are of no operator that the runtime told of: they are in no layer, "
-            "and are none of its kernels."
+            f"oneDNN ran {outside['primitives']:,} primitives, {outside['ns'] / 1e6:.4g} ms in all, in no operator "
+            "that PyTorch told of: they are in no layer and are no kernels."
+        )
+    if outside.get("on_gpu"):
+        words.append(
+            f"The GPU ran {outside['on_gpu']:,} kernels, copies and sets of memory, {outside['on_gpu_ns'] / 1e6:.4g} "
+            "ms in all, for no operator that the runtime told of: they are in no layer, and are none of its kernels."
         )
     if unseen := trace.get("unseen"):
         words.append(f"Monitors did not see all of it: {unseen}.")

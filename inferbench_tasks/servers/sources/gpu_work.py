@@ -55,6 +55,15 @@ def clock_error(works: Sequence[Work], waits: Sequence[tuple[int, int]]) -> int 
     return max(abs(min(early)), abs(min(late))) if early and late else None
 
 
+def in_no_layer(primitives_ns: Sequence[int], works_ns: Sequence[int]) -> dict[str, int] | None:
+    """What a source has as ``outside``: how many primitives of a CPU's library are in no layer, and what a GPU did for
+    none (``on_gpu``, only where there is any); None without both. Of each the ns that it took."""
+    if not primitives_ns and not works_ns:
+        return None
+    on_gpu = {"on_gpu": len(works_ns), "on_gpu_ns": sum(works_ns)} if works_ns else {}
+    return {"primitives": len(primitives_ns), "ns": sum(primitives_ns), **on_gpu}
+
+
 def no_driver() -> str | None:
     """That this machine has no NVIDIA GPU to trace; None if it has its driver."""
     if _DRIVER.is_file():

@@ -10,7 +10,7 @@ import orjson
 from inferbench_tasks.monitors import perf_samples
 from inferbench_tasks.servers.sources import onnxruntime_gpu
 from inferbench_tasks.servers.sources.base import missing_package
-from inferbench_tasks.servers.sources.gpu_work import SILENT_GPU
+from inferbench_tasks.servers.sources.gpu_work import SILENT_GPU, in_no_layer
 from inferbench_tasks.servers.sources.sampled_objects import SampledObjects
 from inferbench_tasks.timing.epoch import epoch_offset
 
@@ -44,7 +44,7 @@ class OnnxRuntimeProfile:
         self._samples = SampledObjects() if library and not gpu else None
         #: Of the runs whose objects were sampled, see ``SampledObjects``; None where none were.
         self.sampling: dict[str, int] | None = None
-        #: Of a GPU what kind the lost runs are of, and {primitives, ns} of kernels of no node; None of none.
+        #: Of a GPU what kind the lost runs are of, and its kernels of no node, see ``in_no_layer``; None of none.
         self.why_lost = ""
         self.outside: dict[str, int] | None = None
         self._starts_ns: list[int] = []
@@ -105,8 +105,8 @@ class OnnxRuntimeProfile:
             outside_ns = onnxruntime_gpu.put(events, layers, began_ns, library=self._library)
             if outside_ns is None:
                 told, layers, self.why_lost = 0, [], SILENT_GPU
-            elif outside_ns:
-                self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)}
+            else:
+                self.outside = in_no_layer((), outside_ns)
         self.lost = max(0, len(asked) - told)
         if self._samples is not None:
             self._samples.into(layers, since_ns, until_ns)

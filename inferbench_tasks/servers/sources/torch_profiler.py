@@ -12,7 +12,7 @@ import orjson
 
 from inferbench_tasks.servers.sources import kineto_gpu, onednn
 from inferbench_tasks.servers.sources.base import missing_package
-from inferbench_tasks.servers.sources.gpu_work import GPU_NS, SILENT_GPU
+from inferbench_tasks.servers.sources.gpu_work import GPU_NS, SILENT_GPU, in_no_layer
 from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
 from inferbench_tasks.servers.sources.onednn import Primitive
 from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
@@ -26,11 +26,12 @@ _MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
 
 class _Run(NamedTuple):
     """When it began, CLOCK_MONOTONIC; whether its profile told of it, and why not, where that is known; how long each
-    primitive in no operator took, and all that a GPU did for none; how far the GPU's moments may be off."""
+    primitive in no operator took, and of a GPU all that it did for none; how far the GPU's moments may be off."""
 
     start_ns: int
     told: bool
     outside_ns: list[int]
+    gpu_outside_ns: list[int]
     gpu_clock_error_ns: int | None = None
     why_lost: str = ""
 
@@ -85,8 +86,8 @@ class TorchProfiler:
             onednn.with_moments()
             self._output = onednn.StandardOutput() if mkldnn.is_available() else None
         self.lost = 0
-        #: {primitives, ns}: what oneDNN ran in the traced runs in no operator that PyTorch told of, so that it is in no
-        #: layer; None where there was none of it. Known after ``spans``.
+        #: What oneDNN and a GPU ran in the traced runs in no operator that PyTorch told of, so that it is in no layer,
+        #: see ``in_no_layer``; None where there was none of it. Known after ``spans``.
         self.outside: dict[str, int] | None = None
         self._runs: list[_Run] = []
         self._profile: Any = None
@@ -135,12 +136,13 @@ class TorchProfiler:
         devices: list[OnGpu] | None = [] if self._gpu else None
         layers = layers_of(document, threading.get_native_id(), program, primitives, outside, devices)
         outside_ns = [each.end_ns - each.start_ns for each in outside]
+        gpu_outside_ns: list[int] = []
         told, clock_error_ns, why_lost = bool(layers), None, ""
         for device in devices or ():
             why_lost = "" if told and device.told else SILENT_GPU if told else NO_OPERATOR
             told, clock_error_ns = told and device.told, device.clock_error_ns
-            outside_ns += device.outside_ns
-        self._runs.append(_Run(start_ns, told, outside_ns, clock_error_ns, why_lost))
+            gpu_outside_ns += device.outside_ns
+        self._runs.append(_Run(start_ns, told, outside_ns, gpu_outside_ns, clock_error_ns, why_lost))
         self._layers += layers if told else []
 
     def raised(self) -> None:
@@ -154,8 +156,10 @@ class TorchProfiler:
         self.why_lost = "; ".join(dict.fromkeys(run.why_lost for run in runs if run.why_lost))
         errors_ns = [run.gpu_clock_error_ns for run in runs if run.gpu_clock_error_ns is not None]
         self.gpu_clock_error_ns = max(errors_ns, default=None)
-        outside_ns = [length for run in runs for length in run.outside_ns]
-        self.outside = {"primitives": len(outside_ns), "ns": sum(outside_ns)} if outside_ns else None
+        self.outside = in_no_layer(
+            [length for run in runs for length in run.outside_ns],
+            [length for run in runs for length in run.gpu_outside_ns],
+        )
         since_ns += epoch_offset()["offset_ns"]
         return [layer for layer in self._layers if layer["start_ns"] >= since_ns]
 

@@ -237,7 +237,7 @@ def test_made_up_kernels_of_onnx_runtime_are_of_the_run_that_asked_for_them(tmp_
     first = layers[0]["inside"][0]
     assert (first["level"], first["end_ns"] - first["start_ns"]) == ("hardware", 40_000)
     assert first["attributes"] == {"library": "CUDA", "stream": 7, "grid_x": 16, "block_x": 128}
-    assert source.lost == 0 and source.outside == {"primitives": 1, "ns": 3_000}
+    assert source.lost == 0 and source.outside == {"primitives": 0, "ns": 0, "on_gpu": 1, "on_gpu_ns": 3_000}
 
 
 def test_made_up_kernels_after_the_traced_requests_are_not_counted(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_made_up_kernels_after_the_traced_requests_are_not_counted(tmp_path: Pat
     source.start()
     source.stop(later_ns := until(source, 100), later_ns + 1)
     assert [layer["name"] for layer in source.spans(0, until(source, 95))] == ["a", "b", "host"]
-    assert source.outside == {"primitives": 1, "ns": 3_000}
+    assert source.outside == {"primitives": 0, "ns": 0, "on_gpu": 1, "on_gpu_ns": 3_000}
     assert source.lost == 1, "of the two traced runs the profile tells of one"
 
 

@@ -53,8 +53,26 @@ def test_what_is_in_no_layer_is_said() -> None:
     outside = in_no_layer([{"primitives": 30, "ns": 1_250_000}, {"primitives": 2, "ns": 250_000}])
     assert outside == {"primitives": 32, "ns": 1_500_000}
     assert missing_in_words({"lost": 0, "outside": outside}) == (
-        "32 primitives of oneDNN, or kernels and copies of a GPU, 1.5 ms in all, are of no operator that the runtime "
-        "told of: they are in no layer, and are none of its kernels."
+        "oneDNN ran 32 primitives, 1.5 ms in all, in no operator that PyTorch told of: they are in no layer and are no "
+        "kernels."
+    )
+
+
+def test_what_a_gpu_did_for_no_layer_is_said_apart() -> None:
+    """A CPU's primitives and a GPU's kernels are other things, and each has its own number."""
+    primitives, works = (
+        {"primitives": 2, "ns": 250_000},
+        {"primitives": 0, "ns": 0, "on_gpu": 3, "on_gpu_ns": 5_000},
+    )
+    assert in_no_layer([primitives, works]) == {
+        "primitives": 2,
+        "ns": 250_000,
+        "on_gpu": 3,
+        "on_gpu_ns": 5_000,
+    }
+    assert missing_in_words({"outside": in_no_layer([works])}) == (
+        "The GPU ran 3 kernels, copies and sets of memory, 0.005 ms in all, for no operator that the runtime told of: "
+        "they are in no layer, and are none of its kernels."
     )
 
 
