@@ -18,8 +18,8 @@ MEAN = "mean_of_runs"
 class Run:
     """``layers``: the outermost ones, in the order in which they began; bodies of loops are parts of them.
 
-    ``inside``: the spans of the level library, and what a GPU did, by the number of the span they are in, of the run's
-    own request.
+    ``inside``: the spans of the level library, what a GPU did, and layers within others, by the number of the span they
+    are in, of the run's own request.
     ``means``: whether its layers are means of all runs of its round; ``length_ns`` is the mean of these, then, and
     ``count`` how many they are.
     """
@@ -32,8 +32,10 @@ class Run:
 
     @property
     def instrumented(self) -> bool:
-        """Whether what its layers ran is told."""
-        return any(layer.number in self.inside for layer in self.layers)
+        """Whether what its layers ran is told; of bodies of loops, too, what a GPU did for them."""
+        return any(
+            each.level != "layer" for layer in self.layers for each in self.inside.get(layer.number, ())
+        ) or any(each.level == HARDWARE for within in self.inside.values() for each in within)
 
 
 def rounds_of(spans: Iterable[Span]) -> list[list[Run]]:
@@ -50,7 +52,7 @@ def rounds_of(spans: Iterable[Span]) -> list[list[Run]]:
             runs[span.trace_id, span.number] = span
         elif span.level == "layer" and (parent := (span.trace_id, span.parent)) in runs:
             layers[parent].append(span)
-        elif span.level in ("library", HARDWARE):
+        elif span.level in ("layer", "library", HARDWARE):
             inside[span.trace_id][span.parent].append(span)
     lengths_ns: dict[int, list[int]] = defaultdict(list)
     for (trace_id, _), span in runs.items():

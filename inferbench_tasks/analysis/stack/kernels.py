@@ -192,9 +192,11 @@ def _numbered(items: Iterable[_Named]) -> Iterable[tuple[_Key, _Named]]:
 
 
 def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:
-    """The kernels within a span, in their order."""
+    """The kernels within a span, in their order; of a layer without those of the layers in it."""
     found: list[_Primitive] = []
     for span in inside.get(around.number, ()):
+        if span.level == "layer":
+            continue
         within = _primitives(span, inside)
         if not any(each.span.attributes.get("library") == "oneDNN" for each in within):
             counted = any(each.span.attributes.get("flops") for each in within)
@@ -204,7 +206,8 @@ def _primitives(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primiti
 
 
 def _on_gpu(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:
-    """What the GPU did for a span, in its order there: all of its time is its own, for nothing lies in it."""
+    """What the GPU did for a span and for the layers in it, in its order there: all of its time is its own, for nothing
+    lies in it."""
     found: list[_Primitive] = []
     for span in inside.get(around.number, ()):
         if span.level == HARDWARE:
