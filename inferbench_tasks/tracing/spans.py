@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from inferbench_tasks.servers.sources.gpu_work import ALONE_NS
 from inferbench_tasks.servers.sources.gpu_work import GPU_NS as GPU_NS
 from inferbench_tasks.servers.sources.gpu_work import HARDWARE as HARDWARE
 
@@ -87,8 +88,10 @@ class Span:
     @property
     def work_ns(self) -> int:
         """What a layer takes of its run: on a GPU the time of what it asked for there, which runs beside the span, for
-        the CPU asks for the next layer meanwhile; else the span's."""
-        return int(self.attributes.get(GPU_NS, self.duration_ns))
+        the CPU asks for the next layer meanwhile, and of what ran on the CPU beside a GPU the time in which that did
+        nothing for any layer; else the span's."""
+        known = [self.attributes[name] for name in (GPU_NS, ALONE_NS) if name in self.attributes]
+        return int(sum(known)) if known else self.duration_ns
 
     @property
     def span_id(self) -> str:

@@ -16,7 +16,8 @@ class LayerTable(Analysis):
     title = "Layers in their order"
     formula = (
         "ms: mean over the middle half of each round's runs, then over the rounds, on a GPU of the time that it worked "
-        "for the layer; share_ratio: of the runtime's run, of which the layers and what is between them are the parts"
+        "for the layer, and of what ran on the CPU beside it of the time in which the GPU worked for "
+        "none; share_ratio: of the runtime's run, of which the layers and what is between them are the parts"
     )
 
     def rows(self, subject: Subject) -> Rows:

@@ -44,9 +44,9 @@ class Profile:
     """The model of one traced run. ``label``: what tells it from the others beside it.
 
     Times are means over the middle half of each round's runs (by their length: the most disturbed are left out), so
-    that layers and what is between them add up exactly; of a layer on a GPU it is the GPU's. ``means``: its runtime
-    tells means of all runs alone, of which none can be left out. ``runs``: all of them; ``left_out``: how many of these
-    are in no mean. ``about``: model, digest, backend, version, device.
+    that layers and what is between them add up exactly; of a layer on a GPU it is the GPU's, see ``Span.work_ns``.
+    ``means``: its runtime tells means of all runs alone, of which none can be left out. ``runs``: all of them;
+    ``left_out``: how many of these are in no mean. ``about``: model, digest, backend, version, device.
     """
 
     label: str

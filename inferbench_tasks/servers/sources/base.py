@@ -14,12 +14,12 @@ class LayerSource(Protocol):
 
     The class attributes are its card in ``inferbench trace sources``. One that tells of the primitives within layers
     too (the level library) says what it tells of them in ``primitives``, and where these may be unavailable by
-    themselves, why, in a class method ``primitives_unavailable``; one that does so by samples has, after
-    ``spans``, ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see
-    ``SampledObjects``. One that met primitives in no layer has them as ``outside``: {primitives, ns}, of the traced
-    runs, after ``spans``. One that tells of runs on a GPU has ``unavailable_on(device)``, all that is against it there,
-    says what it tells of the GPU's own work in ``on_gpu``, and may have after ``spans`` ``gpu_clock_error_ns``, how far
-    its moments may be off. One that knows what kind its lost runs are of says so in ``why_lost``. One that counts runs
+    themselves, why, in a class method ``primitives_unavailable``; one that does so by samples has, after ``spans``,
+    ``sampling``: {runs, left_out, lost}, and ``dropped`` where it bounds what it keeps, see ``SampledObjects``. One
+    that met primitives in no layer has them as ``outside``, see ``gpu_work.in_no_layer``, of the traced runs, after
+    ``spans``. One that tells of runs on a GPU has ``unavailable_on(device)``, all that is against it there, says what
+    it tells of the GPU's own work in ``on_gpu``, and may have after ``spans`` ``gpu_clock_error_ns``, how far its
+    moments may be off. One that knows what kind its lost runs are of says so in ``why_lost``. One that counts runs
     without a word (``lost``) has ``raised``, called after ``stop`` of a run that raised: it is none of those that it
     should tell of.
     """

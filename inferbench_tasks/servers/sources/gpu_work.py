@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -10,6 +11,9 @@ from typing import Literal, NamedTuple
 HARDWARE: Literal["hardware"] = "hardware"
 #: The attribute of a layer that ran on a GPU: ns in which the GPU did what the layer asked for.
 GPU_NS = "gpu_ns"
+#: The attribute of a layer that ran on the CPU in a run on a GPU, or has such layers in it: ns in which the CPU worked
+#: for it and the GPU for no layer. With this the layers of a run are no longer than it, though both work side by side.
+ALONE_NS = "alone_ns"
 #: Why a run on a GPU is lost of which the CPU's side was told.
 SILENT_GPU = (
     "the runtime's profile has no kernel, copy or set of the GPU, and how long layers took to be asked for is not how "
@@ -37,6 +41,28 @@ def times_of(works: Sequence[Work], layers: int) -> list[int]:
             own_ns[each.layer] += max(0, each.end_ns - max(each.start_ns, until_ns))
         until_ns = max(until_ns, each.end_ns)
     return own_ns
+
+
+def alone_of(moments: Sequence[tuple[int, int]], works: Sequence[Work]) -> list[int]:
+    """ns of each span of time, told by its two moments, in which the GPU worked for no layer. ``works``: by their
+    beginnings."""
+    starts: list[int] = []
+    ends: list[int] = []
+    before_ns = [0]
+    for each in works:
+        if each.layer is None:
+            continue
+        if not ends or each.start_ns > ends[-1]:
+            before_ns.append(before_ns[-1] + (ends[-1] - starts[-1] if ends else 0))
+            starts.append(each.start_ns)
+            ends.append(each.end_ns)
+        ends[-1] = max(ends[-1], each.end_ns)
+
+    def busy_until(moment_ns: int) -> int:
+        at = bisect_right(starts, moment_ns) - 1
+        return 0 if at < 0 else before_ns[at + 1] + min(moment_ns, ends[at]) - starts[at]
+
+    return [end - start - (busy_until(end) - busy_until(start)) for start, end in moments]
 
 
 def clock_error(works: Sequence[Work], waits: Sequence[tuple[int, int]]) -> int | None:

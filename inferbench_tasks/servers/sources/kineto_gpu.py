@@ -1,7 +1,8 @@
 """What Kineto tells of a GPU: calls of CUDA's runtime and driver, and the kernels, copies and sets they asked for.
 
 A call returns before its work on the GPU begins, so work lies beside the operator that asked for it and not within it:
-its time is added up for the layer (``gpu_ns``), and the layer's own span is the time in which the CPU asked for it.
+its time is added up for the layer (``gpu_ns``), and the layer's own span is the time in which the CPU asked for it. An
+operator that made no call ran on the CPU.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from inferbench_tasks.servers.sources.gpu_work import GPU_NS, HARDWARE, Work, clock_error, no_driver, times_of
+from inferbench_tasks.servers.sources.gpu_work import (
+    ALONE_NS,
+    GPU_NS,
+    HARDWARE,
+    Work,
+    alone_of,
+    clock_error,
+    no_driver,
+    times_of,
+)
 from inferbench_tasks.servers.sources.torch_primitives import Node, holder_of
 
 #: Kineto's categories of calls, and of what the GPU does -> its type here.
@@ -59,13 +69,15 @@ def require() -> None:
 
 def put(events: Sequence[dict[str, Any]], thread: int, base_ns: int, roots: Sequence[Node]) -> OnGpu:
     """Put the calls of a thread into the operators that made them, each with the work that it asked for inside, and
-    ``gpu_ns`` into the attributes of each of the outermost operators, ``roots``.
+    ``gpu_ns`` into the attributes of each of the outermost operators, ``roots``, that made any; ``alone_ns`` into those
+    of the others.
 
     ``events``: Kineto's, of one run (us from ``base_ns`` on, Unix time). A call and its work have one ``correlation``.
     """
     calls = [each for each in events if _is(each, _CALLS) and each["tid"] == thread]
     calls.sort(key=lambda each: float(each["ts"]))
     placed = dict(_placed(calls, base_ns, roots))
+    asking = {number for number, _ in placed.values()}
     asked = {each["args"]["correlation"]: _moments(each, base_ns)[0] for each in calls}
     works = []
     for event in sorted((each for each in events if _is(each, _WORK)), key=lambda each: float(each["ts"])):
@@ -75,8 +87,10 @@ def put(events: Sequence[dict[str, Any]], thread: int, base_ns: int, roots: Sequ
         works.append(Work(start_ns, end_ns, asked.get(correlation), layer))
         if call is not None:
             call["inside"].append(_node(event, start_ns, end_ns))
-    for root, own_ns in zip(roots, times_of(works, len(roots)), strict=True):
-        root["attributes"][GPU_NS] = own_ns
+    gpu_ns = times_of(works, len(roots))
+    alone_ns = alone_of([(root["start_ns"], root["end_ns"]) for root in roots], works)
+    for number, root in enumerate(roots):
+        root["attributes"] |= {GPU_NS: gpu_ns[number]} if number in asking else {ALONE_NS: alone_ns[number]}
     outside_ns = [each.end_ns - each.start_ns for each in works if each.layer is None]
     streams = {each["args"].get("stream") for each in events if _is(each, _WORK)}
     waits = [_moments(each, base_ns) for each in calls if each["name"] in _WAITS[: 1 + (len(streams) == 1)]]

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.servers.sources.base import missing_package
-from inferbench_tasks.servers.sources.gpu_work import GPU_NS, HARDWARE, Work, no_driver, times_of
+from inferbench_tasks.servers.sources.gpu_work import (
+    ALONE_NS,
+    GPU_NS,
+    HARDWARE,
+    Work,
+    alone_of,
+    no_driver,
+    times_of,
+)
 
 #: Nodes of this provider ran on the CPU, and their own time is theirs.
 _ON_CPU = "CPUExecutionProvider"
@@ -30,11 +38,12 @@ def unavailable() -> str | None:
 def put(
     events: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], began_ns: int, *, library: bool
 ) -> list[int] | None:
-    """Give each of ``layers`` (one for each event of a node, in their order) ``gpu_ns``, and with ``library`` its
-    kernels inside; how long each kernel took that is of no node. None where no kernel names a node: nothing is known.
+    """Give each of ``layers`` (one for each event of a node, in their order) ``gpu_ns``, one on the CPU ``alone_ns``,
+    and with ``library`` its kernels inside; how long each kernel took that is of no node. None where no kernel names a
+    node: nothing is known.
 
     Of a node that ran several times a kernel is of the last one that had begun: a run waits for all its kernels. A node
-    with nodes in it (Loop, If) has their time, for only the outermost are added up.
+    with nodes in it (Loop, If) has their times, of both kinds, for only the outermost are added up.
     """
     nodes = [event for event in events if event.get("cat") == "Node"]
     begun: dict[str, list[tuple[float, int]]] = defaultdict(list)
@@ -56,9 +65,11 @@ def put(
         )
     if all(work.layer is None for work in works):
         return None
-    for layer, gpu_ns in zip(layers, _with_bodies(layers, times_of(works, len(layers))), strict=True):
-        if layer["attributes"]["provider"] != _ON_CPU or gpu_ns:
-            layer["attributes"][GPU_NS] = gpu_ns
+    alone_ns = alone_of([(layer["start_ns"], layer["end_ns"]) for layer in layers], works)
+    for layer, times in zip(
+        layers, _with_bodies(layers, times_of(works, len(layers)), alone_ns), strict=True
+    ):
+        layer["attributes"] |= times
         if library:
             layer["inside"] = []
     for kernel, work in zip(kernels, works, strict=True):
@@ -67,14 +78,24 @@ def put(
     return [work.end_ns - work.start_ns for work in works if work.layer is None]
 
 
-def _with_bodies(layers: Sequence[dict[str, Any]], own_ns: Sequence[int]) -> list[int]:
-    """The ns of each with those of the layers within it."""
-    whole_ns = list(own_ns)
+def _with_bodies(
+    layers: Sequence[dict[str, Any]], own_ns: Sequence[int], alone_ns: Sequence[int]
+) -> list[dict[str, int]]:
+    """``gpu_ns`` and ``alone_ns`` of each with those of the layers within it; all time of a layer on the CPU for which
+    the GPU did nothing is its own."""
+    whole_ns, bodies_ns = list(own_ns), [0] * len(layers)
+    times: list[dict[str, int]] = [{} for _ in layers]
     around: list[int] = []
 
     def close(at: int) -> None:
+        if layers[at]["attributes"]["provider"] == _ON_CPU and not whole_ns[at]:
+            bodies_ns[at] = alone_ns[at]
+            times[at] = {ALONE_NS: alone_ns[at]}
+        else:
+            times[at] = {GPU_NS: whole_ns[at]} | ({ALONE_NS: bodies_ns[at]} if bodies_ns[at] else {})
         if around:
             whole_ns[around[-1]] += whole_ns[at]
+            bodies_ns[around[-1]] += bodies_ns[at]
 
     for at in sorted(range(len(layers)), key=lambda at: (layers[at]["start_ns"], -layers[at]["end_ns"])):
         while around and not _holds(layers[around[-1]], layers[at]):
@@ -82,7 +103,7 @@ def _with_bodies(layers: Sequence[dict[str, Any]], own_ns: Sequence[int]) -> lis
         around.append(at)
     while around:
         close(around.pop())
-    return whole_ns
+    return times
 
 
 def _holds(around: dict[str, Any], layer: dict[str, Any]) -> bool:

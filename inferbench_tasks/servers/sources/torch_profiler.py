@@ -12,7 +12,7 @@ import orjson
 
 from inferbench_tasks.servers.sources import kineto_gpu, onednn
 from inferbench_tasks.servers.sources.base import missing_package
-from inferbench_tasks.servers.sources.gpu_work import GPU_NS, SILENT_GPU, in_no_layer
+from inferbench_tasks.servers.sources.gpu_work import ALONE_NS, GPU_NS, SILENT_GPU, in_no_layer
 from inferbench_tasks.servers.sources.kineto_gpu import OnGpu
 from inferbench_tasks.servers.sources.onednn import Primitive
 from inferbench_tasks.servers.sources.torch_primitives import Node, place, trees_of
@@ -44,8 +44,9 @@ class TorchProfiler:
     where the run has the same ones; for it the engine says the ``shapes`` of each call. TorchScript's modules are told
     by the profile itself, unless the module was frozen, which has none. ``library``: what is inside of each layer too,
     with the sizes of products, and oneDNN's primitives. ``gpu``: the module runs on a GPU, whose work each layer has as
-    ``gpu_ns``, and with ``library`` inside, too; a run of which nothing was told of the GPU is lost, for the CPU's side
-    alone is only when work was asked for. RuntimeError where PyTorch can't tell of a GPU.
+    ``gpu_ns`` (one that ran on the CPU ``alone_ns``), and with ``library`` inside, too; a run of which nothing was told
+    of the GPU is lost, for the CPU's side alone is only when work was asked for. RuntimeError where PyTorch can't tell
+    of a GPU.
     """
 
     title: ClassVar[str] = "torch.profiler"
@@ -202,7 +203,12 @@ def layers_of(
         outside += nowhere
     if devices is not None:
         devices.append(kineto_gpu.put(document["traceEvents"], thread, base_ns, trees))
-    gpu_ns = [tree["attributes"].pop(GPU_NS) for tree in trees] if devices is not None else []
+    times: list[dict[str, int]] = [{} for _ in outermost]
+    if devices is not None:
+        times = [
+            {name: told.pop(name) for name in (GPU_NS, ALONE_NS) if name in told}
+            for told in (tree["attributes"] for tree in trees)
+        ]
     names = [event["name"].partition("::")[2] or event["name"] for event in outermost]
     known = _of_program(names, program)
     layers = []
@@ -215,7 +221,7 @@ def layers_of(
                 "type": name,
                 "start_ns": start_ns,
                 "end_ns": start_ns + round(event["dur"] * 1000),
-                "attributes": _given(operator) | ({GPU_NS: gpu_ns[at]} if gpu_ns else {}),
+                "attributes": _given(operator) | times[at],
                 **({"inside": [trees[at]]} if primitives is not None else {}),
             }
         )

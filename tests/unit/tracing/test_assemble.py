@@ -384,6 +384,21 @@ def test_a_layer_of_no_time_is_none_of_its_neighbour() -> None:
     assert found["a"] == found["b"] == found["loop"] != "a" and found["body"] == "loop"
 
 
+def test_what_the_cpu_did_beside_a_gpu_counts_once() -> None:
+    """A run of 97 us: the kernel from 2 to 96 is its layer's 94 us, and of a layer on the CPU from 6 to 96 nothing is
+    left. Of one that goes on for 10 us after a kernel of 20 that is all; a loop has both times of what is in it."""
+    conv, nms, loop = on_gpu("conv", 301, 302, 396), layer("nms", 306, 396), layer("loop", 396, 396.5)
+    nms["attributes"]["alone_ns"] = 0
+    server = told(layers=[conv | {"end_ns": EPOCH_NS + 305 * US}, nms])
+    server["runs"] = [{**server["runs"][0], "start_ns": 300 * US, "end_ns": 397 * US}]
+    found = layer_times(assemble([asked()], server, 0).spans)
+    assert found is not None and [each.median_ms for each in found.layers] == [0.094, 0]
+    assert found.explained_ratio == pytest.approx(94 / 97)
+    loop["attributes"] |= {"gpu_ns": 20 * US, "alone_ns": 10 * US}
+    found = layer_times(assemble([asked()], told(layers=[loop]), 0).spans)
+    assert found is not None and [each.median_ms for each in found.layers] == [0.03]
+
+
 def test_how_far_a_gpu_s_moments_may_be_off_is_of_the_clock() -> None:
     """The worst of all servers that had one; a server without says nothing of it."""
     made = assemble([asked()], told() | {"gpu_clock_errors_ns": [8_000, 9_000], "why_lost": ["x"]}, 0)
