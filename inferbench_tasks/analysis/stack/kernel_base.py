@@ -64,6 +64,11 @@ class KernelAnalysis(Analysis):
         words = [self.words(kernels, rows)]
         if any(each.type == SAMPLED for each in kernels.kernels):
             words.append(NO_KERNELS)
+        if kernels.side_by_side:
+            words.append(
+                f"Kernels ran side by side on several streams: each has all of its time, {kernels.added_ms:.4g} ms "
+                f"added up, and any of them ran for {kernels.ms:.4g} ms."
+            )
         return " ".join(filter(None, [*words, kernels.lacking]))
 
     @abstractmethod

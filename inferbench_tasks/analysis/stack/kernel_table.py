@@ -18,8 +18,9 @@ class KernelTable(KernelAnalysis):
     formula = (
         "ms: the kernel's own time, mean over the middle half of each round's runs with this level's instruments, then "
         "over the rounds; share_ratio: of such a run; flops: 2 for a multiply-add, padding too, nothing else; bytes: "
-        "each operand once, neither of a GPU's kernels; bound: memory where flop_per_byte is below the machine's "
-        "FLOP/s by bytes/s, of fp32 (data_type f32) on one thread alone"
+        "each operand once, neither of a GPU's kernels, which may run side by side and have all of their time each; "
+        "bound: memory where flop_per_byte is below the machine's FLOP/s by bytes/s, of fp32 (data_type f32) on one "
+        "thread alone"
     )
 
     def of(self, kernels: Kernels) -> Rows:
@@ -42,10 +43,12 @@ class KernelTable(KernelAnalysis):
         times = sorted((each.ms for each in kernels.kernels), reverse=True)
         few = min(3, len(times))
         libraries = ", ".join(dict.fromkeys(each.library for each in kernels.kernels))
-        return (
-            f"{few} of {len(times)} kernels ({libraries}) take {sum(times[:few]) / kernels.framework_ms:.0%} of a "
-            f"run's {kernels.framework_ms:.4g} ms; all kernels {kernels.ms / kernels.framework_ms:.1%} of it."
-        )
+        taken, run = sum(times[:few]), f"a run's {kernels.framework_ms:.4g} ms"
+        who, whole = f"{few} of {len(times)} kernels ({libraries})", kernels.ms / kernels.framework_ms
+        if kernels.side_by_side:  # theirs may be more than the run
+            part = taken / kernels.added_ms
+            return f"{who} are {part:.0%} of all kernels' own times; these take {whole:.1%} of {run}."
+        return f"{who} take {taken / kernels.framework_ms:.0%} of {run}; all kernels {whole:.1%} of it."
 
     def figure(self, subject: Subject, rows: Rows) -> Chart:
         """The longest."""

@@ -44,6 +44,10 @@ _ALSO_WITHOUT = frozenset(
 )  # fmt: skip
 
 
+#: Sums of means differ by less, from rounding alone.
+_ROUNDING = 1e-6
+
+
 @dataclass(frozen=True)
 class Kernel:
     """``layer``: the place of its layer. ``ms_by_round``: its own time; ``flops``, ``bytes``, ``data_type`` (what it
@@ -92,11 +96,23 @@ class Kernels:
     ceilings: Ceilings | None = None
     no_ceilings: str = ""
     lacking: str = ""
+    #: How long any of a GPU's kernels ran; None on a CPU, whose kernels' own times have nothing twice.
+    busy_ms: float | None = None
 
     @property
     def ms(self) -> float:
-        """All kernels together."""
+        """All kernels together; those that a GPU ran side by side on several streams count once."""
+        return self.added_ms if self.busy_ms is None else self.busy_ms
+
+    @property
+    def added_ms(self) -> float:
+        """The kernels' own times added up."""
         return sum(kernel.ms for kernel in self.kernels)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether their own times add up to more than the time in which any of them ran."""
+        return self.added_ms > self.ms * (1 + _ROUNDING)
 
     def by_layer(self) -> list[tuple[RunLayer, list[Kernel]]]:
         """Each layer with its kernels, both in their order."""
@@ -123,15 +139,19 @@ def kernels_of(
     kernel_ms: dict[tuple[_Key, _Key], list[float]] = defaultdict(lambda: [0.0] * len(middles))
     layers: dict[_Key, Span] = {}
     firsts: dict[tuple[_Key, _Key], _Primitive] = {}
+    busy_ms = [0.0] * len(middles)
     for at, runs in enumerate(middles):
         for run in runs:
+            every: list[_Primitive] = []
             for layer_key, layer in _numbered(run.layers):
                 layers.setdefault(layer_key, layer)
                 layer_ms[layer_key][at] += layer.work_ns / 1e6 / len(runs)
                 found = _on_gpu(layer, run.inside) if gpu else _primitives(layer, run.inside)
+                every += found
                 for key, primitive in _numbered(found):
                     firsts.setdefault((layer_key, key), primitive)
                     kernel_ms[layer_key, key][at] += primitive.own_ns / 1e6 / len(runs)
+            busy_ms[at] += _busy_ns(every) / 1e6 / len(runs) if gpu else 0
     places = {key: order for order, key in enumerate(layers)}
     kernels = tuple(
         Kernel(
@@ -158,6 +178,7 @@ def kernels_of(
         fmean(fmean(run.length_ns for run in runs) / 1e6 for runs in middles),
         Ceilings(**known) if known else None,
         problem,
+        busy_ms=fmean(busy_ms) if gpu else None,
     )
 
 
@@ -214,6 +235,15 @@ def _on_gpu(around: Span, inside: Mapping[int, list[Span]]) -> list[_Primitive]:
             found.append(_Primitive(span, span.duration_ns, False))
         found += _on_gpu(span, inside)
     return sorted(found, key=lambda each: each.span.start_ns)
+
+
+def _busy_ns(kernels: Iterable[_Primitive]) -> int:
+    """The time in which any of them ran."""
+    busy_ns = until_ns = 0
+    for span in sorted((each.span for each in kernels), key=lambda span: span.start_ns):
+        busy_ns += max(0, span.end_ns - max(span.start_ns, until_ns))
+        until_ns = max(until_ns, span.end_ns)
+    return busy_ns
 
 
 def _own_ns(span: Span, within: Sequence[Span]) -> int:

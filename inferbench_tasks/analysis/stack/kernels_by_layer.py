@@ -17,13 +17,13 @@ class KernelsByLayer(KernelAnalysis):
     title = "Kernels by layer"
     formula = (
         "kernels: how many; ms: their own times together; longest: the one that takes most of them, longest_ms; "
-        "share_ratio: of all kernels' time"
+        "share_ratio: of all kernels' own times"
     )
 
     def of(self, kernels: Kernels) -> Rows:
         """In the layers' order."""
         rows: Rows = []
-        whole = kernels.ms
+        whole = kernels.added_ms
         for layer, inside in kernels.by_layer():
             ms = sum(each.ms for each in inside)
             most = max(inside, key=lambda each: each.ms, default=None)

@@ -20,9 +20,9 @@ class KernelsByModel(KernelAnalysis):
     name = "kernels_by_model"
     title = "Kernels of the model"
     formula = (
-        "a row for all kernels and one for those of each library: ms, their own times together; share_ratio: of a run; "
-        "flops and bytes: of those of which both are known, whose share of the time is counted_ratio; the rates are "
-        "of these"
+        "a row for all kernels and one for those of each library: ms, their own times together, of a GPU's, which may "
+        "run side by side, the time in which any of them ran; share_ratio: of a run; flops and bytes: of those of "
+        "which both are known, whose share of the time is counted_ratio; the rates are of these"
     )
 
     def of(self, kernels: Kernels) -> Rows:
@@ -32,7 +32,7 @@ class KernelsByModel(KernelAnalysis):
         for library in ["all", *libraries]:
             works = [each.work for each in kernels.kernels if library in ("all", each.library)]
             work, ratio = counted(works)
-            ms = total(works).ms
+            ms = kernels.ms if len(works) == len(kernels.kernels) else total(works).ms
             rows.append(
                 {
                     "library": library,

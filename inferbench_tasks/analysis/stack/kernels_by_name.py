@@ -20,7 +20,7 @@ class KernelsByName(KernelAnalysis):
     title = "Kernels by name"
     formula = (
         "count, ms, flops and bytes: sums over the kernels of a name (flops, bytes: only where they are known of all "
-        "of them); share_ratio: of all kernels' time; the rates are of the sums"
+        "of them); share_ratio: of all kernels' own times; the rates are of the sums"
     )
 
     def of(self, kernels: Kernels) -> Rows:
@@ -29,7 +29,7 @@ class KernelsByName(KernelAnalysis):
         for each in kernels.kernels:
             groups[each.name, each.library].append(each)
         rows: Rows = []
-        whole = kernels.ms
+        whole = kernels.added_ms
         for (name, library), group in groups.items():
             work = total(each.work for each in group)
             about = {"kernel": name, "library": library, "count": len(group), "ms": work.ms}
