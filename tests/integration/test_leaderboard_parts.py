@@ -1,14 +1,18 @@
-"""Parts of an evaluation on leaderboards, in their picture and in recommendations, on a real PerfDB."""
+"""Parts of an evaluation on leaderboards, in their picture, in recommendations and of devices, on a real PerfDB."""
 
 from __future__ import annotations
 
 import pytest
 
+from inferbench_tasks.analysis.devices.alike import alike, newest, stored
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import board_of, leaderboard
 from inferbench_tasks.analysis.recommend.recommender import recommend
 from inferbench_tasks.analysis.recommend.scatter import scatter
+from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.analysis.builders import job_spec
+from tests.unit.analysis.devices.builders import CPU, run
 from tests.unit.perfdb.builders import result
 
 pytestmark = pytest.mark.integration
@@ -52,3 +56,21 @@ def test_parts_of_an_evaluation_are_one_row_by_speed(perfdb: PerfDB) -> None:
     found = recommend(perfdb, "p99_ms", [Bound.parse("p99_ms<=20")])
     assert (found.candidates, found.fitting) == (2, 1)
     assert found.top[0]["p99_ms"] == pytest.approx(11.0) and found.top[0]["runs"] == 3
+
+
+def test_devices_are_compared_by_configurations_of_all_parts(perfdb: PerfDB) -> None:
+    """Three parts of one server that one user waits for, at 100, 120 and 110 samples/s, are one configuration of the
+    CPU with three runs, of which one had another patience; from the database as at once."""
+    for at, rate in enumerate((100.0, 120.0, 110.0)):
+        job = job_spec(evaluate__part=f"{1 + at}/3", load__wait_for_quiet_s=60.0 * (1 + at % 2))
+        perfdb.save_result(
+            ResultDocument.model_validate(
+                run(f"run-{at}", CPU, 10.0, rate, provenance={"job": job.model_dump(mode="json")})
+                | {"submission": {"name": "x", "digest": f"{at}" * 64}}
+            )
+        )
+    figures = ("throughput_samples_per_s",)
+    for documents in (stored(perfdb, "", figures), newest(perfdb, "", figures, 10).documents):
+        ((devices,),) = [[*alike(documents).values()]]
+        ((configuration,),) = devices.values()
+        assert sorted(configuration.values(*figures)) == [100.0, 110.0, 120.0]

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from inferbench_tasks.analysis.evaluations.listed import PART
 from inferbench_tasks.analysis.recommend.candidates import Candidate
+from inferbench_tasks.analysis.recommend.parts import configuration_in
 from inferbench_tasks.analysis.recommend.recommender import of_newest_version
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.dotted import flatten, value_at
@@ -24,7 +26,7 @@ from inferbench_tasks.formats.stored_precision import called
 from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.asked_precision import PATHS as ASKED_PRECISION
 from inferbench_tasks.perfdb.asked_precision import asked_precision
-from inferbench_tasks.perfdb.held import configuration_of, held, identity
+from inferbench_tasks.perfdb.held import held, identity
 from inferbench_tasks.perfdb.offered import spoken
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, NEWEST_FIRST, PerfDB
@@ -41,8 +43,8 @@ LOADS = ("closed_loop", "single_stream")
 _REQUESTS, _PROCESSORS = "provenance.job.requests", "provenance.job.processors"
 _PATHS = (
     "run_id", "attempt", "created_at", "verdict", "submission.digest", "model", "format", "backend", "device", "load",
-    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS, *ASKED_PRECISION,
-    *no_model.PATHS,
+    "summary.energy", "provenance.job.share", "provenance.job.serve", _REQUESTS, _PROCESSORS, PART,
+    *ASKED_PRECISION, *no_model.PATHS,
 )  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def stored(db: PerfDB, query: str | Iterable[str], figures: Sequence[str]) -> li
     wanted = {"verdict": "valid", "load.arrivals.kind": {"$in": list(LOADS)}}
     where = {"$and": [parse(query).filter, wanted]}
     raw = db.find_raw(where, NEWEST_FIRST, LOOKED_AT, fields=_fields(figures))
-    return [to_plain(each) for each in raw]
+    return _with_jobs(db, map(to_plain, raw))
 
 
 class Newest(NamedTuple):
@@ -138,10 +140,27 @@ def newest(db: PerfDB, query: str | Iterable[str], figures: Sequence[str], most:
     known: dict[tuple[str, int], Document] = index.kept(("devices", *figures), _MOST_KEPT)
     if missing := [identity(row)[0] for row in chosen if identity(row) not in known]:
         fields = _fields(figures)
-        for document in map(to_plain, db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=fields)):
+        raw = db.find_raw({"run_id": {"$in": missing}}, BY_RUN, fields=fields)
+        for document in _with_jobs(db, map(to_plain, raw)):
             known[document["run_id"], document["attempt"]] = document
     documents = [known[identity(row)] for row in chosen if identity(row) in known]
     return Newest(documents, len(shown), len(counts), len(chosen), len(rows))
+
+
+def _with_jobs(db: PerfDB, documents: Iterable[Document]) -> list[Document]:
+    """The same; those of parts of an evaluation with the whole of their jobs, which tells what they are parts of."""
+    found = list(documents)
+    parts = {_identity_of(each): each for each in found if value_at(each, PART) is not None}
+    if parts:
+        where = {"run_id": {"$in": [run for run, _ in parts]}}
+        for job in map(to_plain, db.find_raw(where, BY_RUN, fields=("run_id", "attempt", "provenance.job"))):
+            if (document := parts.get(_identity_of(job))) is not None:
+                document["provenance"]["job"] = job["provenance"]["job"]
+    return found
+
+
+def _identity_of(document: Document) -> tuple[str, int]:
+    return document["run_id"], document["attempt"]
 
 
 def _fields(figures: Sequence[str]) -> tuple[str, ...]:
@@ -223,9 +242,7 @@ def alike(documents: Iterable[Document]) -> dict[Thing, dict[Device, list[Candid
         if (thing := thing_of(document)) is None:
             continue
         place = device_of(document)
-        key = configuration_of(
-            value_at(document, "submission.digest"), document["run_id"], place.name, place.cores
-        )
+        key = configuration_in(document)
         runs.setdefault(thing, {}).setdefault(place, {}).setdefault(key, []).append(document)
     return {
         thing: {

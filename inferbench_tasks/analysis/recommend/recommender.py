@@ -13,6 +13,7 @@ from typing import Any
 
 from inferbench_tasks.analysis import energy_ground, lacking, price_ground
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
+from inferbench_tasks.analysis.evaluations.listed import PART
 from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.lacking import lack_of
 from inferbench_tasks.analysis.recommend.candidates import (
@@ -35,7 +36,7 @@ from inferbench_tasks.analysis.recommend.energies import bounds_notes, got_alike
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.moved import moved_notes
-from inferbench_tasks.analysis.recommend.parts import configurations
+from inferbench_tasks.analysis.recommend.parts import configuration_in, configurations, own_configuration
 from inferbench_tasks.analysis.recommend.prices import prices
 from inferbench_tasks.analysis.recommend.reasons import why
 from inferbench_tasks.analysis.recommend.versions import versions_notes
@@ -43,7 +44,7 @@ from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import no_model
-from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
+from inferbench_tasks.perfdb.held import Row, configuration, held, identity
 from inferbench_tasks.perfdb.offered import WITHOUT_LOAD, is_search, named, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
@@ -199,8 +200,9 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     unwatched = given - len(documents)
     documents, otherwise_got = got_alike(documents, asked[0])
     for document in documents:
-        key = _key(document)
-        candidates.setdefault(key, Candidate(key)).documents.append(document)
+        # As in ``recommend``: what it is called begins with a job's digest.
+        own = Candidate(own_configuration(document))
+        candidates.setdefault(configuration_in(document, asked), own).documents.append(document)
     recommendation = _decide(list(candidates.values()), asked[0], bounds)
     recommendation.notes.extend(otherwise_got)
     if unwatched:
@@ -229,6 +231,7 @@ def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict
         for path in (
             *needed(each),
             *lacking.needed(each),
+            PART,
             *(f"summary.{way}" for way in energy_ground.paths(each)),
         )
     )
@@ -311,13 +314,6 @@ def _decide(
         )
     open_notes, reruns = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
-
-
-def _key(document: dict[str, Any]) -> str:
-    """As ``held.configuration``, of a document."""
-    digest, device = document["submission"].get("digest"), document["device"]
-    network = (document.get("load") or {}).get("network")
-    return configuration_of(digest, document["run_id"], device.get("name"), device.get("cores"), network)
 
 
 def _is_lower_bound(candidate: Candidate, figure: Figure) -> bool:
