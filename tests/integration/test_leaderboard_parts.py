@@ -56,6 +56,8 @@ def test_parts_of_an_evaluation_are_one_row_by_speed(perfdb: PerfDB) -> None:
     found = recommend(perfdb, "p99_ms", [Bound.parse("p99_ms<=20")])
     assert (found.candidates, found.fitting) == (2, 1)
     assert found.top[0]["p99_ms"] == pytest.approx(11.0) and found.top[0]["runs"] == 3
+    names = [row["configuration"].partition("threads ")[2] for row in recommend(perfdb, "p99_ms", []).top]
+    assert [name.partition("threads ")[2] for name in names] == ["1", "2, part 1/3"]
 
 
 def test_devices_are_compared_by_configurations_of_all_parts(perfdb: PerfDB) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis.evaluations.listed import PART
+from inferbench_tasks.analysis.evaluations.together import but_for_part
 from inferbench_tasks.analysis.labels import plain, short_names
 from inferbench_tasks.contracts.drawn import settled
-from inferbench_tasks.dotted import flatten, last
+from inferbench_tasks.dotted import flatten, last, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES, mean_size
 from inferbench_tasks.submission.digest import LABELS
@@ -134,6 +136,8 @@ def _differences(group: Sequence[Candidate]) -> list[str]:
     for candidate in group:
         document = candidate.documents[0]
         job = document.get("provenance", {}).get("job") or {}
+        if len({value_at(each, PART) for each in candidate.documents}) > 1:
+            job = but_for_part(job)  # it is all of them, and is not called after one
         settings = {name: value for name, value in job.items() if name not in LABELS}
         device = {f"device {name}": document["device"].get(name) for name in ("name", "cores")}
         jobs.append(flatten({**settings, **device}))

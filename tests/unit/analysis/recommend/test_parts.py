@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.devices.alike import alike
+from inferbench_tasks.analysis.recommend.candidates import Candidate, describe
 from inferbench_tasks.analysis.recommend.lines import line_of
 from inferbench_tasks.analysis.recommend.parts import asked_but_for_part
 from inferbench_tasks.analysis.recommend.recommender import choose
@@ -105,6 +106,14 @@ def test_parts_at_hand_are_runs_of_one_configuration() -> None:
         served("1/3", 1.0, 2)["submission"]["digest"],
     }
     assert choose(THREE, "top1_ratio", []).candidates == 3
+
+
+def test_a_configuration_of_several_parts_is_not_called_after_one() -> None:
+    """Two servers with other threads and the very same words otherwise: of all parts of the one nothing is said of a
+    part, of the only part of the other it is."""
+    several, one = Candidate("a", THREE), Candidate("b", [served("1/3", 11.5, 2)])
+    (mine, its) = (text.partition("rate_rps 80, ")[2] for text in describe([several, one]).values())
+    assert (mine, its) == ("threads 1", "threads 2, part 1/3")
 
 
 def test_parts_are_runs_of_one_configuration_of_their_device() -> None:
