@@ -10,7 +10,7 @@ from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.tracing.batches import batch_in_words
 from inferbench_tasks.tracing.missing import missing_in_words
-from inferbench_tasks.tracing.request_parts import CLIENT_PARTS
+from inferbench_tasks.tracing.request_parts import CLIENT_PARTS, POST_PROCESS, PRE_PROCESS
 from inferbench_tasks.tracing.share import doubts_in_words, share_in_words
 
 Table = dict[str, Any]
@@ -160,7 +160,7 @@ def _parts(views: Sequence[RunView]) -> list[Table]:
         [
             view.label,
             f"{view.trace['requests']:,} of {view.trace['of']:,}",
-            part["part"],
+            _part_name(part),
             number(part["median_ms"]),
             number(part["longest_ms"]),
         ]
@@ -173,6 +173,14 @@ def _parts(views: Sequence[RunView]) -> list[Table]:
         "title": "Traced requests of the load", "head": head, "rows": rows, "numbers": [3, 4], "note": note
     }  # fmt: skip
     return [table] if rows else []
+
+
+def _part_name(part: dict[str, Any]) -> str:
+    """Processors are called alike at the client and in the server, and are nothing to compare there; results of before
+    the former were traced say no level."""
+    processed = part["part"] in (PRE_PROCESS, POST_PROCESS)
+    at_client = processed and part.get("level") == "application"
+    return f"{part['part']} at the client" if at_client else str(part["part"])
 
 
 def _overheads(views: Sequence[RunView], note: str) -> list[Table]:

@@ -108,7 +108,8 @@ def sampled(**more: Any) -> dict[str, Any]:
 
 def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
     """How many of how many stand in the sentence and in each row; those without an answer, lost ones and a load that
-    was not the one that was asked for are told. What processors at the client take is no time in the server.
+    was not the one that was asked for are told. What processors at the client take is no time in the server,
+    and a row of theirs has another name than one in the server.
     """
     share = "a: 51 of 1,000 requests of the load were traced, 1 in 20 by chance"
     longest = " In the server inference takes longest, 5 ms in the median."
@@ -137,6 +138,14 @@ def test_a_share_of_a_load_never_passes_for_all_of_it() -> None:
     )
     assert parts["rows"][2] == ["a", "51 of 1,000", "queue", "2", "4"]
     assert "one by one" in layers.tables([run("a", traced())])[0]["note"]
+    rows = {
+        which: layers.tables([run("a", sampled(parts=[at_client | {"level": which}]))])[1]["rows"]
+        for which in ("application", "model")
+    }
+    assert rows == {
+        "application": [["a", "51 of 1,000", "pre-process at the client", "7", "9"]],
+        "model": [["a", "51 of 1,000", "pre-process", "7", "9"]],
+    }
     assert layers.charts([run("a", sampled())]) == []
 
 
