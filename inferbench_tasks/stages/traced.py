@@ -45,7 +45,7 @@ from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.tracing.assemble import Asked
 from inferbench_tasks.tracing.counters import Seen, kinds_of, tracks_of
 from inferbench_tasks.tracing.receiver import RECEIVERS
-from inferbench_tasks.tracing.spans import LEVELS, Level
+from inferbench_tasks.tracing.spans import LEVELS, STATE, Level
 
 #: What a request may take, ms: an instrument that is made ready within the first one may take many seconds.
 _LONGEST_REQUEST_MS = 600_000.0
@@ -258,7 +258,9 @@ def ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | 
     ):
         context = one_in_context(seed, number, ALL) if again else context_of(seed, sample)
         assert context is not None  # one in one is chosen
-        one = Asked(context.trace_id, context.span_id, sample, intended, sent, first, done)
+        # The server's span has the state that came with the request, and the request's own the same.
+        about = {STATE: context.state} if context.state else {}
+        one = Asked(context.trace_id, context.span_id, sample, intended, sent, first, done, about)
         asked.append(replace(one, **processed.get(number, {})))
     return asked
 

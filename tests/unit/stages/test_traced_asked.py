@@ -19,6 +19,7 @@ from inferbench_tasks.stages import traced
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.submission.schema import LoadSpec
+from tests.samples import samples_table, write_table
 from tests.serving_cases import dense_case, serve_input
 
 
@@ -136,3 +137,27 @@ def test_samples_for_processors_in_the_server_are_sent_as_they_are(
     with pytest.raises(LoadError, match="nothing is sent here"):
         traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", None)
     assert seen == [(files[:2], {"labels": OutputShape(shape=(1,))})]
+
+
+@pytest.mark.parametrize(("block", "state"), [({"batch_size": 2}, "ot=th:0"), ({}, None)])
+def test_a_request_says_the_state_that_it_was_sent_with(
+    block: dict[str, Any], state: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a size of its own each request is one in one, and says so to the server as on its own span; without, none
+    does either."""
+    given = serve_input(dense_case(tmp_path), tmp_path)
+    job = given.job.model_dump(mode="json") | {"trace": {"requests": 3, **block}}
+    fields = given.model_dump() | {"job": job}
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    sent: list[str | None] = []
+
+    def applied(plan: LoadPlan, path: Path, *_: Any) -> None:
+        payloads = build_payloads(plan)
+        sent.extend(dict(payloads[number].metadata).get("tracestate") for number in range(3))
+        write_table(samples_table({"intended_ns": np.arange(3) * 1000, "sample_index": np.arange(3)}), path)
+
+    monkeypatch.setattr(traced, "applied", applied)
+    endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="dense")
+    asked = traced.ask(inp, Context(data_dir=tmp_path / "data"), endpoint, tmp_path / "asked", "seed")
+    assert sent == [state] * 3
+    assert [one.about.get("tracestate") for one in asked] == [state] * 3
