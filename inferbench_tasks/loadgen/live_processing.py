@@ -21,7 +21,7 @@ from inferbench_tasks.clients.forwarding import ForwardingSink
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.payloads import protocol_codec, read_inputs
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan
-from inferbench_tasks.loadgen.processed_times import ProcessedTimes, Worked
+from inferbench_tasks.loadgen.processed_times import Processed, ProcessedTimes, Worked
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.protocols.traceparent import with_headers
 from inferbench_tasks.requests.ragged import unpacked
@@ -172,7 +172,8 @@ class _Ends(ForwardingSink):
             worked = self._judge.worked
             call.client_spans = (call.client_spans[0], worked.ended_ns - worked.started_ns)
             if self._times is not None and before is not None:
-                self._times.add(call.request_id, before, worked)
+                # Not later: whoever takes the time of its end behind the judge knows of no answer's own.
+                self._times.add(call.request_id, Processed(before, worked, min(done_ns, worked.started_ns)))
             done_ns = time.monotonic_ns()
         super().finish(call, status, done_ns)
 

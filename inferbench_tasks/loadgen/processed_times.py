@@ -29,10 +29,12 @@ class Worked:
 
 @dataclass(frozen=True)
 class Processed:
-    """What the client did to one request before it left, and to its answer."""
+    """What the client did to one request before it left, and to its answer, which was there at ``answered_ns``: those
+    that come together are processed one by one, on the sender's loop."""
 
     before: Worked
     after: Worked
+    answered_ns: int
 
 
 class ProcessedTimes:
@@ -42,16 +44,17 @@ class ProcessedTimes:
         self._before, self._after = tuple(dict.fromkeys(before)), tuple(dict.fromkeys(after))
         self._rows = array("q")
 
-    def add(self, request_id: int, before: Worked, after: Worked) -> None:
+    def add(self, request_id: int, processed: Processed) -> None:
         """Keep those of a request that ended well."""
-        self._rows.append(request_id)
+        self._rows.extend((request_id, processed.answered_ns))
+        before, after = processed.before, processed.after
         for kinds, each in ((self._before, before), (self._after, after)):
             self._rows.extend((each.started_ns, each.ended_ns))
             self._rows.extend(each.worked_ns.get(kind, 0) for kind in kinds)
 
     def write(self, path: Path) -> None:
         """All of them as one ``.npz``: a row for each request, and whose its last columns are."""
-        width = 5 + len(self._before) + len(self._after)
+        width = 6 + len(self._before) + len(self._after)
         rows = np.frombuffer(self._rows, np.int64) if self._rows else np.empty(0, np.int64)
         kinds = {"before": np.array(self._before, np.str_), "after": np.array(self._after, np.str_)}
         write_archive(path, {"rows": rows.reshape(-1, width), **kinds})
@@ -70,9 +73,10 @@ def read_processed(paths: Iterable[Path]) -> dict[int, Processed]:
                 f"When the client's processors worked can't be read from {path}: {error}"
             ) from error
         at = 3 + len(before)
-        for number, *row in rows:
+        for number, answered_ns, *row in rows:
             found[number] = Processed(
                 Worked(row[0], row[1], dict(zip(before, row[2 : at - 1], strict=True))),
                 Worked(row[at - 1], row[at], dict(zip(after, row[at + 1 :], strict=True))),
+                answered_ns,
             )
     return found

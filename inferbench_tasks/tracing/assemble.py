@@ -20,7 +20,7 @@ class Asked:
     """A request as its client saw it, CLOCK_MONOTONIC ns. ``span_id``: in its ``traceparent``.
 
     ``about``: attributes of its span besides; of a share of a load its number there, ``one_in`` and ``tracestate``.
-    ``before``, ``after``: what its client's own processors did, see ``request_parts.client_parts``.
+    ``before``, ``after``, ``answered_ns``: what its client's own processors did, see ``request_parts.client_parts``.
     """
 
     trace_id: str
@@ -33,6 +33,7 @@ class Asked:
     about: Mapping[str, Any] = field(default_factory=dict)
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
+    answered_ns: int | None = None
 
     @property
     def latency_ns(self) -> int:
@@ -203,6 +204,7 @@ class _Trace:
             request.done_ns,
             request.before,
             request.after,
+            request.answered_ns,
         )
         asks = next(at for at, part in enumerate(parts) if part[0] in (FIRST_BYTE, LAST_BYTE))
         numbers = [

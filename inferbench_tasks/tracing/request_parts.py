@@ -11,6 +11,8 @@ Part = tuple[str, int, int, dict[str, int]]
 PRE_PROCESS, POST_PROCESS = "pre-process", "post-process"
 #: At the client, where it has processors: the request waits until it is begun with.
 BEGIN = "wait to begin"
+#: At the client, where it has processors: the answer waits until others that came before it, or with it, are processed.
+PROCESS = "wait to process"
 #: At the client: the request waits for its turn or for a connection, its server is asked, the rest of the answer comes.
 WAIT, FIRST_BYTE, LAST_BYTE = CLIENT_PARTS = ("wait to send", "to first byte", "to last byte")
 #: Spans at the client that may have the id of a ``traceparent``; before the parts were spans the request itself had it.
@@ -35,17 +37,22 @@ def client_parts(
     done_ns: int,
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
+    answered_ns: int | None = None,
 ) -> list[Part]:
     """They add up to the request; its server works in the first one behind ``WAIT``.
 
     Of a client that does not tell when the first byte came (-1) there is no part up to it: from the send on it is one.
     ``before``, ``after``: what the client's own processors did, {started_ns, ended_ns, worked_ns by kind}; None where
-    it has none. What is left of these parts is the writing of the request, and the reading of the answer.
+    it has none. What is left of these parts is the writing of the request, and the reading of the answer, which was
+    there at ``answered_ns``, else when it was begun with.
     """
     parts: list[Part] = []
     if before is not None:
         parts += [(BEGIN, intended_ns, before["started_ns"], {}), _processed(PRE_PROCESS, before)]
-    answered_ns = done_ns if after is None else after["started_ns"]
+    if after is None:
+        answered_ns = done_ns
+    elif answered_ns is None:
+        answered_ns = after["started_ns"]
     parts.append((WAIT, intended_ns if before is None else before["ended_ns"], sent_ns, {}))
     if first_byte_ns >= 0:
         parts.append((FIRST_BYTE, sent_ns, first_byte_ns, {}))
@@ -53,6 +60,7 @@ def client_parts(
     if after is not None:
         # To the end of the request: what its sender does behind the last processor is some microseconds.
         name, started_ns, _, worked_ns = _processed(POST_PROCESS, after)
+        parts.append((PROCESS, answered_ns, started_ns, {}))
         parts.append((name, started_ns, done_ns, worked_ns))
     return parts
 

@@ -101,7 +101,7 @@ def test_processors_at_the_client_are_seen(tmp_path: Path, one_in: int | None) -
         worked(made, named)
         assert ("model", "pre-process") not in found and ("model", "post-process") not in found
         parts = [span for span in found.values() if span.level == "application" and span.name != "request"]
-        assert len(parts) == 6
+        assert len(parts) == 7
         assert sum(span.duration_ns for span in parts) == found["application", "request"].duration_ns
     if one_in:
         levels = {row["level"] for row in document["parts"] if row["part"] == "pre-process"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,15 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     not work took no time."""
     first, second = (ProcessedTimes(["image", "image", "audio"], ["nms"]) for _ in range(2))
     before, after = Worked(10, 50, {"image": 30, "audio": 5}), Worked(90, 99, {"nms": 4})
-    first.add(7, before, after)
-    first.add(9, Worked(11, 51, {"image": 31}), Worked(91, 98, {}))
-    second.add(8, before, after)
+    first.add(7, Processed(before, after, 80))
+    first.add(9, Processed(Worked(11, 51, {"image": 31}), Worked(91, 98, {}), 81))
+    second.add(8, Processed(before, after, 82))
     for at, each in enumerate((first, second)):
         each.write(tmp_path / f"{at}.npz")
     assert read_processed([tmp_path / "0.npz", tmp_path / "1.npz"]) == {
-        7: Processed(before, after),
-        8: Processed(before, after),
-        9: Processed(Worked(11, 51, {"image": 31, "audio": 0}), Worked(91, 98, {"nms": 0})),
+        7: Processed(before, after, 80),
+        8: Processed(before, after, 82),
+        9: Processed(Worked(11, 51, {"image": 31, "audio": 0}), Worked(91, 98, {"nms": 0}), 81),
     }
     ProcessedTimes([], []).write(tmp_path / "none.npz")
     assert read_processed([tmp_path / "none.npz"]) == {}
@@ -51,6 +52,8 @@ class Echo(Client):
     """Answers each request at once, with two scores for each of its samples."""
 
     sent: list[Payload]
+    #: When the answers came, all in one piece.
+    came_ns = -1
 
     async def open(self, connections: int) -> None:
         """There is nothing to connect."""
@@ -63,9 +66,10 @@ class Echo(Client):
         return True
 
     def _answer(self, call: Call) -> None:
+        self.came_ns = self.came_ns if self.came_ns >= 0 else time.monotonic_ns()
         scores = np.array([[0.1, 0.9]] * call.payload.batch_size, np.float32)
         problem = self._check.problem(call.payload.batch_size, 8, {"scores": scores})
-        self._sink.finish(call, problem or OK, 0)
+        self._sink.finish(call, problem or OK, self.came_ns)
 
     def want(self, waiting: int) -> None:
         """There is always room."""
@@ -150,7 +154,14 @@ def test_a_traced_request_says_so_behind_the_clients_processors(tmp_path: Path) 
     call, _, done_ns = next(each for each in ended if each[0].request_id == 1)
     before, after = kept.before, kept.after
     assert number == 1
-    assert before.started_ns < before.ended_ns <= after.started_ns < after.ended_ns <= done_ns
+    assert (
+        before.started_ns
+        < before.ended_ns
+        <= kept.answered_ns
+        <= after.started_ns
+        < after.ended_ns
+        <= done_ns
+    )
     assert 0 < before.worked_ns["audio"] <= before.ended_ns - before.started_ns == call.client_spans[0]
     assert 0 < after.worked_ns["labels"] <= after.ended_ns - after.started_ns == call.client_spans[1]
 
@@ -159,3 +170,16 @@ def test_a_load_that_is_not_traced_keeps_nothing(tmp_path: Path) -> None:
     """Its requests are sent and answered, and nobody writes when they were processed."""
     sent, ended, times = sent_through(tmp_path, [Payload(b"", 0, 1)], [sound([1, 2, 3, 4])], None)
     assert len(sent) == 1 and [status for _, status, _ in ended] == [OK] and times is None
+
+
+def test_answers_that_came_together_wait_for_each_other(tmp_path: Path) -> None:
+    """Two of one moment, as of one piece that is read from a connection: both were there then, and the second is begun
+    with once the first was processed, which is no part of its way from the server."""
+    payloads = [Payload(b"", number, 1, metadata_of(context_of("seed", number))) for number in (0, 1)]
+    _, _, times = sent_through(tmp_path, payloads, [sound([1, 2, 3, 4]), sound([5, 6, 7, 8])], "seed")
+    assert times is not None
+    times.write(tmp_path / "kept.npz")
+    kept = read_processed([tmp_path / "kept.npz"])
+    first, second = kept[0], kept[1]
+    assert first.answered_ns == second.answered_ns <= first.after.started_ns
+    assert first.after.ended_ns <= second.after.started_ns

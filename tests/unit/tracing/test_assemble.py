@@ -99,30 +99,34 @@ def test_the_parts_at_the_client_are_the_request() -> None:
 
 
 def test_processors_at_the_client_are_parts_of_the_request() -> None:
-    """A request of 1,000 us that is begun with after 2 us, processed for 20, sent 3 us later, answered by 960: its six
-    parts add up to it. The server is in none of the processors' parts, whose attributes say how long each worked; what
-    its latency counts from is the beginning of the first."""
+    """A request of 1,000 us that is begun with after 2 us, processed for 20, sent 3 us later, answered by 953 and gone
+    on with at 960, behind the answers that came with it: its seven parts add up to it. The server is in none of the
+    processors' parts, whose attributes say how long each worked; what its latency counts from is the beginning of the
+    first."""
     before = {"started_ns": 2 * US, "ended_ns": 22 * US, "worked_ns": {"image": 15 * US}}
     after = {"started_ns": 960 * US, "ended_ns": 997 * US, "worked_ns": {"labels": 30 * US}}
-    request = replace(asked(), sent_ns=25 * US, first_byte_ns=950 * US, before=before, after=after)
+    request = replace(
+        asked(), sent_ns=25 * US, first_byte_ns=950 * US, before=before, after=after, answered_ns=953 * US
+    )
     assert request.latency_ns == 998 * US and asked().latency_ns == 995 * US
     made = assemble([request], told(), 0)
     root, *parts = (span for span in made.spans if span.level == "application")
     assert [(each.name, each.start_ns - EPOCH_NS, each.duration_ns) for each in parts] == [
         ("wait to begin", 0, 2 * US), ("pre-process", 2 * US, 20 * US), ("wait to send", 22 * US, 3 * US),
-        ("to first byte", 25 * US, 925 * US), ("to last byte", 950 * US, 10 * US), ("post-process", 960 * US, 40 * US),
+        ("to first byte", 25 * US, 925 * US), ("to last byte", 950 * US, 3 * US), ("wait to process", 953 * US, 7 * US),
+        ("post-process", 960 * US, 40 * US),
     ]  # fmt: skip
     assert sum(each.duration_ns for each in parts) == root.duration_ns == 1000 * US
     assert [each.attributes for each in parts] == [
-        {}, {"image_ns": 15 * US}, {}, {"span_id": SPAN}, {}, {"labels_ns": 30 * US},
+        {}, {"image_ns": 15 * US}, {}, {"span_id": SPAN}, {}, {}, {"labels_ns": 30 * US},
     ]  # fmt: skip
     server = next(span for span in made.spans if span.name == "server")
     assert server.parent == parts[3].number and made.defects == 0
     blind = assemble([replace(request, first_byte_ns=-1)], told(), 0).spans
-    assert [(span.name, span.duration_ns) for span in blind[4:6]] == [
-        ("to last byte", 935 * US), ("post-process", 40 * US),
+    assert [(span.name, span.duration_ns) for span in blind[4:7]] == [
+        ("to last byte", 928 * US), ("wait to process", 7 * US), ("post-process", 40 * US),
     ]  # fmt: skip
-    assert blind[4].span_id == SPAN and (blind[6].name, blind[6].parent) == ("server", 4)
+    assert blind[4].span_id == SPAN and (blind[7].name, blind[7].parent) == ("server", 4)
 
 
 def test_a_run_has_its_runtimes_name() -> None:
