@@ -41,17 +41,16 @@ class TensorFlowServing(Backend):
 
     def __init__(self) -> None:
         self._image: str | None = None
-        self._brought: str | None = None
 
     def image(self, spec: ServeSpec) -> str | None:
         """The submission's image, or the official one with a pinned tag."""
         return spec.image or f"tensorflow/serving:{TAG}"
 
     def version(self) -> str:
-        """What the binary says of itself; of a container, what a manifest says of its image, else the image's tag, else
-        ``unknown``: a digest is no version."""
+        """What the binary says of itself; of a container its image's tag, else ``unknown``: a digest is no
+        version."""
         if self._image is not None:
-            return self._brought or tag_of(self._image) or "unknown"
+            return tag_of(self._image) or "unknown"
         process = subprocess.run(
             [BINARY, "--version"], capture_output=True, text=True, timeout=30, check=False
         )
@@ -72,7 +71,6 @@ class TensorFlowServing(Backend):
             )
         container = spec.launcher == "container"
         self._image = self.image(spec) if container else None
-        self._brought = deployment.runtime.version if deployment.runtime else None
         name = deployment.model_name
         base = deployment.folder / "repository" / name
         base.mkdir(parents=True, exist_ok=True)
