@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,6 +129,24 @@ def test_an_address_without_a_model_s_name_is_a_page(seeded: PerfDB, http: TestC
         assert answer.headers["content-type"].startswith("text/html"), (params, answer.text[:300])
         assert answer.status_code == 422 and 'href="/inferbench/models"' in answer.text
         assert "Which model?" in answer.text or params.get("name", "").startswith("a")
+
+
+def test_a_wrong_manifest_hides_no_model(
+    seeded: PerfDB, http: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of manifests that nobody can read is named on the page, with what is wrong with it, above all that is
+    known of the model; a model of which nothing is known stays unknown."""
+    folder = tmp_path / "own" / "manifests"
+    folder.mkdir(parents=True)
+    (folder / "bad.yaml").write_text("kind: model\nname: digits\nversion: one\n")
+    monkeypatch.setenv("INFERBENCH_CONFIG_DIR", str(folder.parent))
+    answer = http.get("/inferbench/model", params={"name": "digits"})
+    assert answer.status_code == 200 and "<b>3</b> results" in answer.text
+    assert "/inferbench/manifest/model:digits@" in answer.text
+    missing = http.get("/inferbench/model", params={"name": "no such model"})
+    assert missing.status_code == 404
+    for text in (answer.text, missing.text):
+        assert "bad.yaml" in text and "is no version" in text
 
 
 def test_models_are_listed_and_lead_to_their_pages(seeded: PerfDB, http: TestClient) -> None:

@@ -42,7 +42,7 @@ def one_model(request: Request, db: Store, name: Annotated[str, Query(max_length
     """``model`` as it was served last, its newest ``runs``, ``evaluations``, ``trainings``, ``bricks``, ``manifests``
     and the ``submissions`` that asked for it. 404 for a model of which nothing is known.
     """
-    return table(request, "json", [], plain(about(db, name)))
+    return table(request, "json", [], plain(about(db, name, Catalogue.here(db, "model"))))
 
 
 def models(db: PerfDB) -> list[dict[str, Any]]:
@@ -78,8 +78,8 @@ def models(db: PerfDB) -> list[dict[str, Any]]:
     return lines + [{"model": model, **nothing} for model in sorted(others)]
 
 
-def about(db: PerfDB, name: str) -> dict[str, Any]:
-    """What ``GET /model`` answers; 404 where nothing is known of such a model."""
+def about(db: PerfDB, name: str, catalogue: Catalogue) -> dict[str, Any]:
+    """What ``GET /model`` answers, with these manifests; 404 where nothing is known of such a model."""
     results = db.find_results({_NAME: name}, limit=1)
     valid = _valid(db, name)
     # The query language would take a * in a name for a pattern.
@@ -93,7 +93,7 @@ def about(db: PerfDB, name: str) -> dict[str, Any]:
         "evaluations": _evaluations(db, valid),
         "trainings": [row(of) for of in listed(db, {"model": name}, limit=MOST)],
         "bricks": {"cuts": cuts, "predictions": _predictions(db, name)},
-        "manifests": [entry.row() for entry in Catalogue.here(db, "model").entries("model", name)],
+        "manifests": [entry.row() for entry in catalogue.entries("model", name)],
         "submissions": _submissions(db, valid),
     }
     if not any((results, runs, known["trainings"], cuts, known["manifests"])):

@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.recommend.lines import SHOWN
 from inferbench_tasks.analysis.report.measure_words import measure_text
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.models import MOST, about, models
@@ -48,13 +49,25 @@ def list_models(db: Store) -> HTMLResponse:
 def one_model(db: Store, name: Annotated[str, Query(max_length=300)] = "") -> HTMLResponse:
     """Results, evaluations, trainings, bricks, manifests and submissions of one model."""
     if not name.strip():
-        return page("model.html", status=422, here="models", name="", problem="The address names no model.")
+        return page(
+            "model.html", status=422, here="models", name="", wrong=(), problem="The address names no model."
+        )
+    catalogue = Catalogue.shown(db, "model")
     try:
-        known = about(db, name)
+        known = about(db, name, catalogue)
     except InputError as error:  # a name that no model can have
-        return page("model.html", status=422, here="models", name=name, problem=str(error))
+        return page(
+            "model.html", status=422, here="models", name=name, wrong=catalogue.wrong, problem=str(error)
+        )
     except HTTPException as error:
-        return page("model.html", status=404, here="models", name=name, problem=str(error.detail))
+        return page(
+            "model.html",
+            status=404,
+            here="models",
+            name=name,
+            problem=str(error.detail),
+            wrong=catalogue.wrong,
+        )
     model = known["model"] or {}
     by, groups = _ranked(db, name) if known["valid_results"] else ("", [])
     return page(
@@ -62,6 +75,7 @@ def one_model(db: Store, name: Annotated[str, Query(max_length=300)] = "") -> HT
         here="models",
         name=name,
         problem=None,
+        wrong=catalogue.wrong,
         known={**known, "runs": with_steadiness(db, known["runs"])},
         facts={title: model[field] for field, title in _FACTS.items() if model.get(field) is not None},
         by=FIGURES.named(by) if by else None,
