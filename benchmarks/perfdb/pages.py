@@ -5,9 +5,9 @@
 Fills a database of its own as ``questions.py`` does, asks each page ten times through the real web application
 (only the login is taken for granted; compressed as Airflow's server does; what pages ask of Airflow comes from a
 migrated, empty database of its own), and prints its weight (compressed, with its styles and scripts, without plotly),
-median and maximum in ms against the limit; exit code 1 if one is over it, the first time included, or heavier than
-400 kB. Before that the application reads what all pages share, as it does when the API server has started; the second
-line says how long that takes.
+median and maximum in ms against the limit; exit code 1 if one is over it, the first time included, heavier than
+400 kB, or no answer. Before that the application reads what all pages share, as it does when the API server has
+started; the second line says how long that takes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from benchmarks.perfdb.answered import require_answered, require_light, require_points
 from benchmarks.perfdb.filled import filled, measure, results
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
@@ -146,12 +147,10 @@ def pages(db: PerfDB, folder: Path) -> dict[str, Callable[[], int]]:
 
     def get(path: str) -> int:
         answer = client.get(f"/inferbench{path}")
-        assert answer.status_code == 200, (path, answer.status_code, answer.text[:300])
-        assert not path.startswith("/api/points") or answer.json()["rows"], (
-            f"{path}: a picture without points"
-        )
+        require_answered(path, answer)
+        require_points(path, answer)
         total = weight(answer) + sum(map(static, set(_STATIC.findall(answer.text))))
-        assert total <= MOST_BYTES, f"{path} weighs {total:,} bytes, at most {MOST_BYTES:,} may be"
+        require_light(path, total, MOST_BYTES)
         return total
 
     numbers = itertools.count()
