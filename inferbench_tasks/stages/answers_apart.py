@@ -128,32 +128,76 @@ def _known(ratio: NDArray[np.float64], both: NDArray[np.bool_]) -> NDArray[np.fl
     return np.where(both, ratio, 0.0)
 
 
-def apart_ratio(
-    one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_], floats_alone: bool = False
-) -> NDArray[np.float64]:
+def apart_ratio(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:
     """max|one - other| of each sample by the largest |value| of all samples, over all outputs; inf for other texts,
-    classes, or where one alone is no finite number; NaN of samples that do not have both answers. ``floats_alone``: of
-    outputs that are floats in ``other``, and of the shapes of all.
+    classes, or where one alone is no finite number; NaN of samples that do not have both answers.
     """
     if not both.any():  # then outputs may have no names at all
         return np.full(len(both), np.nan)
     worst = np.zeros(len(both))
-    names = [name for name in like if name in one and name in other]
-    pairs = [(name, name) for name in names] or list(zip(one, other, strict=True))
-    for mine, theirs in pairs:
-        a, b = one[mine].reshape(len(both), -1), other[theirs].reshape(len(both), -1)
-        if a.shape != b.shape:
+    for a, b in _pairs(one, other, like):
+        if a.size != b.size:
             return np.where(both, np.inf, np.nan)
-        if floats_alone and b.dtype.kind != "f":
-            continue
-        if a.dtype.kind == "f" and b.dtype.kind == "f":
-            scale = max((_largest(a[rows], b[rows], both[rows]) for rows in blocks(b)), default=0.0) or 1.0
-            apart = [_apart(a[rows], b[rows], scale) for rows in blocks(b)]
-            worst = np.maximum(worst, np.concatenate(apart))
-        else:
-            worst = np.where((a == b).all(axis=1), worst, np.inf)
+        apart = _rows_apart(a, b, both) if _floats(a, b) else np.where(_same(a, b), 0.0, np.inf)
+        worst = np.maximum(worst, apart)
     worst[~both] = np.nan
     return worst
+
+
+def floats_apart(
+    one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """``apart_ratio`` of floats alone, of which samples it is of any, and of which some are left out.
+
+    Floats in rows that follow whole numbers or texts, as boxes follow their classes, are left out of a sample that has
+    others: two rows of nearly the same score change places there. All have to be of the same size.
+    """
+    worst, any_held, any_left_out = np.zeros(len(both)), np.zeros_like(both), np.zeros_like(both)
+    if not both.any():
+        return np.full(len(both), np.nan), any_held, any_left_out
+    pairs = _pairs(one, other, like)
+    if any(a.size != b.size for a, b in pairs):
+        return np.where(both, np.inf, np.nan), both, any_left_out
+    texts = [(_row_count(b), _same(a, b)) for a, b in pairs if not _floats(a, b)]
+    for a, b in pairs:
+        if not _floats(a, b):
+            continue
+        held = both.copy()
+        for count, same in texts:
+            if count > 1 and count == _row_count(b):
+                held &= same
+        worst = np.maximum(worst, np.where(held, _rows_apart(a, b, both), 0.0))
+        any_held, any_left_out = any_held | held, any_left_out | (both & ~held)
+    worst[~any_held] = np.nan
+    return worst, any_held, any_left_out
+
+
+def _pairs(one: Arrays, other: Arrays, like: Arrays) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The same outputs of both: by ``like``'s names, else in their order."""
+    names = [name for name in like if name in one and name in other]
+    pairs = [(name, name) for name in names] or list(zip(one, other, strict=True))
+    return [(one[mine], other[theirs]) for mine, theirs in pairs]
+
+
+def _floats(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.dtype.kind == "f" and b.dtype.kind == "f"
+
+
+def _row_count(array: NDArray[Any]) -> int:
+    """How many rows a sample has."""
+    return array.shape[1] if array.ndim > 1 else 1
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = (a.reshape(len(a), -1) == b.reshape(len(b), -1)).all(axis=1)
+    return same
+
+
+def _rows_apart(a: NDArray[Any], b: NDArray[Any], both: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Of each sample, by the largest |value| of all samples with both answers."""
+    a, b = a.reshape(len(both), -1), b.reshape(len(both), -1)
+    scale = max((_largest(a[rows], b[rows], both[rows]) for rows in blocks(b)), default=0.0) or 1.0
+    return np.concatenate([_apart(a[rows], b[rows], scale) for rows in blocks(b)])
 
 
 def _largest(a: NDArray[Any], b: NDArray[Any], both: NDArray[np.bool_]) -> float:

@@ -15,7 +15,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.quality.base import Answered, decisions, ties
 from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.judge import judge as measured
-from inferbench_tasks.stages.answers_apart import Apart, apart_ratio, beyond
+from inferbench_tasks.stages.answers_apart import Apart, apart_ratio, beyond, floats_apart
 
 if TYPE_CHECKING:
     from inferbench_tasks.contracts.answers import Meaning
@@ -62,7 +62,7 @@ def judge(
     is the class's number any other number is beyond every bound.
     ``exact``: whether nothing is lost on the way from the source model, so that its answers must be the source's
     within the tolerance. ``exact_labels``: whether that is asked of whole numbers and texts, too (``stages.exact``);
-    else of floats alone, which are compared by themselves.
+    else of floats alone, which are compared by themselves where rows of them follow the same numbers.
     ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     ``loaded``: whether there is a load; without one the samples were asked one by one, twice.
     ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
@@ -111,11 +111,13 @@ def judge(
     if differing["beyond_tolerance"]:
         how, than = ("under load", "one by one") if loaded else ("one by one", "when they were asked again")
         reasons.append(_reason("differing", differing, how, than, apart.bound_ratio))
+    held: dict[str, Any] | None
     document["from_source"] = held = _from_source(under_load, source, tolerance_ratio, ids)
-    if not exact_labels and any(answers.dtype.kind != "f" for answers in source.values()):
-        held = _from_source(under_load, source, tolerance_ratio, ids, floats_alone=True)
-        document["from_source"] |= {"floats": held}
-    if exact and held["beyond_tolerance"]:
+    kinds = {answers.dtype.kind == "f" for answers in source.values()}
+    if not exact_labels and False in kinds:
+        held = _floats_from_source(under_load, source, tolerance_ratio, ids) if True in kinds else None
+        document["from_source"] |= {"floats": held} if held is not None else {}
+    if exact and held is not None and held["beyond_tolerance"]:
         how = "under load" if loaded else "one by one"
         reasons.append(_reason("from_source", held, how, "by the source model", tolerance_ratio))
     if labels is not None and meaning == "classes" and not under_load.unanswered:
@@ -128,10 +130,18 @@ def judge(
 
 
 def _from_source(
-    asked: Asked, source: Arrays, tolerance_ratio: float, ids: NDArray[np.int64], floats_alone: bool = False
+    asked: Asked, source: Arrays, tolerance_ratio: float, ids: NDArray[np.int64]
 ) -> dict[str, Any]:
-    ratio = apart_ratio(asked.outputs, source, source, asked.answered, floats_alone)
+    ratio = apart_ratio(asked.outputs, source, source, asked.answered)
     return beyond(ratio, asked.answered, tolerance_ratio, ids)
+
+
+def _floats_from_source(
+    asked: Asked, source: Arrays, tolerance_ratio: float, ids: NDArray[np.int64]
+) -> dict[str, Any]:
+    """The same of floats, and ``left_out``: of how many samples some are not compared, see ``floats_apart``."""
+    ratio, held, left_out = floats_apart(asked.outputs, source, source, asked.answered)
+    return beyond(ratio, held, tolerance_ratio, ids) | {"left_out": int(left_out.sum())}
 
 
 def _figures(answered: Answered, measures: Sequence[str], tied: int) -> dict[str, Any]:

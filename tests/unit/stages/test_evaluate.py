@@ -275,7 +275,7 @@ def test_what_the_verdict_says_of_floats_is_how_far_they_are_apart() -> None:
     )
     assert document["from_source"]["largest_ratio"] is None
     assert document["from_source"]["floats"] == {
-        "compared": 3, "beyond_tolerance": 1, "largest_ratio": 0.5, "samples": [0],
+        "compared": 3, "beyond_tolerance": 1, "largest_ratio": 0.5, "samples": [0], "left_out": 0,
     }  # fmt: skip
     assert "(by up to 0.5 of the largest value, 0.001 is allowed): 0" in reason.text
 
@@ -288,3 +288,58 @@ def test_of_scores_alone_nothing_is_told_twice() -> None:
         asked, asked, source, None, IDS, 1e-3, apart=apart, exact=True, exact_labels=False
     )
     assert "floats" not in document["from_source"] and reason.figure == 3
+
+
+#: What a detector finds in three pictures: two classes, whose scores are almost the same in the first one.
+DETECTED: Arrays = {
+    "labels": np.array([[1, 2]] * 3),
+    "scores": np.array([[0.800001, 0.8], [0.9, 0.5], [0.7, 0.3]], np.float32),
+    "boxes": np.array([[[0, 0, 10, 10], [50, 60, 80, 90]]] * 3, np.float32),
+}
+
+
+def detected(*changed: int, **outputs: NDArray[Any]) -> Asked:
+    """These, but for pictures whose two boxes have changed places."""
+    swapped = {name: array.copy() for name, array in DETECTED.items()}
+    for name, array in swapped.items():
+        array[list(changed)] = DETECTED[name][list(changed)][:, ::-1]
+    return Asked(swapped | outputs, np.full(3, True), np.full(3, 1.0), {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "exact_labels", "floats", "figure"),
+    [
+        # The first picture's boxes change places with their classes: right, and it is said of how many.
+        (detected(0), False, (2, 0, 1), None),
+        (detected(0, 1, 2), False, (0, 0, 3), None),
+        (detected(), False, (3, 0, 0), None),
+        # Other boxes beside the same classes.
+        (detected(boxes=DETECTED["boxes"][:, ::-1]), False, (3, 3, 0), 3),
+        (detected(0), True, None, 1),
+    ],
+)
+def test_two_boxes_of_one_score_may_change_places_with_their_classes(
+    answers: Asked, exact_labels: bool, floats: tuple[int, int, int] | None, figure: int | None
+) -> None:
+    """Rows that follow classes are held only where the classes are the source's; the other samples are counted."""
+    apart = passes_apart(answers, answers, DETECTED, "values", 1e-4)
+    document, reasons = judge(
+        answers, answers, DETECTED, None, IDS, 1e-3,
+        apart=apart, exact=True, exact_labels=exact_labels, meaning="values",
+    )  # fmt: skip
+    found = document["from_source"].get("floats")
+    told = found and (found["compared"], found["beyond_tolerance"], found["left_out"])
+    assert told == floats and [reason.figure for reason in reasons] == ([] if figure is None else [figure])
+
+
+def test_of_no_floats_nothing_is_said() -> None:
+    """A model that gives classes alone has none to compare; others are told, and no reason where they may be."""
+    source: Arrays = {"label": np.arange(3)}
+    answers = Asked({"label": np.array([0, 2, 2])}, np.full(3, True), np.full(3, 1.0), {}, 1)
+    apart = passes_apart(answers, answers, source, "classes", 1e-4)
+    for exact_labels in (False, True):
+        document, reasons = judge(
+            answers, answers, source, None, IDS, 1e-3, apart=apart, exact=True, exact_labels=exact_labels
+        )
+        assert "floats" not in document["from_source"] and document["from_source"]["beyond_tolerance"] == 1
+        assert [reason.figure for reason in reasons] == ([1] if exact_labels else [])
