@@ -24,8 +24,8 @@ _OF_DTYPE = {
     "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2fnuz": "fp8",
     "qint8": "int8", "quint8": "int8", "quint4x2": "int4", "quint2x4": "int2",
 }  # fmt: skip
-#: Plain ones in which weights are kept, too; sizes and indices are in others.
-_WHOLE = ("int8", "uint8", "int32", "uint32")
+#: Plain ones in which weights are kept, too -> how many of four bits may be in each; sizes and indices are in others.
+_WHOLE = {"int8": 2, "uint8": 2, "int32": 8, "uint32": 8}
 #: ONNX's types of tensors -> what a model of such weights is called; sizes and indices are in others.
 _CALLED = {
     "FLOAT": FULL, "DOUBLE": FULL, "FLOAT16": "fp16", "BFLOAT16": "bf16",
@@ -80,14 +80,15 @@ def most(counts: Mapping[str, int]) -> str:
 
 
 def of_dtypes(counts: Mapping[str, int]) -> str:
-    """The precision of weights by how many numbers there are of each type; ``UNKNOWN`` where plain whole numbers are
-    more than all others: they may be weights whose scales lie elsewhere, or tables.
+    """The precision of weights by how many numbers there are of each type; ``UNKNOWN`` where plain whole numbers,
+    or those of four bits that may be packed in them, are more than all others: weights whose scales lie elsewhere, or
+    tables.
     """
     named: Counter[str] = Counter()
     for dtype, count in counts.items():
         if (kind := _OF_DTYPE.get(dtype)) is not None:
             named[kind] += count
-    whole = sum(counts.get(dtype, 0) for dtype in _WHOLE)
+    whole = sum(packed * counts.get(dtype, 0) for dtype, packed in _WHOLE.items())
     return UNKNOWN if whole > named.total() else most(named)
 
 

@@ -170,7 +170,13 @@ def test_a_savedmodel_is_called_by_what_it_keeps(variables: bool, tmp_path: Path
     ("counts", "called"),
     [
         ({}, FULL),
-        ({"float32": 10, "int8": 10, "int64": 1000}, FULL),
+        ({"float32": 10, "int8": 5, "int64": 1000}, FULL),
+        # Of four bits there may be two in a byte, and eight in an int32.
+        ({"float32": 10, "int8": 6}, UNKNOWN),
+        ({"int32": 100, "float16": 150}, UNKNOWN),
+        ({"int32": 100, "float16": 800}, "fp16"),
+        ({"uint8": 400, "bfloat16": 450}, UNKNOWN),
+        ({"uint8": 400, "bfloat16": 800}, "bf16"),
         ({"float32": 10, "uint8": 11}, UNKNOWN),
         ({"float16": 10, "int32": 11}, UNKNOWN),
         ({"float32": 3, "qint8": 8}, "int8"),
