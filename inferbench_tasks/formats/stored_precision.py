@@ -61,9 +61,10 @@ _MOVING = (
     "Gather",
 )
 #: What a mask may pass until it is added; these by constants alone.
-_BY_CONSTANTS = ("Mul", "Sub", "Div", "Gather")
-_PASSED = {*_MOVING, *_BY_CONSTANTS, "Cast", "Expand", "Tile"}
-_ADDING = ("Add", "Sum", "com.microsoft.BiasSoftmax")
+_BY_CONSTANTS = ("Add", "Sum", "Sub", "Mul", "Div", "Min", "Max", "Clip", "Where", "Gather")
+_PASSED = {*_MOVING, *_BY_CONSTANTS, "Cast", "Expand", "Tile", "Neg"}
+#: What adds it to what was computed, or bounds that by it.
+_ADDING = ("Add", "Sum", "Sub", "Min", "Max", "com.microsoft.BiasSoftmax")
 #: Operators whose inputs from here on are masks, biases of scores, and earlier keys and values.
 _ATTENTIONS = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
 _FIRST_MASK = 3
@@ -144,10 +145,11 @@ def _by_scales(nodes: list[Any], constants: set[str]) -> set[str]:
     names = {name for n in nodes if _BY_SCALES.fullmatch(operator(n)) for name in n.input}
     cast = {n.output[0]: n.input[0] for n in nodes if operator(n) == "Cast"}
     fixed = constants | {output for output, taken in cast.items() if taken in constants}
+    folded = _folded(nodes, constants)
     for n in nodes:
         # A mask that is taken from a constant is no zero point.
         scaled = operator(n) == "Mul" or (operator(n) == "Sub" and n.input[0] in cast)
-        if scaled and fixed.issuperset(n.input) and not _only_added(n.output[0], takers, fixed):
+        if scaled and fixed.issuperset(n.input) and not _only_added(n.output[0], takers, folded):
             names |= {cast[name] for name in n.input if name in cast}
     moving = [n for n in nodes if operator(n) in _MOVING]
     while more := {name for n in moving if names.intersection(n.output) for name in n.input} - names:
@@ -155,13 +157,22 @@ def _by_scales(nodes: list[Any], constants: set[str]) -> set[str]:
     return names
 
 
-def _only_added(name: str, takers: Mapping[str, list[tuple[Any, int]]], fixed: set[str]) -> bool:
-    """Whether what was made of a constant comes, in other places or by other constants, to nothing but additions and
-    attentions' masks. What is looked up in it by what was computed is weights."""
+def _folded(nodes: list[Any], constants: set[str]) -> set[str]:
+    """Constants, what is made of these alone, and the name of an input that is left out."""
+    folded = constants | {""}
+    for n in nodes:
+        if n.input and folded.issuperset(n.input) and not bodies(n):
+            folded.update(n.output)
+    return folded
+
+
+def _only_added(name: str, takers: Mapping[str, list[tuple[Any, int]]], folded: set[str]) -> bool:
+    """Whether what was made of a constant comes, in other places or by other constants, to nothing but sums with, and
+    bounds of, what was computed, and attentions' masks. What is looked up in it by what was computed is weights."""
     left, seen, ends = [name], {name}, []
     while left:
         for node, place in takers.get(name := left.pop(), ()):
-            kind, alone = operator(node), fixed.issuperset({*node.input} - {name})
+            kind, alone = operator(node), folded.issuperset({*node.input} - {name})
             if kind in _PASSED and (alone or kind not in _BY_CONSTANTS):
                 left += [output for output in node.output if output not in seen]
                 seen.update(node.output)

@@ -30,11 +30,13 @@ CALLED = {
     "i2": "int2", "u2": "int2", "f8e4m3": "fp8", "f8e5m2": "fp8", "f4e2m1": "fp4", "nf4": "nf4",
 }  # fmt: skip
 #: What a mask may pass until it is added; these by constants alone.
-_BY_CONSTANTS = {"Multiply", "Subtract", "Divide", "Gather"}
+_BY_CONSTANTS = {"Add", "Subtract", "Multiply", "Divide", "Minimum", "Maximum", "Select", "Gather"}
 _PASSED = _BY_CONSTANTS | {
     "Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "StridedSlice", "Split", "VariadicSplit",
-    "Concat", "Broadcast", "Tile",
+    "Concat", "Broadcast", "Tile", "Negative", "Clamp",
 }  # fmt: skip
+#: What adds it to what was computed, or bounds that by it.
+_ADDING = {"Add", "Subtract", "Minimum", "Maximum"}
 #: The place of an attention's mask.
 _MASK = 3
 REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
@@ -114,41 +116,52 @@ def _parameters(model: Any) -> int:
 def precision_of(model: Any) -> str:
     """In which most of its constants are; of those that are quantised the ones with scales alone, others are tables."""
     counts: Counter[str] = Counter()
+    computed = _computed(model)
     for op in model.get_ops():
         kind = CALLED.get(op.get_element_type().get_type_name()) if op.get_type_name() == "Constant" else None
-        if kind is not None and (kind not in QUANTISED or _scaled(op)):
+        if kind is not None and (kind not in QUANTISED or _scaled(op, computed)):
             counts[kind] += math.prod(map(int, op.shape))
     return most(counts)
 
 
-def _scaled(constant: Any) -> bool:
+def _scaled(constant: Any, computed: set[str]) -> bool:
     """Whether its numbers become others by scales: they are converted, and then multiplied by constants, less a zero
     point where there is one. A mask is, too, and is added to what was computed (as ``formats.stored_precision``)."""
     return any(
         taker.get_type_name() in ("Subtract", "Multiply")
         and all(_constant(value.get_node()) for value in taker.input_values())
-        and not _only_added(taker)
+        and not _only_added(taker, computed)
         for converted in _takers(constant)
         if converted.get_type_name() == "Convert"
         for taker in _takers(converted)
     )
 
 
-def _only_added(node: Any) -> bool:
-    """Whether what was made of a constant comes, in other places or by other constants, to nothing but additions and
-    attentions' masks."""
+def _computed(model: Any) -> set[str]:
+    """The names of what is not made of constants alone."""
+    computed: set[str] = set()
+    for op in model.get_ordered_ops():
+        sources = [value.get_node() for value in op.input_values()]
+        by_itself = not sources and op.get_type_name() != "Constant"
+        if by_itself or any(source.get_name() in computed for source in sources):
+            computed.add(op.get_name())
+    return computed
+
+
+def _only_added(node: Any, computed: set[str]) -> bool:
+    """Whether what was made of a constant comes, in other places or by other constants, to nothing but sums with, and
+    bounds of, what was computed, and attentions' masks."""
     left, seen, ends = [node], {node.get_name()}, []
     while left:
         for output in left.pop().outputs():
             for taken in output.get_target_inputs():
                 taker, place = taken.get_node(), taken.get_index()
-                others = [value.get_node() for at, value in enumerate(taker.input_values()) if at != place]
                 kind = taker.get_type_name()
-                if kind in _PASSED and (kind not in _BY_CONSTANTS or all(map(_constant, others))):
+                if kind in _PASSED and (kind not in _BY_CONSTANTS or taker.get_name() not in computed):
                     left += [] if taker.get_name() in seen else [taker]
                     seen.add(taker.get_name())
                 else:
-                    ends.append(kind == "Add" or (kind == "ScaledDotProductAttention" and place >= _MASK))
+                    ends.append(kind in _ADDING or (kind == "ScaledDotProductAttention" and place >= _MASK))
     return bool(ends) and all(ends)
 
 

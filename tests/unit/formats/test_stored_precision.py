@@ -175,6 +175,78 @@ def test_a_mask_is_no_weight_however_it_is_made(given: Any, precision: str) -> N
     assert onnx_precision(given) == precision
 
 
+def _node(operator: str, inputs: str, output: str) -> Any:
+    return helper.make_node(operator, inputs.split(), [output])
+
+
+SCALED_MASK = [CAST, _node("Mul", "c low", "m")]
+
+
+@pytest.mark.parametrize(
+    ("tail", "precision"),
+    [
+        (["Add p m y"], "fp32"),
+        (["Sub p m y"], "fp32"),
+        (["Sub m p y"], "fp32"),
+        (["Min p m y"], "fp32"),
+        (["Max p m y"], "fp32"),
+        (["Neg m n", "Add p n y"], "fp32"),
+        (["Clip m one low n", "Add p n y"], "fp32"),
+        (["Clip m one low n", "Min p n y"], "fp32"),
+        (["Max m one n", "Add p n y"], "fp32"),
+        (["Where chosen m one n", "Add p n y"], "fp32"),
+        (["Add m one n", "Add p n y"], "fp32"),
+        # Weights by the same arithmetic, less a zero point that is scaled by itself, or more by a constant.
+        (["Mul one low o", "Sub m o n", "MatMul x n y"], "int8"),
+        (["Add m one n", "MatMul x n y"], "int8"),
+        (["Neg m n", "MatMul x n y"], "int8"),
+        (["Clip m one low n", "MatMul x n y"], "int8"),
+        (["Sub p m y", "MatMul x m z"], "int8"),
+    ],
+)  # fmt: skip
+def test_a_mask_that_is_taken_away_or_bounds_is_no_weight(tail: list[str], precision: str) -> None:
+    """4096 numbers of a mask beside fewer weights: negated, clipped or chosen by constants on its way."""
+    nodes = []
+    for line in tail:
+        operator, *inputs, output = line.split()
+        nodes.append(_node(operator, " ".join(inputs), output))
+    given = model(
+        PRODUCTS, *SCALED_MASK, *nodes, w=of(np.float32), t=of(np.uint8, 1, 1, 64, 64), one=ONE, low=LOW,
+        chosen=of(np.bool_, 1),
+    )  # fmt: skip
+    assert onnx_precision(given) == precision
+
+
+def test_openvinos_masks_are_none_either() -> None:
+    """As ONNX's, of 4096 numbers beside 2048 weights."""
+    openvino = pytest.importorskip("openvino")
+    from openvino import opset13 as ops
+
+    x = ops.parameter([64, 32], np.float32)
+    product = ops.matmul(x, of(np.float32, 32, 64), False, False)
+
+    def mask() -> Any:
+        return ops.multiply(ops.convert(ops.constant(of(np.uint8, 64, 64)), "f32"), of(np.float32, 1))
+
+    bounded = ops.clamp(mask(), -1.0, 1.0)
+    less = ops.subtract(mask(), ops.multiply(of(np.float32, 1), of(np.float32, 1)))
+    for result, precision in (
+        (ops.add(product, mask()), "fp32"),
+        (ops.subtract(product, mask()), "fp32"),
+        (ops.minimum(product, mask()), "fp32"),
+        (ops.maximum(product, mask()), "fp32"),
+        (ops.add(product, ops.negative(mask())), "fp32"),
+        (ops.add(product, bounded), "fp32"),
+        (ops.minimum(product, bounded), "fp32"),
+        (ops.add(product, ops.minimum(mask(), of(np.float32, 1))), "fp32"),
+        (ops.add(product, ops.select(of(np.bool_, 1), mask(), of(np.float32, 1))), "fp32"),
+        (ops.matmul(product, less, False, False), "int8"),
+        (ops.matmul(product, ops.negative(mask()), False, False), "int8"),
+        (ops.matmul(product, ops.add(mask(), of(np.float32, 1)), False, False), "int8"),
+    ):
+        assert openvino_precision(openvino.Model([result], [x])) == precision
+
+
 def test_a_table_that_is_moved_twice_over_is_followed_once() -> None:
     """A stranger's graph whose ways double with each operator is read in no time."""
     doubled = [helper.make_node("Concat", [f"m{at}", f"m{at}"], [f"m{at + 1}"], axis=0) for at in range(200)]
