@@ -1,6 +1,7 @@
 """Networks and inputs that may be shown to anybody: what decides on the work is kept, every other number drawn anew.
 
-Kept are operators, attributes, shapes, types, integers that choose (indices, axes, shapes), exponents, bounds, masks.
+Kept are operators, attributes, shapes, types, integers that choose (indices, axes, shapes; see ``choosing.py``), a few
+others, exponents, bounds, masks. More other integers are drawn from the least to the greatest of them.
 Weights are noise that has nothing of the original ones but whether all are above zero; where a layer samples, and
 boxes, are such as its operator takes. One number by itself (a scale of a product), the range of inputs that an
 operator's time depends on and how far boxes reach are rounded to powers of four. What a model has in its attributes or
@@ -17,7 +18,14 @@ import onnx_ir as ir
 
 from inferbench_tasks.bricks.attributes import since_version
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, in_order, is_weight
+from inferbench_tasks.bricks.choosing import (
+    MOST_SETTINGS,
+    are_own_integers,
+    chooses,
+    drawn_integers,
+    is_own_weight,
+)
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, SAMPLED, in_order
 from inferbench_tasks.bricks.keys import VALUE_SENSITIVE
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.masks import MASKED, floats, has_mask, masked_or_infinite
@@ -41,8 +49,6 @@ _DECIDING = {
 _COMPUTES = QUANTISED | {"Cast", "Add", "Sub", "Mul", "Relu", "MaxPool", "Neg", "Abs", "Min", "Max"}
 #: Where a truth value decides what is run, or how much of it.
 _CONTROLS = {"If", "Loop", "Scan", "NonZero", "Compress"}
-#: Longer lists among an operator's attributes are no settings: trees, coefficients, vocabularies.
-_MOST_IN_ATTRIBUTE = 16
 #: The least power of four that masks where it is below zero.
 _LEAST_MASKING = math.ceil(math.log(-MASKED, RANGE_BASE))
 #: The exporter's versions would tell which bricks are of one model.
@@ -65,7 +71,11 @@ def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
             if tensor is None:
                 continue
             uses = {(node.op_type, place) for node, place in value.uses()}
-            if (anew := _constant(tensor, uses, rng)) is not None:
+            if are_own_integers(tensor, uses):
+                anew = None if chooses(value, model.graph) else drawn_integers(tensor.numpy(), rng)
+            else:
+                anew = _constant(tensor, uses, rng)
+            if anew is not None:
                 value.const_value = ir.tensor(anew, dtype=tensor.dtype, name=value.name)
     plain_versions(model)
 
@@ -113,7 +123,7 @@ def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.ran
     if tensor.dtype == ir.DataType.STRING:
         raise InputError("a constant of the model is a text: what it says can't be drawn anew", field="model")
     if not tensor.dtype.is_floating_point():
-        if not any(is_weight(tensor, name) for name in operators):
+        if not is_own_weight(tensor, uses):
             return None
         return noise(shape, tensor.numpy().dtype, rng)
     if places := uses & DRAWN.keys():
@@ -201,7 +211,7 @@ def refuse_own_numbers(node: ir.Node) -> None:
         attribute.name
         for attribute in node.attributes.values()
         if (attribute.type.name.endswith("S") and attribute.type != ir.AttributeType.GRAPHS
-            and len(attribute.value) > _MOST_IN_ATTRIBUTE)
+            and len(attribute.value) > MOST_SETTINGS)
         or (attribute.type == ir.AttributeType.TENSOR and attribute.value.size > 1)
         or attribute.type in (ir.AttributeType.SPARSE_TENSOR, ir.AttributeType.SPARSE_TENSORS)
     ]  # fmt: skip

@@ -321,3 +321,111 @@ def test_what_can_t_be_drawn_anew_is_refused() -> None:
         graph = ir.Graph([x], list(node.outputs), nodes=[node], opset_imports={"": 17, "ai.onnx.ml": 3})
         with pytest.raises(InputError, match="Thing has the model's own numbers"):
             make_plain(ir.Model(graph, ir_version=9), np.random.default_rng(0))
+
+
+def model_of(nodes: Sequence[Any], constants: Mapping[str, Array], answered: int, **inputs: int) -> ir.Model:
+    """From inputs of these types to ``y``."""
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in inputs.items()],
+        [helper.make_tensor_value_info("y", answered, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+
+
+def drawn_of(model: ir.Model) -> dict[str, Array]:
+    """Its constants, and those of bodies, once they are plain."""
+    make_plain(model, np.random.default_rng(0))
+    graphs = [model.graph, *model.graph.subgraphs()]
+    return {
+        name: value.const_value.numpy()
+        for each in graphs
+        for name, value in each.initializers.items()
+        if value.const_value is not None
+    }
+
+
+WHOLE = np.random.default_rng(9)
+INT8 = WHOLE.integers(-100, 100, (4, 4), dtype=np.int8)
+INT16 = WHOLE.integers(-3_000, 3_000, (8, 8), dtype=np.int16)
+INT32 = WHOLE.integers(0, 1 << 20, (64, 64), dtype=np.int32)
+TABLE = WHOLE.permutation(50_257)
+TRUE = WHOLE.random((32, 32)) < 0.5
+I64, I32, BOOL, FLOAT = TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.FLOAT
+
+
+def either(kind: int, constant: Array) -> Any:
+    """An If whose branches give a constant as it is."""
+    given = helper.make_tensor_value_info("g", kind, None)
+    other = helper.make_tensor_value_info("h", kind, None)
+    then = helper.make_graph([], "t", [], [given], [numpy_helper.from_array(constant, "w0")])
+    otherwise = helper.make_graph(
+        [helper.make_node("Identity", ["w1"], ["h"])],
+        "e",
+        [],
+        [other],
+        [numpy_helper.from_array(constant, "w1")],
+    )
+    then.output[0].name = "w0"
+    return helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise)
+
+
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        (model_of([either(TensorProto.INT8, INT8)], {}, TensorProto.INT8, c=BOOL), INT8),
+        (model_of([either(I64, TABLE)], {}, I64, c=BOOL), TABLE),
+        (model_of([helper.make_node("BitwiseAnd", ["x", "w0"], ["y"])], {"w0": INT32}, I32, x=I32), INT32),
+        (model_of([helper.make_node("Cast", ["w0"], ["y"], to=FLOAT)], {"w0": INT16}, FLOAT), INT16),
+        (model_of([helper.make_node("Gather", ["w0", "x"], ["y"])], {"w0": TABLE}, I64, x=I64), TABLE),
+        (model_of([helper.make_node("Mul", ["x", "w0"], ["y"])], {"w0": TABLE}, I64, x=I64), TABLE),
+        (model_of([helper.make_node("Sub", ["x", "w0"], ["y"])], {"w0": TABLE}, I64, x=I64), TABLE),
+        (model_of([helper.make_node("And", ["x", "w0"], ["y"])], {"w0": TRUE}, BOOL, x=BOOL), TRUE),
+        # What is looked up looks up in its turn: other numbers of the table are rows as well.
+        (
+            model_of(
+                [helper.make_node("Gather", ["w0", "x"], ["i"]), helper.make_node("Gather", ["w1", "i"], ["y"])],
+                {"w0": TABLE, "w1": weight(50_257, 1)}, FLOAT, x=I64,
+            ),
+            TABLE,
+        ),
+    ],
+)  # fmt: skip
+def test_integers_that_don_t_choose_are_nobody_s(model: ir.Model, own: Array) -> None:
+    """Tables, masks of bits and what a branch gives as it is are drawn anew within the same range; the network checks
+    and loads."""
+    drawn = {name: each for name, each in drawn_of(model).items() if each.shape == own.shape}
+    assert drawn
+    for each in drawn.values():
+        assert each.dtype == own.dtype and (each != own).mean() > 0.3
+        if own.dtype != np.int8:  # of a type as narrow all of its range is taken
+            assert each.min() >= own.min() and each.max() <= own.max()
+    open_network(model)
+
+
+LONG = np.arange(40)[::-1].copy()
+PARTS = helper.make_node("Split", ["x", "w0"], ["y", *map(str, range(39))])
+
+
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        (model_of([helper.make_node("Gather", ["x", "w0"], ["y"])], {"w0": LONG}, FLOAT, x=FLOAT), LONG),
+        (model_of([PARTS], {"w0": LONG}, FLOAT, x=FLOAT), LONG),
+        # A few are settings.
+        (model_of([helper.make_node("Mul", ["x", "w0"], ["y"])], {"w0": LONG[:16]}, I64, x=I64), LONG[:16]),
+        # Where each column's rows begin in one table: with others a row might not be there.
+        (
+            model_of(
+                [helper.make_node("Add", ["x", "w0"], ["i"]), helper.make_node("Gather", ["w1", "i"], ["y"])],
+                {"w0": LONG, "w1": weight(80, 1)}, FLOAT, x=I64,
+            ),
+            LONG,
+        ),
+    ],
+)  # fmt: skip
+def test_integers_that_choose_stay(model: ir.Model, own: Array) -> None:
+    """Indices, sizes of parts, and what indices are computed of decide on what is done."""
+    assert np.array_equal(drawn_of(model)["w0"], own)
