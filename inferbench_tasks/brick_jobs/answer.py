@@ -13,6 +13,7 @@ from inferbench_tasks.brick_jobs.decompositions import of_precision, of_view
 from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
+from inferbench_tasks.brick_jobs.places import hosts_of
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.measure.method import DEVICE, Method, Setting
@@ -105,11 +106,15 @@ def answer(
         if twin.operators not in there:
             all_known |= {name: time for name, time in times.items() if name not in all_known}
             cuts.append(twin.model_copy(update={"at": len(cuts)}))
-    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: unmeasured}, wanted={0})[0]
+    [one] = predictions(
+        cuts, all_known, calibrate_on, constructor, {0: unmeasured}, wanted={0}, own=results.own
+    )[0]
     if estimates and sizes[0] and one.coverage_ratio < MEASURED_RATIO:
         # Families that were held back tell nothing of other batch sizes than those that they were measured at.
         return {**facts, **none, "why": why_none(sizes, cut.batch_size)}
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
+    ends = [time for part in absent for time in line.ends(cut, part)] if between and line else []
+    hosts = sorted({*one.timed_on, *hosts_of(ends, results.own)})
     shown = facts | {
         "estimated_error_ratio": math.expm1(estimates.spreads[one.state]) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
@@ -131,6 +136,7 @@ def answer(
         "measured_rounds_ms": [ns / 1e6 for ns in rounds_ns] or None,
         "device_ms": device_ms(cut, known),
         "by_operators": one.by_operators,
+        **({"timed_on": hosts} if hosts else {}),
     }
     return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
 

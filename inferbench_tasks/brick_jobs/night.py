@@ -120,7 +120,7 @@ def _session(
             session = results.at_base(session, name, at)
             for one in todo:
                 timed = session.timed[one.item.name]
-                results.put(result_of(one, timed, results.setting, method, name, None, at))
+                results.put(result_of(one, timed, results.setting, method, name, None, at, results.place))
                 night.measured.append(one.item.name)
         return
 

@@ -77,7 +77,9 @@ def measure(
         if disturbed is None:
             session = results.at_base(session, name, at)
         fresh = {
-            one.item.name: result_of(one, session.timed[one.item.name], setting, method, name, disturbed, at)
+            one.item.name: result_of(
+                one, session.timed[one.item.name], setting, method, name, disturbed, at, results.place
+            )
             for one in missing
         }
         if disturbed is None:

@@ -12,6 +12,7 @@ import numpy as np
 from inferbench_tasks.brick_jobs.cache_states import nearest_state, of_one_size
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.families import family_of
+from inferbench_tasks.brick_jobs.places import Place, hosts_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
@@ -32,6 +33,7 @@ def predictions(
     constructor: str = "sequential",
     unmeasured: Mapping[int, Unmeasured] = MappingProxyType({}),
     wanted: Collection[int] | None = None,
+    own: Place | None = None,
 ) -> dict[int, list[PredictedModel]]:
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
@@ -44,7 +46,7 @@ def predictions(
     is told by all such others, also by those that do not calibrate it. Beside it stands what others of another family
     alone would predict. Whether warm or streamed times are added up is decided by others of its size.
     ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted,
-    all unless given; the others tell of them all the same.
+    all unless given; the others tell of them all the same. ``own``: the host that it is predicted for.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     sums = {_id(cut): _sums_ns(cut, known, constructor) for cut in complete}
@@ -53,7 +55,7 @@ def predictions(
         for cut in complete
         if cut.whole in known and undisturbed(cut, known)
     }
-    table = _Table(known, constructor, sums, ratios)
+    table = _Table(known, constructor, sums, ratios, own)
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
         if wanted is not None and cut.at not in wanted:
@@ -109,6 +111,7 @@ class _Table:
     constructor: str
     sums: Mapping[tuple[int, int, str], Mapping[str, float]]
     ratios: Mapping[tuple[int, int, str], Mapping[str, float]]
+    own: Place | None
 
     def warm_ns(self, cut: CutModel) -> float:
         """What tells how large a model is."""
@@ -133,6 +136,10 @@ class _Calibrating:
         family = family_of(self._own.name)
         others = [cut for cut in self._all if family_of(cut.name) != family]
         return _Calibrating(self._own, others, self._count, self._table)
+
+    def used(self) -> set[str]:
+        """What is used of those that calibrate: their bricks, and they themselves."""
+        return {name for cut in self._others[: self._count] for name in (*cut.parts, cut.whole)}
 
     def names(self) -> list[str]:
         return [cut.name for cut in self._others[: self._count]]
@@ -179,7 +186,10 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
     constructed = _constructed(cut, bricks, state, constructor, unmeasured)
     calibration, classes, sums = by.one(), by.classes(), by.sums()
     of_cut = class_ns(cut, known, state)
+    not_timed = {name for of in unmeasured.values() for name in of[state].identities}
+    used = ({*cut.parts, cut.whole} | (by.used() if calibration else set())) - not_timed
     return PredictedModel(
+        timed_on=hosts_of([known[name] for name in sorted(used & known.keys())], table.own),
         batch_size=cut.batch_size,
         granularity=cut.granularity,
         layers=cut.layers,

@@ -10,7 +10,7 @@ from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precis
 from inferbench_tasks.brick_jobs.documents import shapes_text
 from inferbench_tasks.brick_jobs.known_bricks import brick_of, keys_like
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
-from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS
+from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS, of_setting
 from inferbench_tasks.brick_jobs.uncut import notes
 from inferbench_tasks.bricks.measure.method import Setting, runtime_name
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -50,11 +50,11 @@ def devices(db: PerfDB) -> list[dict[str, Any]]:
                 name: level["setting"][name]
                 for name in ("instruction_set", "cores", "threads", "runtime", "version")
             },
-            "bricks": counts.get((level["_id"], False), 0),
-            "models": counts.get((level["_id"], True), 0),
-            "setting_id": level["_id"],
+            "bricks": counts.get((id, False), 0),
+            "models": counts.get((id, True), 0),
+            "setting_id": id,
         }
-        for level in find(db, LEVELS, {}, {"references_ns": 0}, [("created_at", -1)])
+        for id, level in _levels(db).items()
     ]
 
 
@@ -220,8 +220,8 @@ def settings_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
     InputError where there is none.
     """
     every = [
-        {**level["setting"], "device": level["setting"]["processor"], "setting_id": level["_id"]}
-        for level in find(db, LEVELS, {}, {"references_ns": 0}, [("created_at", -1)])
+        {**level["setting"], "device": level["setting"]["processor"], "setting_id": id}
+        for id, level in _levels(db).items()
     ]
     found = [row for row in every if text.lower() == row["device"].lower()]
     found = found or [row for row in every if text.lower() in row["device"].lower()]
@@ -233,8 +233,16 @@ def settings_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
 
 def setting_of(db: PerfDB, setting_id: str) -> Setting:
     """That of the id, which is one of ``settings_of``."""
-    [level] = find(db, LEVELS, {"_id": setting_id}, {"setting": 1})
+    [level] = find(db, LEVELS, of_setting(setting_id), {"setting": 1}, limit=1)
     return Setting.model_validate(to_plain(level)["setting"])
+
+
+def _levels(db: PerfDB) -> dict[str, dict[str, Any]]:
+    """Setting's id -> a level of it, the newest settings first; each host has one."""
+    found: dict[str, dict[str, Any]] = {}
+    for level in find(db, LEVELS, {}, {"references_ns": 0}, [("created_at", -1)]):
+        found.setdefault(level.get("setting_id") or level["_id"], level)
+    return found
 
 
 def _identities(db: PerfDB, setting_id: str) -> list[str]:

@@ -37,7 +37,8 @@ class PredictedModel(Document):
     ``calibrated_by_class``: each class of bricks times a factor of its own, of more than three models. ``class_spread``
     and ``one_spread`` are the root mean squares of the logarithms by which those models are off, each predicted by the
     others: the rule that is less off is what is predicted (``best``). ``measured``: the model itself, in rounds among
-    the bricks.
+    the bricks. ``timed_on``: the hosts whose times all this follows from, by name, where these are several, or another
+    than the one that it is predicted for.
     """
 
     batch_size: int
@@ -64,6 +65,7 @@ class PredictedModel(Document):
     one_spread: float | None = None
     measured: Times | None = None
     by_operators: list[dict[str, Any]] = []
+    timed_on: list[str] = []
 
     @property
     def by_class(self) -> bool:

@@ -1,8 +1,10 @@
 """Bricks' times in PerfDB: written once, found by setting and identity; the same protocol as the files' store.
 
-``brick_levels`` has one document for each setting, with the references' times that all times of it are relative to;
-``brick_references`` one for each session that counted, with these as they were then; ``brick_results`` one for each
-session that measured a brick or a whole model. How models are cut: ``decompositions.py``.
+``brick_levels`` has one document for each setting and host, with the references' times that all times of that host are
+relative to; ``brick_references`` one for each session that counted, with these as they were then; ``brick_results`` one
+for each session that measured a brick or a whole model. Of several hosts of one setting each time says whose it is
+(``home``, ``host``), and is relative to its own host's level: two hosts of one processor differ in clocks and memory,
+and no reference tells what one would take on the other. How models are cut: ``decompositions.py``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from pymongo.client_session import ClientSession
 
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import Decompositions
+from inferbench_tasks.brick_jobs.places import Place, leading_place
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
@@ -24,6 +28,11 @@ from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 RESULTS, LEVELS, REFERENCES = "brick_results", "brick_levels", "brick_references"
+
+
+def of_setting(setting_id: str) -> dict[str, Any]:
+    """Where the levels of a setting are, one for each host; those of before hosts were kept have its id."""
+    return {"$or": [{"_id": setting_id}, {"setting_id": setting_id}]}
 
 
 def session_name(run_id: str, attempt: int | str) -> str:
@@ -37,38 +46,63 @@ _AT_ONCE = 5_000
 
 class PerfDBResults(Decompositions):
     """Those of one setting. ``lease``: what a stage measures under; once that is lost, what a session measured is not
-    written, and LeaseLostError is raised.
+    written, and LeaseLostError is raised. ``place``: the host whose times come before others', and whose level it is;
+    who only reads leaves it out: the leader then.
     """
 
-    def __init__(self, db: PerfDB, setting: Setting, lease: HeldLease | None = None) -> None:
+    def __init__(
+        self, db: PerfDB, setting: Setting, lease: HeldLease | None = None, place: Place | None = None
+    ) -> None:
         super().__init__(db, setting)
-        self._id, self._lease = setting_id(setting), lease
+        self._id, self._lease, self._given = setting_id(setting), lease, place
+        self.place = place or Place()
+
+    @cached_property
+    def own(self) -> Place | None:
+        """Whose times come first; None where nobody ever led, and all are of one host."""
+        return self._given or leading_place(self._db)
+
+    @property
+    def _level_id(self) -> str:
+        return f"{self._id}/{self.place.home}" if self.place.home else self._id
 
     def now(self) -> datetime:
         """By PerfDB's clock, of which the moments of what is stored are."""
         return self._db.now()
 
     def base_ns(self) -> dict[str, float] | None:
-        """The level's base; None before the first session."""
+        """The base of this host's level; None before its first session. Without a host the leader's, else the first."""
         found = self._db.retrying(
-            lambda: self._db.collection(LEVELS).find_one({"_id": self._id}), "reading bricks' level"
+            lambda: list(self._db.collection(LEVELS).find(of_setting(self._id)).sort("created_at", -1)),
+            "reading bricks' level",
         )
-        return dict(to_plain(found["references_ns"])) if found else None
+        if self._given is not None:
+            found = [one for one in found if self._given.owns(one.get("home") or "")]
+        own = self.own if len(found) > 1 else None
+        if own is not None:  # its own level comes before that of before hosts were kept
+            found.sort(key=lambda one: (own.owns(one.get("home") or ""), one.get("home") == own.home))
+        return dict(to_plain(found[-1]["references_ns"])) if found else None
 
     def set_base_ns(self, base_ns: dict[str, float], at: datetime | None = None) -> dict[str, float]:
         """Set it unless it is set; the one that counts."""
+        if (there := self.base_ns()) is not None:
+            return there
         values = {"setting": self.setting, "references_ns": base_ns, "created_at": at or self._db.now()}
+        values |= {"setting_id": self._id, **self._whose()}
 
         def insert() -> None:
             self._db.collection(LEVELS).update_one(
-                {"_id": self._id}, {"$setOnInsert": to_stored(values)}, upsert=True
+                {"_id": self._level_id}, {"$setOnInsert": to_stored(values)}, upsert=True
             )
 
         self._db.retrying(insert, "writing bricks' level")
         return self.base_ns() or base_ns
 
+    def _whose(self) -> dict[str, str]:
+        return {"home": self.place.home, "host": self.place.host}
+
     def at_base(self, session: Session, name: str, at: datetime | None = None) -> Session:
-        """A session that counts, at this setting's base; what its references took is kept under its name. ``at``: when
+        """A session that counts, at this host's base; what its references took is kept under its name. ``at``: when
         it was measured.
 
         That is written under the lease: all of the session was measured while it was held, and its base may count.
@@ -82,6 +116,7 @@ class PerfDBResults(Decompositions):
         """Keep what the references took in a session, once."""
         where = {"setting_id": self._id, "session": session}
         values = {"references_ns": dict(references_ns), "measured_at": measured_at or self._db.now()}
+        values |= self._whose()
 
         def insert(within: ClientSession | None) -> None:
             self._db.collection(REFERENCES).update_one(
@@ -91,29 +126,42 @@ class PerfDBResults(Decompositions):
         self._db.write_once(insert, "writing a session's references", self._lease)
 
     def get(self, identity: str) -> Result | None:
-        """The newest of a brick, or of a whole model, with its raw times."""
+        """The newest of a brick, or of a whole model, with its raw times; of the own host before any other's."""
         where = {"setting_id": self._id, "identity": identity, "usable": True}
-        found = self._db.retrying(
-            lambda: self._db.collection(RESULTS).find_one(where, sort=[("measured_at", -1)]),
-            "reading a brick's result",
-        )
+
+        def newest() -> dict[str, Any] | None:
+            there = self._db.collection(RESULTS)
+            fields = {"home": 1, "measured_at": 1}
+            found = self._own_last(list(there.find(where, fields).sort("measured_at", 1)))
+            return there.find_one({"_id": found[-1]["_id"]}) if found else None
+
+        found = self._db.retrying(newest, "reading a brick's result")
         return self._results([found]).get(identity) if found else None
 
     def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
-        """The newest of each that there is, without raw times."""
-        return self._results(self._among(identities, {"usable": True}))
+        """The newest of each that there is, without raw times; of the own host before any other's."""
+        return self._results(self._own_last(self._among(identities, {"usable": True})))
+
+    def _own_last(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """In this order but for the own host's, which come last, where they win."""
+        own = self.own if any(one.get("home") for one in found) else None
+        return found if own is None else sorted(found, key=lambda one: own.owns(one.get("home") or ""))
 
     def usable(self, method: Method, oldest: datetime | None) -> set[str]:
-        """The identities whose newest time was taken like this at least, since ``oldest`` (None: ever)."""
-        where: dict[str, Any] = {"setting_id": self._id, "usable": True}
-        if oldest is not None:
-            where["measured_at"] = {"$gte": oldest}
-        fields = {"identity": 1, "method": 1, "measured_at": 1, "_id": 0}
+        """The identities whose newest time was taken like this at least, since ``oldest`` (None: ever): that of the
+        own host, else of another, as ``get_many`` has them."""
+        where = {"setting_id": self._id, "usable": True}
+        fields = {"identity": 1, "method": 1, "measured_at": 1, "home": 1, "_id": 0}
         found = self._db.retrying(
             lambda: list(self._db.collection(RESULTS).find(where, fields).sort("measured_at", 1)),
             "reading bricks' results",
         )
-        newest = {one["identity"]: tuple(sorted(one["method"].items())) for one in found}
+        last = {one["identity"]: one for one in self._own_last(found)}
+        newest = {
+            identity: tuple(sorted(one["method"].items()))
+            for identity, one in last.items()
+            if oldest is None or _aware(one["measured_at"]) >= oldest
+        }
         covers = {asked: Method(**dict(asked)).covers(method) for asked in set(newest.values())}
         return {identity for identity, asked in newest.items() if covers[asked]}
 
@@ -156,9 +204,8 @@ class PerfDBResults(Decompositions):
 
     def wholes(self) -> list[Result]:
         """Whole models that were measured at this setting."""
-        return list(
-            self._results(self._find({"setting_id": self._id, "whole": True, "usable": True})).values()
-        )
+        found = self._find({"setting_id": self._id, "whole": True, "usable": True})
+        return list(self._results(self._own_last(found)).values())
 
     def _find(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
         return self._db.retrying(
@@ -181,18 +228,22 @@ def result_of(
     session: str,
     disturbed: str | None,
     at: datetime,
+    place: Place,
 ) -> Result:
-    """What a session measured of a network; ``at``: when, of all that it measured."""
+    """What a session measured of a network; ``at``: when, of all that it measured; ``place``: and where."""
     return Result(
         identity=one.item.name, key=one.key, operators=one.operators, setting=setting, session=session, method=method,
         measured_at=at, rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
         raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
-        disturbed=disturbed,
+        disturbed=disturbed, home=place.home, host=place.host,
     )  # fmt: skip
 
 
 def _result(document: dict[str, Any], cuts: Mapping[str, Any]) -> Result:
     plain = {name: value for name, value in to_plain(document).items() if name in Result.model_fields}
-    at: datetime = plain["measured_at"]
-    plain["measured_at"] = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    plain["measured_at"] = _aware(plain["measured_at"])
     return Result.model_validate({"raw_ns": {}, **plain, **cuts})
+
+
+def _aware(at: datetime) -> datetime:
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at

@@ -16,7 +16,8 @@ WHOLE = "whole-"
 class Result(BaseModel):
     """A brick's times, or a whole model's (``identity`` begins with ``WHOLE``).
 
-    ``rounds_ns``: state -> one time per round, at the base level; ``raw_ns``: state -> all runs by round, as they were.
+    ``rounds_ns``: state -> one time per round, at the base level of its host; ``raw_ns``: state -> all runs by
+    round, as they were.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +36,9 @@ class Result(BaseModel):
     needs: dict[str, tuple[tuple[int, ...], ...]] = Field(default_factory=dict)
     """Of a whole model: granularity -> for each brick the positions of those that it takes from."""
     measured_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    home: str = ""
+    """Of the host that it was timed on (``settings.home_id``), whose name is ``host``; "" of before it was kept."""
+    host: str = ""
     disturbed: str | None = None
     """Why the machine was not quiet; such times are shown by whoever measured them, and never used again."""
 

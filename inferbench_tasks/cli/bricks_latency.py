@@ -73,12 +73,14 @@ def predict_latency(
 
 def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[str, Any]:
     """What is missing is timed on this machine."""
+    from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.journal import sessions
     from inferbench_tasks.bricks.measure.session import cores_for, setting
 
-    results = PerfDBResults(db, setting(cores_for(threads), threads, wish.cut["runtime"]))
+    here = setting(cores_for(threads), threads, wish.cut["runtime"])
+    results = PerfDBResults(db, here, place=place_here(db, settings.data_dir()))
     stored = set() if wish.again else results.usable(wish.method, None)
     one = cut({**wish.cut, "method": wish.method}, stored)
     results.put_cuts(one.cuts, one.facts)

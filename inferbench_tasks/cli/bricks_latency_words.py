@@ -58,6 +58,9 @@ def in_words(row: dict[str, Any]) -> str:
             f"not calibrated: the interval is of the rounds {of}, and leaves out what cutting changes. With --whole, "
             "three other models calibrate it."
         )
+    if row.get("timed_on"):
+        hosts = " and ".join(row["timed_on"])
+        text += f" Its times are of {hosts}: hosts of one processor differ in clocks and memory."
     return text
 
 

@@ -113,6 +113,7 @@ def _timed(
 ) -> Timed:
     """Of the model that these jobs share, at all batch sizes that may come up."""
     from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+    from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.brick_jobs.under_load.services import sizes_of
     from inferbench_tasks.brick_jobs.under_load.timed import timed_here, timed_stored
@@ -136,7 +137,8 @@ def _timed(
             one = asked_to_cut(ctx, set(), **common, **cut, networks=False)
             return timed_stored(db, one, processor, spec.serve.threads, wish.calibrate_on, wish.constructor)
         threads = spec.serve.threads
-        results = PerfDBResults(db, setting(cores_for(threads), threads))
+        place = place_here(db, settings.data_dir())
+        results = PerfDBResults(db, setting(cores_for(threads), threads), place=place)
         known = set() if wish.again else results.usable(wish.method, None)
         one = asked_to_cut(ctx, known, **common, **cut, method=wish.method)
         with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:

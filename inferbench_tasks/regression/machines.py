@@ -18,29 +18,43 @@ MOST_SESSIONS, MOST_SETTINGS = 60, 20
 
 
 def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
-    """A row for each setting with its sessions: the level of each over the setting's first, and where it changed.
+    """A row for each setting and host with sessions: the level of each over the host's first, and where it changed.
 
     ``device``: part of the processor's name. ``level_ratio``: 1.1 is a tenth slower than when its times began;
     ``references``: the same of each reference in the newest session; ``changes``: E-Divisive over the levels, at a
     false discovery rate of 1% over all settings that are told (``machine_changes``).
     """
     told = []
-    levels = find(db, LEVELS, {}, {"references_ns": 1, "setting": 1}, [("created_at", -1)])
+    levels = find(
+        db,
+        LEVELS,
+        {},
+        {"setting_id": 1, "home": 1, "host": 1, "references_ns": 1, "setting": 1},
+        [("created_at", -1)],
+    )
     chosen = [one for one in levels if device.lower() in one["setting"]["processor"].lower()]
     for level in map(to_plain, chosen[:MOST_SETTINGS]):
-        where = {"setting_id": level["_id"]}
+        where = _sessions_of(level, levels)
         newest = find(db, REFERENCES, where, {}, [("measured_at", -1)], MOST_SESSIONS)
         if newest:
             sessions = [to_plain(one) for one in reversed(newest)]
             base_ns = level["references_ns"]
             ratios = [level_of(one["references_ns"], base_ns) for one in sessions]
-            told.append((level["setting"], base_ns, sessions, ratios))
+            told.append((level, base_ns, sessions, ratios))
     found = corrected([ratios for *_, ratios in told])
     return [_row(*one, *found) for one in told]
 
 
+def _sessions_of(level: Mapping[str, Any], levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where a level's sessions are: its host's. One of before hosts were kept has all but those of others' levels."""
+    if home := level.get("home"):
+        return {"setting_id": level["setting_id"], "home": home}
+    others = [one["home"] for one in levels if one.get("setting_id") == level["_id"] and one.get("home")]
+    return {"setting_id": level["_id"], "home": {"$nin": others}}
+
+
 def _row(
-    setting: Mapping[str, Any],
+    level: Mapping[str, Any],
     base_ns: Mapping[str, float],
     sessions: Sequence[Mapping[str, Any]],
     ratios: Sequence[float],
@@ -51,10 +65,12 @@ def _row(
         {"session": one["session"], "measured_at": one["measured_at"], "level_ratio": ratio}
         for one, ratio in zip(sessions, ratios, strict=True)
     ]
+    setting = level["setting"]
     changes = change_points(ratios, alpha, permutations)
     last = sessions[-1]["references_ns"]
     return {
         "device": setting["processor"],
+        "host": level.get("host") or None,
         **{name: setting[name] for name in ("instruction_set", "cores", "threads", "runtime", "version")},
         "sessions": len(points),
         "newest_at": points[-1]["measured_at"],

@@ -207,6 +207,11 @@ def words(results: Sequence[BricksResult]) -> list[str]:
                 f"{label}: only {percent(one.coverage_ratio)} of its predicted {number(one.best.ms)} ms is measured; "
                 "the rest is estimated."
             )
+        if one.timed_on:
+            said.append(
+                f"{label}: the times that it follows from are of {' and '.join(one.timed_on)}: hosts of one processor "
+                "differ in clocks and memory."
+            )
     for row in of_granularity(results):
         where = f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}"
         disturbed = row.get("disturbed") or 0

@@ -44,6 +44,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Cut what was converted. A model that can't be cut is named and left out; StageError where none is left."""
+    from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.session import cores_for, setting
     from inferbench_tasks.perfdb.store import PerfDB
@@ -53,7 +54,8 @@ def run(inp: Input, ctx: Context) -> Output:
     folder = ctx.run_dir(inp.run_id)
     threads = job.bricks.threads
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        results = PerfDBResults(db, setting(cores_for(threads), threads, job.bricks.runtime))
+        here = setting(cores_for(threads), threads, job.bricks.runtime)
+        results = PerfDBResults(db, here, place=place_here(db, ctx.data_dir))
         found = cut_all(inp, job, ctx, usable(results, job.measure))
         results.put_cuts(found.cuts, found.facts.values())
     todo = divided(found.missing.values(), job)

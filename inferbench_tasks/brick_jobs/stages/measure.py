@@ -44,7 +44,8 @@ class Output(Handle):
     included. ``went_on``: from an attempt that was ended or disturbed, whose time is not in ``seconds``; ``earlier_s``:
     what of it went into rounds that are used here. ``steal_ratios``: what the hypervisor took of the cores in each of
     these, None where the kernel does not tell; ``stolen_rounds``: so many do not count for it. ``home``: of the host
-    that it was timed on (``settings.home_id``), and its ``environment``; both empty in outputs of before.
+    that it was timed on (``settings.home_id``), and its ``environment``, package ``versions`` and ``git`` state; all
+    empty in outputs of before.
     """
 
     session: str
@@ -62,6 +63,8 @@ class Output(Handle):
     stolen_rounds: int = 0
     home: str = ""
     environment: dict[str, Any] = {}
+    versions: dict[str, str | None] = {}
+    git: tuple[str | None, bool | None] = (None, None)
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -70,6 +73,7 @@ def run(inp: Input, ctx: Context) -> Output:
     StageError where the device is not like that which the models were cut for; LeaseLostError, and nothing more is
     stored, once it is not the job's any more.
     """
+    from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of, session_name
     from inferbench_tasks.bricks.measure import journal
     from inferbench_tasks.bricks.measure.session import BrickFailed, setting, why_not
@@ -93,7 +97,7 @@ def run(inp: Input, ctx: Context) -> Output:
     disturbed: str | None = None
     failed: dict[str, str] = {}
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        results = PerfDBResults(db, here, ctx.lease)
+        results = PerfDBResults(db, here, ctx.lease, place_here(db, ctx.data_dir))
         name = session_name(inp.run_id, inp.attempt)
         shard = found.todo
         todo, stored = _left(shard, results, inp.run_id)
@@ -115,7 +119,7 @@ def run(inp: Input, ctx: Context) -> Output:
                     session = results.at_base(session, name, at)
                 for one in todo:
                     timed = session.timed[one.item.name]
-                    results.put(result_of(one, timed, here, method, name, disturbed, at))
+                    results.put(result_of(one, timed, here, method, name, disturbed, at, results.place))
                     stored.append(one.item.name)
             if session is None or disturbed is None or not session.good_rounds:
                 journal.done(path)  # else who measures again goes on from the rounds that count
@@ -126,6 +130,7 @@ def run(inp: Input, ctx: Context) -> Output:
         earlier_s=session.earlier_s if session else 0.0, steal_ratios=session.steal_ratios if session else (),
         stolen_rounds=len(session.stolen_ratios) if session else 0, home=settings.home_id(ctx.data_dir),
         environment={"hardware": environment.hardware(), "system": environment.system()},
+        versions=environment.versions(), git=environment.git_state(),
     )  # fmt: skip
 
 

@@ -123,6 +123,7 @@ class MeasureBricks(MeasuringOperator):
         self, params: Mapping[str, Any], db: PerfDB, data_dir: Path, lease: HeldLease | None
     ) -> dict[str, Any]:
         from inferbench_tasks.brick_jobs.night import run_night
+        from inferbench_tasks.brick_jobs.places import place_here
         from inferbench_tasks.brick_jobs.store import PerfDBResults
         from inferbench_tasks.bricks.measure.session import cores_for, setting
         from inferbench_tasks.running.perform import perform
@@ -130,7 +131,7 @@ class MeasureBricks(MeasuringOperator):
 
         threads = int(params.get("threads") or 1)
         cores = cores_for(threads)
-        results = PerfDBResults(db, setting(cores, threads), lease)
+        results = PerfDBResults(db, setting(cores, threads), lease, place_here(db, data_dir))
         night = run_night(
             db,
             results,
