@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import cutting, shard_files
 from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
 from inferbench_tasks.brick_jobs.device_time import device_time
 from inferbench_tasks.brick_jobs.job import BricksJob
-from inferbench_tasks.brick_jobs.measured_on import MeasuredOn, measured_on
+from inferbench_tasks.brick_jobs.measured_on import MeasuredOn, measured_on, this_host
 from inferbench_tasks.brick_jobs.members import entries_of, name_of, run_of
+from inferbench_tasks.brick_jobs.places import place_here
 from inferbench_tasks.brick_jobs.predictions import missing, predictions
 from inferbench_tasks.brick_jobs.result import BricksResult, without_figures
 from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -54,12 +54,8 @@ class _Writer:
     def __init__(
         self, db: PerfDB, started: Mapping[str, Any], ctx: Context, job: BricksJob, setting: Setting
     ) -> None:
-        from inferbench_tasks.monitors import environment
-
         self._db, self._started, self._ctx = db, started, ctx
         self._asked, self._setting = job, setting
-        self._versions = environment.versions()
-        self._git = environment.git_state()
 
     def write(self, job: Job[Any], run_id: str, verdict: Verdict, on: MeasuredOn, **fields: Any) -> None:
         """Of a run that was started; one that failed by itself keeps its own verdict. ``on``: where it was timed."""
@@ -76,12 +72,12 @@ class _Writer:
                 name=job.spec.name, user=job.spec.user, login=self._ctx.login, digest=job_digest(job.spec)
             ),
             verdict=verdict,
-            device=_device(self._asked, self._setting, on.cores),
+            device=_device(self._asked, self._setting),
             environment=on.environment,
             provenance=Provenance(
-                git_sha=self._git[0],
-                versions=self._versions,
-                **{"git_dirty": self._git[1], "job": job.spec.model_dump(mode="json")},
+                git_sha=on.git[0],
+                versions=on.versions,
+                **{"git_dirty": on.git[1], "job": job.spec.model_dump(mode="json")},
             ),
             **fields,
         )
@@ -110,33 +106,38 @@ def _point(
         for at in range(part.shards)
         if (out := _output(started.get(run_of(cut_run, part, "shard", at)))) is not None
     }
-    here = settings.home_id(ctx.data_dir)
-    on = measured_on(list(shards.values()), here)
-    results = PerfDBResults(db, found.setting)
+    place, own = place_here(db, ctx.data_dir), this_host()
+
+    def on(homes: Collection[str]) -> MeasuredOn:
+        return measured_on(list(shards.values()), homes, place.home, own)
+
+    results = PerfDBResults(db, found.setting, place=place)
     wanted = [name for cut in found.cuts for name in (*cut.parts, cut.whole)]
     setting = found.setting.model_dump(mode="json")
     # What was to be measured is taken from these runs alone: older times don't stand in for what failed now.
     todo = {one.item.name for one in found.todo}
     known = results.get_many(name for name in wanted if name not in todo)
     known |= results.of_runs([run_of(cut_run, part, "shard", at) for at in range(part.shards)], todo)
-    made = predictions(found.cuts, known, spec.validate.calibrate_on)
+    made = predictions(found.cuts, known, spec.validate.calibrate_on, own=place)
     for at, entry in enumerate(entries_of(spec.models)):
         run_id = run_of(cut_run, part, "model", at)
         cuts = [cut for cut in found.cuts if cut.at == at]
         name = cuts[0].name if cuts else name_of(entry.model)
         verdict = model_verdict(at, name, cuts, found, shards, known)
+        used = [known[n] for cut in cuts for n in (*cut.parts, cut.whole) if n in known]
         model = {"name": name} | ({"digest": cuts[0].digest, "task": cuts[0].task} if cuts else {})
         write(
-            by_run[run_id], run_id, verdict, on, role="model", setting=setting, predictions=made.get(at, []),
+            by_run[run_id], run_id, verdict, on({one.home for one in used}), role="model", setting=setting,
+            predictions=made.get(at, []),
             model={**model, "copies": entry.copies},
         )  # fmt: skip
     counts = {**_counts(found), "summary": summary(found.cuts, known, made)}
     counts["device_time"] = device_time(found, shards, made)
-    write(cut_job, cut_run, VALID, measured_on([], here), role="cut", setting=setting, counts=counts)
+    write(cut_job, cut_run, VALID, own, role="cut", setting=setting, counts=counts)
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)
         counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS if name in out}}
-        where = measured_on([out], here)
+        where = measured_on([out], {out.get("home") or ""}, place.home, own)
         write(
             by_run[run_id], run_id, _shard_verdict(out), where, role="shard", setting=setting, counts=counts
         )
@@ -148,14 +149,13 @@ def _point(
     for at in range(part.shards):
         if at not in shards and not found.of_shard(at):
             run_id = run_of(cut_run, part, "shard", at)
-            where = measured_on([], here)
-            write(by_run[run_id], run_id, VALID, where, role="shard", setting=setting, counts={"stored": 0})
+            write(by_run[run_id], run_id, VALID, own, role="shard", setting=setting, counts={"stored": 0})
 
 
-def _device(job: BricksJob, setting: Setting, cores: float | None) -> DeviceInfo:
-    """What a point's bricks were timed on: the kind that the job asks for, the name that their times are kept under.
-    ``cores``: the host's."""
-    return DeviceInfo(kind=job.needed_device().kind, name=setting.processor, cores=cores)
+def _device(job: BricksJob, setting: Setting) -> DeviceInfo:
+    """What a point's bricks were timed on: the kind that the job asks for, the name that their times are kept under,
+    and the cores that they had, which are the same on all hosts."""
+    return DeviceInfo(kind=job.needed_device().kind, name=setting.processor, cores=float(setting.cores))
 
 
 _OF_SHARDS = (

@@ -1,49 +1,50 @@
-"""Which host times are of: that which draws the report, or those whose shards they were measured in."""
+"""Which hosts times are of: those that the times say, with what each host told of itself beside its shards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
 class MeasuredOn:
-    """``cores``: the host's, as far as it grants them; None of several hosts that have not the same."""
+    """``environment``: of several hosts a list, ``hosts``; {} where nobody told it, as of times that another host
+    measured for another run. ``versions``, ``git``: of what ran there (``monitors.environment``); empty of several
+    hosts, and where nobody told them."""
 
-    environment: dict[str, Any]
-    cores: float | None
+    environment: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str | None] = field(default_factory=dict)
+    git: tuple[str | None, bool | None] = (None, None)
 
 
-def measured_on(shards: Sequence[Mapping[str, Any]], here: str) -> MeasuredOn:
-    """Of what these shards measured; ``here``: the home of this host (``settings.home_id``).
+def measured_on(
+    shards: Sequence[Mapping[str, Any]], homes: Collection[str], here: str, own: MeasuredOn
+) -> MeasuredOn:
+    """Of times of these ``homes``; "" is that of this host, ``here`` (``settings.home_id``), of which all is known.
 
-    Of several hosts the environment is a list, ``hosts``. Without a shard (all times were stored before), and of shards
-    of versions that told no host, it is this one.
+    ``shards``: what this run's measurements told; a host of whose times none is of these told nothing, and of several
+    hosts, of which one is such, nothing is said.
     """
+    told = {out["home"]: _told(out) for out in shards if out.get("home")}
+    told[here] = own
+    each = [told.get(home) for home in sorted({home or here for home in homes})]
+    known = [one for one in each if one is not None]
+    if not known or len(known) < len(each):
+        return MeasuredOn()
+    if len(known) == 1:
+        return known[0]
+    return MeasuredOn({"hosts": [one.environment for one in known]})
+
+
+def _told(out: Mapping[str, Any]) -> MeasuredOn:
+    sha, dirty = out.get("git") or (None, None)
+    return MeasuredOn(out.get("environment") or {}, out.get("versions") or {}, (sha, dirty))
+
+
+def this_host() -> MeasuredOn:
+    """What this host tells of itself."""
     from inferbench_tasks.monitors import environment
 
-    homes: dict[str, Mapping[str, Any]] = {}
-    for out in shards:
-        homes.setdefault(out.get("home") or here, out.get("environment") or {})
-    told: list[MeasuredOn] = []
-    for home in sorted(homes) or [here]:
-        if home == here:
-            hardware = environment.hardware()
-            told.append(
-                MeasuredOn(
-                    {"hardware": hardware, "system": environment.system()},
-                    environment.granted_cores(hardware),
-                )
-            )
-        else:
-            of: dict[str, Any] = dict(homes[home])
-            # A device's worker may be pinned to its device's cores; these are the host's.
-            cores = environment.granted_cores({**(of.get("hardware") or {}), "cores_allowed": None})
-            told.append(MeasuredOn(of, cores))
-    if len(told) == 1:
-        return told[0]
-    cores_each = {one.cores for one in told}
-    return MeasuredOn(
-        {"hosts": [one.environment for one in told]}, cores_each.pop() if len(cores_each) == 1 else None
-    )
+    of = {"hardware": environment.hardware(), "system": environment.system()}
+    return MeasuredOn(of, environment.versions(), environment.git_state())

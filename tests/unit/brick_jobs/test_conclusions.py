@@ -23,12 +23,12 @@ def test_a_model_that_could_not_be_cut_is_named_with_why() -> None:
 
 
 def test_bricks_are_told_of_the_device_that_timed_them() -> None:
-    """On a GPU its kind and name, with the host's cores beside; on a processor the processor's."""
+    """On a GPU its kind and name; on a processor the processor's; with the cores that the times are kept under."""
     asked: dict[str, Any] = {"kind": "bricks", "name": "b", "user": "u", "models": {"corpus": "paper50"}}
     gpu = asked | {"bricks": {"runtime": "onnxruntime-cuda"}, "serve": {"device": "gpu"}}
     for job, kind, name in ((gpu, "gpu", "NVIDIA L4"), (asked, "cpu", "Acme 9000")):
-        setting = SETTING.model_copy(update={"processor": name})
-        told = _device(BricksJob.model_validate(job), setting, 2.0)
+        setting = SETTING.model_copy(update={"processor": name, "cores": 2})
+        told = _device(BricksJob.model_validate(job), setting)
         assert (told.kind, told.name, told.cores) == (kind, name, 2.0)
 
 

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.brick_jobs.measured_on import measured_on
-from inferbench_tasks.monitors import environment
+from inferbench_tasks.brick_jobs.measured_on import MeasuredOn, measured_on
+
+OWN = MeasuredOn({"system": {"host": "host-a"}}, {"numpy": "1"}, ("aaa", False))
 
 
-def shard(home: str, host: str, cores: int, allowed: list[int]) -> dict[str, Any]:
+def shard(home: str, host: str) -> dict[str, Any]:
     """What a shard's measurement tells of its host."""
-    hardware = {"cores_logical": cores, "cores_allowed": allowed, "cpu_limit_cores": None}
-    return {"home": home, "environment": {"hardware": hardware, "system": {"host": host}}}
+    environment = {"hardware": {"cores_logical": 12}, "system": {"host": host}}
+    return {"home": home, "environment": environment, "versions": {"numpy": "2"}, "git": ["bbb", True]}
 
 
 def test_times_of_another_host_are_said_to_be_of_that_one() -> None:
-    """With all its cores, as of this one, though its device's worker had one."""
-    on = measured_on([shard("b", "host-b", 12, [3]), shard("b", "host-b", 12, [4])], "a")
-    assert on.environment["system"] == {"host": "host-b"} and on.cores == 12.0
+    """With the packages and the checkout that ran there, none of this host's."""
+    on = measured_on([shard("b", "host-b"), shard("b", "host-b")], {"b"}, "a", OWN)
+    assert on.environment["system"] == {"host": "host-b"}
+    assert (on.versions, on.git) == ({"numpy": "2"}, ("bbb", True))
 
 
 def test_times_of_this_host_are_said_to_be_of_this_one() -> None:
-    """Also where no shard was measured, or one told no host, as those of before."""
-    cases: list[list[dict[str, Any]]] = [[], [shard("a", "pinned", 1, [0])], [{"stored": []}]]
-    for shards in cases:
-        on = measured_on(shards, "a")
-        assert on.environment["hardware"] == environment.hardware()
-        assert on.cores == environment.granted_cores(environment.hardware())
+    """Also of before hosts were kept, and where another's shard measured what is not used here."""
+    for homes in ({"a"}, {""}, {"a", ""}):
+        assert measured_on([shard("b", "host-b")], homes, "a", OWN) == OWN
+
+
+def test_times_that_another_host_measured_for_another_run_are_not_said_to_be_of_this_one() -> None:
+    """Nobody told of that host here: nothing is said, also where some of the times are this host's."""
+    for homes in ({"b"}, {"b", "a"}):
+        assert measured_on([], homes, "a", OWN) == MeasuredOn({}, {}, (None, None))
 
 
 def test_times_of_two_hosts_are_of_both() -> None:
-    """Neither stands for the other; a number of cores that they don't share is none."""
-    on = measured_on([shard("c", "host-c", 8, [0]), shard("b", "host-b", 12, [0])], "a")
+    """Neither stands for the other, and packages of neither are said to be all's."""
+    on = measured_on([shard("c", "host-c"), shard("b", "host-b")], {"c", "b"}, "a", OWN)
     assert [each["system"]["host"] for each in on.environment["hosts"]] == ["host-b", "host-c"]
-    assert on.cores is None
-    assert measured_on([shard("c", "c", 8, [0]), shard("b", "b", 8, [1])], "a").cores == 8.0
+    assert (on.versions, on.git) == ({}, (None, None))
