@@ -266,7 +266,9 @@ def _devices(view: RunView) -> tuple[int, float | None]:
 
 def _machine(view: RunView) -> tuple[Any, ...]:
     assert view.result is not None
-    device, system = view.result.device, view.result.environment.get("system") or {}
+    device, environment = view.result.device, view.result.environment
+    # Times of several hosts (``brick_jobs.measured_on``) have each one's environment.
+    served = sorted(str(value_at(host, "system.host")) for host in environment.get("hosts") or [environment])
     # A load from another host is measured by that one, through its link.
     client = view.result.extensions.get("client_host")
     clients = [host.get("host") for host in all_of(client)] if client else []
@@ -274,7 +276,7 @@ def _machine(view: RunView) -> tuple[Any, ...]:
     # What is called ``2 x NAME`` has its product's name beside it, but for results of before that was stored.
     product = told.get("product") or (device.name or "").removeprefix(f"{told.get('count')} x ")
     others = [one["host"] for one in told.get("devices") or () if one.get("host")]
-    return product, value_at(system, "host"), *clients, *others
+    return product, *served, *clients, *others
 
 
 def _got(row: Figure, view: RunView) -> tuple[str, str | None]:

@@ -91,6 +91,27 @@ def test_blocks_of_two_client_hosts_are_not_compared() -> None:
         assert (blocks.ratio("p50_ms", first, second) is not None) == compared
 
 
+def test_blocks_that_ran_on_other_sets_of_hosts_are_not_compared() -> None:
+    """A run on a and b is of another machine than one on a and c, or on a alone; in which order they are told is
+    nothing."""
+    for hosts, compared in (
+        (("ab", "ba"), True),
+        (("ab", "ac"), False),
+        (("ab", "a"), False),
+        (("a", "a"), True),
+        (("a", "b"), False),
+    ):
+        views = sweep(1.2)
+        for view_ in views:
+            assert view_.result is not None
+            each = [{"system": {"host": host}} for host in hosts[view_.job["serve"]["threads"] - 1]]
+            view_.result.environment = {"hosts": each} if len(each) > 1 else each[0]
+        blocks = Blocks.among(views)
+        assert blocks is not None
+        first, second = blocks.configurations
+        assert (blocks.ratio("p50_ms", first, second) is not None) == compared
+
+
 @pytest.mark.parametrize(
     ("one", "other", "compared"),
     [
