@@ -135,6 +135,7 @@ class Place:
             writes=tuple(map(str, writes)),
             connects=None if fetches else (),
             datagrams=fetches,
+            links=fetches,  # the installers of packages make some
         )
         own_cache = isinstance(order, StageInput) and not fetches
         fills = (ctx.run_dir(order.run_id), *([cache] if own_cache else []))

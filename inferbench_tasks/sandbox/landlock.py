@@ -15,6 +15,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _REMOVE_DIR, _MAKE_DIR = 1 << 4, 1 << 7
+_MAKE_SYM = 1 << 12
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
 #: Write, remove, and make any kind of file.
@@ -73,7 +74,7 @@ def _paths(reach: Reach, writes: int) -> dict[str, int]:
     for paths, right in (
         ((*system_reads(), *reach.reads), _READS),
         ((*DEVICES, *devices()), _WRITE_FILE | _READ_FILE | _READ_DIR),
-        (reach.writes, writes | _READS),
+        (reach.writes, (writes if reach.links else writes & ~_MAKE_SYM) | _READS),
         (reach.folders, _MAKE_DIR | _REMOVE_DIR),
     ):
         for path in paths:

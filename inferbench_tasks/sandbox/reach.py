@@ -88,7 +88,8 @@ class Reach:
 
     Below ``folders`` it may make and remove folders, but no files. Of ``binds`` and ``connects`` (TCP ports) None means
     any. ``local_sockets``: Unix sockets by path, also those of others; ``datagrams``: UDP, to anywhere.
-    ``interfaces``: asking the kernel for its network interfaces, which gloo does.
+    ``interfaces``: asking the kernel for its network interfaces, which gloo does. ``links``: making symbolic links in
+    ``writes``; who has more rights than the process and opens a name there would follow them out of the sandbox.
     """
 
     reads: tuple[str, ...] = ()
@@ -99,6 +100,7 @@ class Reach:
     local_sockets: bool = False
     datagrams: bool = False
     interfaces: bool = False
+    links: bool = False
 
 
 def system_reads() -> list[str]:

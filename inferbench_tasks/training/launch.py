@@ -21,6 +21,7 @@ from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stores.holdings import FETCHED
 from inferbench_tasks.training.hosts.meeting import Meeting
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE, Order
@@ -73,7 +74,7 @@ def start(
         reach=Reach(
             reads=(
                 *(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
-                *order.paths,  # of a host that they were brought to they lie in its cache
+                *opened(order, folder, ctx.data_dir),
                 *_brought(order, ctx.data_dir),
             ),
             writes=(SHARED_MEMORY, str(scratch)),
@@ -95,11 +96,28 @@ def gpus(devices: Sequence[HeldDevice]) -> str | None:
     return ",".join(map(str, indexes)) if len(indexes) > 1 else None
 
 
+def opened(order: Order, folder: Path, data_dir: Path) -> list[str]:
+    """What the ranks read of what ``generate`` made, links resolved: in the run's ``folder``, or, on a host that it was
+    brought to, in an artifact there.
+
+    StageError for anything else: where the user brings a module, who named the paths is the user's code.
+    """
+    made = [Path(path).resolve() for path in order.paths]
+    for path in made:
+        if not (path.is_relative_to(folder.resolve()) or _is_fetched(path, data_dir)):
+            raise StageError(f"What the ranks are to read is none of the run's own files: {path}")
+    return [str(path) for path in made]
+
+
+def _is_fetched(path: Path, data_dir: Path) -> bool:
+    return (data_dir / FETCHED).resolve() in path.parents
+
+
 def _brought(order: Order, data_dir: Path) -> list[str]:
     """The folder of the user's images that came from another host; in place they are read as the submission's."""
-    folder = order.files_folder
-    cache = (data_dir / "cache").resolve()
-    return [folder] if folder is not None and Path(folder).resolve().is_relative_to(cache) else []
+    if order.files_folder is None or not _is_fetched(Path(order.files_folder).resolve(), data_dir):
+        return []
+    return [str(Path(order.files_folder).resolve())]
 
 
 def _visible(job: TrainingJob, gpus: str | None) -> dict[str, str]:

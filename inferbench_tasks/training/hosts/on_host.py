@@ -29,6 +29,8 @@ def own_answers(job: TrainingJob, folder: Path, node: int = 0) -> list[Path]:
 def prepare(order: Order, folder: Path, node: int = 0) -> Path:
     """Write the order of a host's ranks, and remove what an attempt before left."""
     folder.mkdir(exist_ok=True)
+    if folder.is_symlink():  # what the ranks write, and we for them, would be elsewhere
+        raise StageError(f"{folder} is a link; the run's files are to be in a folder of its own")
     for stale in (*own_answers(order.job, folder, node), folder / PROGRESS_FILE):
         stale.unlink(missing_ok=True)
     order_path = folder / ORDER_FILE
