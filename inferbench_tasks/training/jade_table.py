@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.fleet.rows import brought
 from inferbench_tasks.training.imported.rows import PHASES
 from inferbench_tasks.training.imported.table import COLUMNS, heading
 from inferbench_tasks.training.job import OF_PROCESSES, DataSpec, DevicesSpec, LoaderSpec, TrainSpec
@@ -74,6 +75,8 @@ def _settings(job: Mapping[str, Any], result: TrainingResult) -> list[str]:
     """
     devices = job.get("devices") or {}
     settings = ["strategy ddp"] if _ranks(result) == 1 and devices.get("strategy") == "ddp" else []
+    if brought(result):  # no field of a job: it read copies, on its own host's storage
+        settings.append("brought")
     if _on_gpus(result) and devices.get("processes", 1) > 1:
         settings.append(f"processes {devices['processes']}")
     without: set[str] = set() if result.workers else set(OF_PROCESSES)

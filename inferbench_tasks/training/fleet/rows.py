@@ -44,9 +44,10 @@ class Fleet:
 
 
 def fleets(results: Iterable[TrainingResult], rate: float = FALSE_ALARMS) -> list[Fleet]:
-    """Valid runs on leased devices, the newest first, by job, kind of device and version of torch; single devices
-    (where two of them have some) stand before groups, and a group that has no other beside it is there, too, though not
-    judged. A device's runs are those by the version of its newest: another one is no slower device.
+    """Valid runs on leased devices, the newest first, by job, kind of device, version of torch, and whether
+    the images were brought to their host; single devices (where two of them have some) stand before groups, and a group
+    that has no other beside it is there, too, though not judged. A device's runs are those by the version of its
+    newest: another one is no slower device.
     """
     series: dict[tuple[int, str, str, str], dict[str, list[tuple[float, str]]]] = defaultdict(
         lambda: defaultdict(list)
@@ -101,6 +102,11 @@ def version_of(result: TrainingResult) -> str:
     return f"{engine.version} {engine.trainer_version}" if engine else ""
 
 
+def brought(result: TrainingResult) -> bool:
+    """Whether it read copies of images that lie on another host: it waits for other storage than a run in place."""
+    return bool(result.data.get("brought"))
+
+
 def device_of(result: TrainingResult) -> str | None:
     """The one device that ran it; None of a run that leased none, or several."""
     held = devices_of(result)
@@ -116,7 +122,7 @@ def alone(fleets: Iterable[Fleet]) -> dict[str, bool]:
 
 def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, Any]]:
     """The runs on one device, alone or in a group, the newest first: the step of each, by the first of its job there by
-    the same version of torch, which another one makes faster or slower.
+    the same version of torch, which another one makes faster or slower, and with its images in place or brought, as it.
 
     Only valid ones have a ratio: 1.2 is a step that takes a fifth longer than the first valid run did.
     """
@@ -125,7 +131,7 @@ def history(results: Iterable[TrainingResult], device: str) -> list[dict[str, An
     rows = []
     for result in reversed(runs):
         step_s = step_s_of(result) if result.verdict.valid else None
-        key = result.submission.digest, devices_of(result), version_of(result)
+        key = result.submission.digest, devices_of(result), version_of(result), brought(result)
         if step_s is not None:
             first.setdefault(key, step_s)
         rows.append(
@@ -203,9 +209,13 @@ def _word(fleet: Fleet, device: str, named: bool, alone: Mapping[str, bool]) -> 
 
 
 def _kind(result: TrainingResult) -> str:
-    """Its name, its cores, and its cluster: another one's devices are no baseline, whatever they are called."""
+    """Its name, its cores, and its cluster: another one's devices are no baseline, whatever they are called.
+
+    With what tells its fleet from that of the same devices with the images in place.
+    """
     device = result.device
-    of_cluster = f" of {result.cluster}" if result.cluster else ""
+    more = f" of {result.cluster}" if result.cluster else ""
+    more += ", images brought" if brought(result) else ""
     if device is None or not device.cores:
-        return f"{device and device.name}{of_cluster}"
-    return f"{device.name or device.kind}, {device.cores:g} core(s){of_cluster}"
+        return f"{device and device.name}{more}"
+    return f"{device.name or device.kind}, {device.cores:g} core(s){more}"

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from inferbench_tasks.training.comparison import Mean, ratio_interval
 from inferbench_tasks.training.diagnosis.observation import Steps
-from inferbench_tasks.training.fleet.rows import devices_of
+from inferbench_tasks.training.fleet.rows import brought, devices_of
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.parts import Parts, parts_of
 from inferbench_tasks.training.stored_job import fields_of
@@ -199,8 +199,8 @@ def _exchange(result: TrainingResult) -> str | None:
 
 def _key(result: TrainingResult, batch: int, way: Way) -> str:
     """The same of runs whose steps do the same work for each sample, on the same kind of device of one cluster, a
-    processor with as many cores, by the same torch, and differ along one way only. A module of the user's by one name
-    is one network if it has as many parameters.
+    processor with as many cores, by the same torch, with its images in place or copies of them (other storage), and
+    differ along one way only. A module of the user's by one name is one network if it has as many parameters.
     """
     job = {name: value for name, value in _job(result).items() if name not in _HEAD}
     for block, names in _APART.items():
@@ -217,6 +217,7 @@ def _key(result: TrainingResult, batch: int, way: Way) -> str:
             result.cluster,
             engine and engine.version,
             model and model.parameters,
+            brought(result),
         ],
         sort_keys=True,
         default=str,

@@ -126,6 +126,13 @@ def test_loader_processes_that_there_were_not_stand_in_no_row() -> None:
     ]  # fmt: skip
 
 
+def test_a_run_that_read_copies_stands_under_a_heading_of_its_own() -> None:
+    """Its loading is of another host's storage than that of the run in place."""
+    made = result("b")
+    text = jade_table([result("a"), made.model_copy(update={"data": {**made.data, "brought": True}})])
+    assert [row.settings for row in table.read(text, "t.md")] == [(), ("brought",)]
+
+
 def test_a_run_whose_batch_nobody_knows_has_no_place_in_a_table() -> None:
     """It would be taken for one of Jade's 128."""
     with pytest.raises(InputError, match="x-1.a was stored without its job: its batch is not known"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
-from inferbench_tasks.training.fleet.rows import device_of, fleets, version_of
+from inferbench_tasks.training.fleet.rows import brought, device_of, fleets, version_of
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stored_job import step_s
 
@@ -24,7 +24,7 @@ def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: floa
         return
     digest, version = result.submission.digest, version_of(result)
     same = [o for o in others if o.submission.digest == digest and version_of(o) == version]
-    for fleet in fleets(same):
+    for fleet in fleets(o for o in same if brought(o) == brought(result)):
         for slow in fleet.slow:
             if slow.device != device:
                 continue

@@ -198,3 +198,41 @@ def test_a_group_without_any_other_is_shown_as_not_judged() -> None:
     """All devices of the one host together; a single device's runs are no fleet."""
     assert words([*singles({}), result("all", "d0 d1 d2 d3")]) == {"d0 + d1 + d2 + d3": "not judged"}
     assert fleets(singles({}, 1)) == []
+
+
+def copied(made: TrainingResult) -> TrainingResult:
+    """Its images were brought to its device's host."""
+    return made.model_copy(update={"data": {**made.data, "brought": True}})
+
+
+def test_a_device_that_reads_copies_is_not_beside_those_that_read_in_place() -> None:
+    """Seven devices with steps of 10 ms where the images lie, one of 20 ms with copies of them: it is not named slow.
+    Beside six others with copies, of 20 ms, one of 60 ms is.
+    """
+    in_place = [result(f"r{at}", f"d{at}") for at in range(7)]
+    joined = copied(result("joined", "d9", 2))
+    (one,) = fleets([joined, *in_place])
+    assert set(one.step_s) == {f"d{at}" for at in range(7)} and one.judged and not one.slow
+    assert not list(slow_device.find(joined, [joined, *in_place], 20.0))
+    others = [copied(result(f"c{at}", f"e{at}", 2)) for at in range(6)]
+    found = fleets([copied(result("sick", "d0", 6)), *others, *in_place])
+    assert {fleet.kind: [slow.device for slow in fleet.slow] for fleet in found} == {
+        "EPYC, 2 core(s)": [],
+        "EPYC, 2 core(s), images brought": ["d0"],
+    }
+
+
+def test_a_devices_history_begins_again_with_images_that_were_brought() -> None:
+    """10 ms in place, then 20 and 40 with copies: 40 is twice what the device did with them, not four times."""
+    runs = [copied(result("c", "d1", 4)), copied(result("b", "d1", 2)), result("a", "d1")]
+    assert [row["by_the_first"] for row in history(runs, "d1")] == [pytest.approx(2), 1.0, 1.0]
+
+
+def test_a_cause_is_of_a_fleet_that_read_as_the_run_did() -> None:
+    """A device that is slow with copies alone does not hold up its run in place."""
+    plain = [result(f"r{at}", f"d{at}") for at in range(7)]
+    copies = [copied(result(f"c{at}", f"d{at}", 6 if at == 0 else 2)) for at in range(7)]
+    assert not list(slow_device.find(plain[0], [*copies, *plain], 10.0))
+    (cause,) = slow_device.find(copies[0], [*copies, *plain], 60.0)
+    assert "of EPYC, 2 core(s), images brought ran this job" in cause.evidence[0]
+    assert cause.cost_s == pytest.approx(0.040)  # 60 ms less the others' 20
