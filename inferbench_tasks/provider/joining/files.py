@@ -38,14 +38,15 @@ def of_folder(
             folders.clear()
             paths += some
             continue
-        folders[:] = [each for each in folders if not _hidden(each)]
-        paths += [Path(root, each) for each in names if not _hidden(each)]
+        folders[:] = [each for each in folders if not hidden(each)]
+        paths += [Path(root, each) for each in names if not hidden(each)]
     for path in sorted(paths):
         if path.is_file() and path.resolve().is_relative_to(top):
             yield "/".join((name, *path.relative_to(top).parts)), path.resolve()
 
 
-def _hidden(name: str) -> bool:
+def hidden(name: str) -> bool:
+    """Whether a file or folder of that name is sent nowhere."""
     return name.startswith(".") or name == "__pycache__"
 
 

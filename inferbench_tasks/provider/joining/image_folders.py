@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.joining.files import hidden
 from inferbench_tasks.stamps import Stamp, stamp
 from inferbench_tasks.submission.document import read_document
 from inferbench_tasks.training.folder import FORMATS
@@ -44,10 +45,17 @@ def sent_of(submissions: Path) -> dict[Path, list[Path]]:
 
 
 def _of_two(folder: Path) -> list[Path]:
-    """An image of each of two classes, as many as a worker looks for."""
+    """An image of each of two classes, as many as a worker looks for: nothing hidden, and no link, which a training
+    leaves out, too.
+    """
     found: list[Path] = []
-    for each in sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()):
-        images = (path for path in each.rglob("*") if path.suffix.lower() in FORMATS and path.is_file())
+    classes = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    for each in sorted(path for path in classes if not hidden(path.name)):
+        images = (
+            path for path in each.rglob("*")
+            if path.suffix.lower() in FORMATS and path.is_file() and not path.is_symlink()
+            and not any(hidden(part) for part in path.relative_to(each).parts)
+        )  # fmt: skip
         if len(found) < _CLASSES and (first := next(images, None)) is not None:
             found.append(first)
     return found

@@ -38,6 +38,24 @@ def test_of_a_folder_of_images_two_are_sent(submissions: Path) -> None:
     assert set(names) - set(of_images) == {"team/images.yaml", "team/net.py"}
 
 
+def test_neither_a_link_nor_what_is_hidden_is_one_of_the_two(submissions: Path) -> None:
+    """A link is no image that is trained on, and is not sent where it leads out: the class has another. A hidden
+    folder is no class.
+    """
+    images = submissions / "team" / "images"
+    (images / "cats" / "0.jpg").symlink_to("/etc/passwd")
+    for hidden in (images / ".cache", images / "cats" / ".thumbs", images / "__pycache__"):
+        hidden.mkdir()
+        (hidden / "0.jpg").write_text("an image")
+    (images / "cats" / ".0.jpg").write_text("an image")
+    chosen = [path.relative_to(images).as_posix() for path in sent_of(submissions)[images]]
+    assert [path.rpartition("/")[0] for path in chosen] == ["cats/deep", "dogs/deep"]
+    assert [name.split("/")[2] for name in sent(submissions) if name.startswith("team/images/")] == [
+        "cats",
+        "dogs",
+    ]
+
+
 @pytest.mark.parametrize(
     "other",
     [
