@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from bson import ObjectId
 from bson.errors import InvalidId
 
 from inferbench_tasks.errors import InputError, PerfDBError, StorageError
+from inferbench_tasks.perfdb.file_ids import least_file_id, new_file_id
 from inferbench_tasks.perfdb.values import Attachment, to_stored
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ class Files:
         about = {**to_stored(about), "sha256": digest}
 
         self._session.require_room(size)
+        began = self._session.moment().at
         tried: list[ObjectId] = []
 
         def upload() -> ObjectId:
             # A new id for each try; what an interrupted one left behind goes first.
-            bucket, file_id = self._bucket(), ObjectId()
+            bucket, file_id = self._bucket(), new_file_id(began)
             if tried:  # the entry too: one may have been written whole, and its answer lost
                 self._session.database()["fs.files"].delete_many({"_id": {"$in": tried}})
                 self._session.database()["fs.chunks"].delete_many({"files_id": {"$in": tried}})
@@ -152,9 +154,10 @@ class Files:
     def delete_unfinished(self, older_than_s: float) -> int:
         """Remove what storing left behind that never ended (its process was killed); of how many files.
 
-        A file's entry is written behind its content, so content without one, begun so long ago, is nobody's.
+        A file's entry is written behind its content, so content without one, begun so long ago by PerfDB's clock, is
+        nobody's.
         """
-        oldest = ObjectId.from_datetime(datetime.now(UTC) - timedelta(seconds=older_than_s))
+        oldest = least_file_id(self._session.moment().at - timedelta(seconds=older_than_s))
 
         def remove() -> int:
             database = self._session.database()
@@ -162,12 +165,12 @@ class Files:
                 {"$match": {"files_id": {"$lt": oldest}}},
                 {"$group": {"_id": "$files_id"}},
             ]
+            # The entries last: of what is complete by now, one was written while the content was read.
+            found = [each["_id"] for each in database["fs.chunks"].aggregate(begun)]
             whole = {
                 entry["_id"] for entry in database["fs.files"].find({"_id": {"$lt": oldest}}, {"_id": 1})
             }
-            left = [
-                each["_id"] for each in database["fs.chunks"].aggregate(begun) if each["_id"] not in whole
-            ]
+            left = [file_id for file_id in found if file_id not in whole]
             for first in range(0, len(left), _AT_ONCE):
                 database["fs.chunks"].delete_many({"files_id": {"$in": left[first : first + _AT_ONCE]}})
             return len(left)

@@ -12,6 +12,7 @@ from bson import ObjectId
 
 from inferbench_tasks.cluster.clock import server_ms
 from inferbench_tasks.errors import InputError, StorageError
+from inferbench_tasks.perfdb.file_ids import new_file_id
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stores.base import DEFAULT_URL, KEY, Missing, Store, Stored
 
@@ -36,13 +37,14 @@ class GridFSStore(Store):
         if self.size(key) == size:
             return
         self.db.require_room(size)
+        began = self.db.now()
         tried: list[ObjectId] = []
 
         def upload() -> None:
             # A new id for each try; what an interrupted one left behind goes first.
             if tried:
                 self._collection("chunks").delete_many({"files_id": {"$in": tried}})
-            tried.append(ObjectId())
+            tried.append(new_file_id(began))
             with _opened(source) as stream:
                 self._bucket().upload_from_stream_with_id(
                     tried[-1], key, stream, chunk_size_bytes=CHUNK_BYTES
@@ -59,7 +61,7 @@ class GridFSStore(Store):
         ):
             self._do(lambda: self._bucket().delete(tried[-1]), f"deleting {key}")
             raise StorageError(f"What was stored as {key} changed meanwhile.")
-        # Its id and its date are by the clock of this host.
+        # Its date is by the clock of this host.
         stamp = {"$currentDate": {"stored_at": True}}
         self._do(lambda: self._collection("files").update_one({"_id": tried[-1]}, stamp), f"storing {key}")
 
@@ -112,8 +114,9 @@ class GridFSStore(Store):
         now_s = self.now_s()
 
         def remove() -> None:
-            whole = set(self._collection("files").distinct("_id"))
-            for file_id in set(self._collection("chunks").distinct("files_id")) - whole:
+            # The entries last: of what is complete by now, one was written while the content was read.
+            found = set(self._collection("chunks").distinct("files_id"))
+            for file_id in found - set(self._collection("files").distinct("_id")):
                 if now_s - file_id.generation_time.timestamp() > grace_s:
                     self._collection("chunks").delete_many({"files_id": file_id})
 

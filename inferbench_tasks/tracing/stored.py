@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.file_ids import least_file_id
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
@@ -121,8 +122,9 @@ def delete(db: PerfDB, trace: str) -> int:
 
 def delete_unfinished(db: PerfDB) -> None:
     """Remove what killed processes left: spans without their document, and files that were stored in part."""
-    before = utc_now() - timedelta(seconds=_UNFINISHED_S)
-    where = {"metadata.imported_trace": {"$exists": True}, "uploadDate": {"$lt": before}}
+    # By its id, which is dated by PerfDB's clock, as the other is not.
+    oldest = least_file_id(db.now() - timedelta(seconds=_UNFINISHED_S))
+    where = {"metadata.imported_trace": {"$exists": True}, "_id": {"$lt": oldest}}
     entries = db.retrying(lambda: list(db.collection("fs.files").find(where)), "finding stored spans")
     named = {document["file"]["id"] for document in imported(db)}
     for entry in entries:

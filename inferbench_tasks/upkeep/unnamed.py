@@ -15,6 +15,7 @@ from typing import Any
 from bson import ObjectId
 
 from inferbench_tasks.errors import UnknownKindError
+from inferbench_tasks.perfdb.file_ids import least_file_id
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.pipelines.base import pipeline_of
 
@@ -42,7 +43,8 @@ def unnamed(db: PerfDB, older_than_s: float = YOUNG_S) -> list[Unnamed]:
     that is not installed here: nobody knows what its results name. Raises PerfDBError.
     """
     now = db.now()
-    old: dict[str, Any] = {"uploadDate": {"$lt": now - timedelta(seconds=older_than_s)}}
+    # By their ids, which are dated by PerfDB's clock, as their dates are not.
+    old: dict[str, Any] = {"_id": {"$lt": least_file_id(now - timedelta(seconds=older_than_s))}}
     suspects = _suspects(db, old)
     found = []
     for first in range(0, len(suspects), _AT_ONCE):
@@ -56,7 +58,7 @@ def unnamed(db: PerfDB, older_than_s: float = YOUNG_S) -> list[Unnamed]:
         for entry in entries:
             run_id = entry["metadata"]["run_id"]
             if str(entry["_id"]) not in named[run_id]:
-                age_s = (now - entry["uploadDate"]).total_seconds()
+                age_s = (now - entry["_id"].generation_time).total_seconds()
                 found.append(Unnamed(str(entry["_id"]), run_id, entry["filename"], entry["length"], age_s))
     return found
 

@@ -25,7 +25,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment
 from inferbench_tasks.running.invocation import dag_run_invocation
 from inferbench_tasks.upkeep.clean import STAMP, clean, due
-from tests.unit.perfdb.builders import result
+from tests.unit.perfdb.builders import begun_before, result
 
 pytestmark = pytest.mark.integration
 OLD_S = 100 * 86_400.0
@@ -128,9 +128,7 @@ def test_what_evaluate_and_trace_sent_keeps_no_run(perfdb: PerfDB) -> None:
 def stored(db: PerfDB, run_id: str, name: str, days: float = 2.0, attempt: int = 1) -> Attachment:
     """A file of a run, put there so long ago."""
     file = db.files.put(f"{name} of {run_id}".encode(), name, run_id=run_id, attempt=attempt)
-    moment = {"$set": {"uploadDate": utc_now() - timedelta(days=days)}}
-    db.collection("fs.files").update_one({"_id": ObjectId(file.id)}, moment)
-    return file
+    return file.model_copy(update={"id": begun_before(db, file.id, days)})
 
 
 def test_files_that_no_result_names_go(perfdb: PerfDB) -> None:

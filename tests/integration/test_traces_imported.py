@@ -23,7 +23,7 @@ from inferbench_tasks.tracing.spans import write
 from inferbench_tasks.tracing.stored import delete, delete_unfinished, find_imported, rows, stored_before
 from tests.unit.analysis.stack.spans import layer
 from tests.unit.analysis.stack.spans import run as spans_of_run
-from tests.unit.perfdb.builders import result
+from tests.unit.perfdb.builders import begun_before, result
 from tests.unit.tracing.foreign.files import otlp, otlp_span
 
 pytestmark = pytest.mark.integration
@@ -144,7 +144,7 @@ def test_what_was_interrupted_leaves_nothing_whole_looking(perfdb: PerfDB, tmp_p
     perfdb.collection("fs.chunks").insert_one({"files_id": ObjectId(), "n": 0, "data": b"under way"})
     delete_unfinished(perfdb)
     assert counts(perfdb) == (1, 2)
-    perfdb.collection("fs.files").update_one({}, {"$set": {"uploadDate": utc_now() - timedelta(days=2)}})
+    begun_before(perfdb, document["file"]["id"], days=2)
     delete_unfinished(perfdb)
     assert counts(perfdb) == (0, 1)
     # A deletion that was killed behind the file ends when it is asked for again.
