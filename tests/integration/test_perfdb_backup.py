@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -15,11 +15,13 @@ from inferbench_tasks.cluster.hosts import HOSTS, LEADER
 from inferbench_tasks.cluster.links import LINKS
 from inferbench_tasks.cluster.store import DEVICES, WAITING, Cluster
 from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.perfdb import backup as module
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.backup import MOMENTARY, backup, restore
 from inferbench_tasks.perfdb.store import PerfDB
-from tests.unit.perfdb.builders import result
+from inferbench_tasks.upkeep.clean import files_left
+from tests.unit.perfdb.builders import begun_before, result
 
 pytestmark = pytest.mark.integration
 
@@ -57,6 +59,34 @@ def test_what_was_backed_up_is_there_again(
                 restore(empty, tmp_path / "perfdb.tar.gz")
     finally:
         clients.client(uri).drop_database(name)
+
+
+def test_a_cleaning_beside_a_restore_takes_nothing(
+    perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running system cleans whenever it likes: between any two collections, files of two days ago stay whole."""
+    stored = perfdb.files.put(b"samples", "samples.parquet", run_id="run-1")
+    file = stored.model_copy(update={"id": begun_before(perfdb, stored.id, days=2)})
+    perfdb.save_result(result("run-1", extensions={"trace": {"file": file.model_dump()}}))
+    backup(perfdb, tmp_path / "perfdb.tar.gz")
+    uri = with_database(perfdb_server, "inferbench_test_cleaned")
+    clients.client(uri).drop_database("inferbench_test_cleaned")
+    load, cleaned = module._load, []
+
+    def then_clean(db: PerfDB, name: str, content: IO[bytes]) -> int:
+        written = load(db, name, content)
+        cleaned.append((name, files_left(db, dry_run=False)))
+        return written
+
+    monkeypatch.setattr(module, "_load", then_clean)
+    try:
+        with PerfDB.connect(uri, data_dir) as empty:
+            restore(empty, tmp_path / "perfdb.tar.gz")
+            assert [name for name, _ in cleaned][-2:] == ["fs.files", "fs.chunks"]
+            assert not any(outcomes for _, outcomes in cleaned)
+            assert empty.files.get(file) == b"samples"
+    finally:
+        clients.client(uri).drop_database("inferbench_test_cleaned")
 
 
 def test_a_damaged_archive_writes_nothing(
