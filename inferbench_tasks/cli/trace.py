@@ -210,9 +210,11 @@ def _show_analyses(document: dict[str, Any], trace: dict[str, Any], output: Outp
         emit({"trace": trace, **document}, output)  # as REST has it
         return
     emit(_sentences(document), output)
+    if batch:
+        say(batch)
     _show_counters(trace)
-    for text in filter(None, (batch, missing_in_words(trace))):
-        say(text)
+    if missing := missing_in_words(trace):
+        say(missing)
 
 
 def _say_verdict(result: ResultDocument) -> None:
