@@ -128,7 +128,7 @@ def execute_node(
         module = importlib.import_module(node.module)
         values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
-        depot = None if invocation.is_local() or run_id is None else _depot(db, context)
+        depot = None if invocation.is_local() or run_id is None else _depot(db, context, run_id)
         with holding.used() if holding else contextlib.nullcontext():
             if depot:
                 depot.expect(inp, module.STAGE.unread)
@@ -186,12 +186,17 @@ def execute_node(
     return result
 
 
-def _depot(db: PerfDB, context: Context) -> Depot:
+def _depot(db: PerfDB, context: Context, run_id: str) -> Depot:
     """What carries files between this host and those where the job's other stages run."""
     from inferbench_tasks.stores.depot import Depot
 
     return Depot(
-        db, context.data_dir, folders=[context.base_dir], told=context.progress, cancelled=context.cancelled
+        db,
+        context.data_dir,
+        folders=[context.base_dir],
+        run_dir=context.run_dir(run_id),
+        told=context.progress,
+        cancelled=context.cancelled,
     )
 
 

@@ -33,7 +33,8 @@ LOOK_S = 0.5
 class Depot:
     """Of one data directory. ``told(done, total, text)``: progress of what takes long.
 
-    ``folders``: whose files may leave this host; what a stage names elsewhere stays a path.
+    ``folders``: whose files may leave this host, beside the cache's and those of ``run_dir`` (of all runs unless
+    given); what a stage names elsewhere, or what leads elsewhere by a link, stays a path.
     """
 
     def __init__(
@@ -42,19 +43,16 @@ class Depot:
         data_dir: Path,
         *,
         folders: Iterable[Path] = (),
+        run_dir: Path | None = None,
         told: Callable[[float, float | None, str], None] = lambda done, total, text: None,
         cancelled: Callable[[], bool] = lambda: False,
         wait_s: float = WAIT_S,
     ) -> None:
         self.db, self.data_dir = db, data_dir
         self.holdings, self.ledger = Holdings(data_dir), Ledger(db)
-        given = list(folders)
         # Stages name the user's files with links resolved.
         self._folders = [
-            data_dir / "cache",
-            data_dir / "runs",
-            *given,
-            *(folder.resolve() for folder in given),
+            folder.resolve() for folder in (data_dir / "cache", run_dir or data_dir / "runs", *folders)
         ]
         self._told, self._cancelled, self._wait_s = told, cancelled, wait_s
         self._sent: dict[Path, Manifest] = {}
@@ -92,7 +90,8 @@ class Depot:
         return reference(self._sent[root].digest, "")
 
     def _may_leave(self, place: Path) -> bool:
-        below = any(place.is_relative_to(folder) for folder in self._folders)
+        real = place.resolve()
+        below = any(real.is_relative_to(folder) for folder in self._folders)
         return below and ".." not in place.parts and place.exists()
 
     def _manifest(self, root: Path, names: list[str] | None) -> Manifest:

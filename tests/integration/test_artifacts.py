@@ -132,6 +132,22 @@ def test_no_chosen_file_leads_out_of_its_folder(
     assert depot.send_files("/etc", ["passwd"]) == "/etc"
 
 
+def test_of_runs_only_the_own_one_leaves_and_no_link_leads_out(
+    perfdb: PerfDB, homes: tuple[Path, Path]
+) -> None:
+    """A stranger's code in a stage's child may name another run's files, or a folder that is a link to elsewhere."""
+    leader, _ = homes
+    own, other = leader / "runs" / "own", leader / "runs" / "other"
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+        (folder / "images.npy").write_text("x")
+    (own / "images").symlink_to("/etc/apt")
+    depot = Depot(perfdb, leader, run_dir=own)
+    assert depot.send(str(own / "images.npy")).startswith("artifact:")
+    for path in (str(other), str(other / "images.npy"), str(own / "images"), str(leader / "runs")):
+        assert depot.send(path) == path
+
+
 def test_what_lies_elsewhere_never_leaves(perfdb: PerfDB, homes: tuple[Path, Path], tmp_path: Path) -> None:
     """A stage that names a file outside of caches, runs and the submission sends nothing but the name."""
     leader, _ = homes
