@@ -63,7 +63,7 @@ def night_of_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[], HeldLease | N
 
 def night_of_bricks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], HeldLease | None]:
     """The task that times bricks; what its results are written under."""
-    from inferbench_tasks.brick_jobs import night
+    from inferbench_tasks.brick_jobs import night, places
     from inferbench_tasks.provider.nightly.bricks import MeasureBricks
 
     given: list[HeldLease | None] = []
@@ -73,6 +73,7 @@ def night_of_bricks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], HeldLease |
         return night.Night()
 
     monkeypatch.setattr(night, "run_night", run_night)
+    monkeypatch.setattr(places, "place_here", lambda db, data_dir: places.Place())
 
     def lease() -> HeldLease | None:
         MeasureBricks(task_id="measure").execute(context())  # type: ignore[arg-type]

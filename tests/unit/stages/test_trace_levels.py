@@ -37,7 +37,7 @@ def test_layers_are_timed_without_the_instruments_below_them(
     """Of the library level requests of both are kept, in all rounds; without it those of layers, and no ceilings. What
     monitors saw is of the same servers."""
     monkeypatch.setattr(traced, "once", once)
-    monkeypatch.setattr(trace, "ceilings", lambda ctx: {"gflops": 1.0})
+    monkeypatch.setattr(trace, "ceilings", lambda ctx, device: {"gflops": 1.0})
     given = serve_input(dense_case(tmp_path), tmp_path)
     for deepest, levels in (("library", {"layer", "library"}), (None, {None})):
         job = given.job.model_dump(mode="json")
@@ -88,7 +88,7 @@ def test_a_level_whose_instruments_fail_takes_no_other_with_it(
         return once(inp, ctx, level, number)
 
     monkeypatch.setattr(traced, "once", fails)
-    monkeypatch.setattr(trace, "ceilings", lambda ctx: {"gflops": 1.0})
+    monkeypatch.setattr(trace, "ceilings", lambda ctx, device: {"gflops": 1.0})
     given = serve_input(dense_case(tmp_path), tmp_path)
     job = given.job.model_dump(mode="json") | {"trace": {"rounds": 2, "deepest": "library"}}
     fields = given.model_dump() | {"job": job}

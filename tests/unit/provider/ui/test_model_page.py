@@ -23,7 +23,7 @@ def test_a_part_s_line_leads_to_the_evaluations_of_the_model() -> None:
         "runs": [], "submissions": [],
     }  # fmt: skip
     text = fragment(
-        "model.html", pages={}, here="models", name="my model", problem=None, known=known, facts={}, by=None, groups=[],
+        "model.html", pages={}, here="models", name="my model", problem=None, wrong=[], known=known, facts={}, by=None, groups=[],
         settings=[], measures=[line("whole", None), line("eighth", "1/8")], shipped=[], shown=(), most=20,
     )  # fmt: skip
     link = '<a href="/inferbench/evaluations?model=my+model">evaluations</a>'
