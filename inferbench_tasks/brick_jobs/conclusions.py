@@ -126,8 +126,9 @@ def _point(
         verdict = model_verdict(at, name, cuts, found, shards, known)
         used = [known[n] for cut in cuts for n in (*cut.parts, cut.whole) if n in known]
         model = {"name": name} | ({"digest": cuts[0].digest, "task": cuts[0].task} if cuts else {})
+        homes = {one.home for one in used} or {place.home}  # what could not be cut was tried here
         write(
-            by_run[run_id], run_id, verdict, on({one.home for one in used}), role="model", setting=setting,
+            by_run[run_id], run_id, verdict, on(homes), role="model", setting=setting,
             predictions=made.get(at, []),
             model={**model, "copies": entry.copies},
         )  # fmt: skip

@@ -143,9 +143,10 @@ class PerfDBResults(Decompositions):
         return self._results(self._own_last(self._among(identities, {"usable": True})))
 
     def _own_last(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """In this order but for the own host's, which come last, where they win."""
+        """In this order but for the own host's, which come last, where they win. Those that name no host may be of a
+        worker that goes on measuring: they are among the others."""
         own = self.own if any(one.get("home") for one in found) else None
-        return found if own is None else sorted(found, key=lambda one: own.owns(one.get("home") or ""))
+        return found if own is None else sorted(found, key=lambda one: one.get("home") == own.home)
 
     def usable(self, method: Method, oldest: datetime | None) -> set[str]:
         """The identities whose newest time was taken like this at least, since ``oldest`` (None: ever): that of the

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
+from inferbench_tasks.brick_jobs.places import Place
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.bricks.measure.session import Session
@@ -28,6 +29,8 @@ from inferbench_tasks.perfdb.values import to_plain, to_stored
 SUITES = "brick_suites"
 #: References that take so many times what they take there otherwise are of another device than the results claim.
 _MOST_LEVEL = 1.5
+#: The host that times of a suite are said to be of.
+IMPORTED = "an imported suite"
 
 
 @dataclass
@@ -110,23 +113,25 @@ def taken_in(answer: Answer, db: PerfDB, device: str = "") -> dict[str, Any]:
             f"{min(strange)}",
             field="results",
         )
-    results = PerfDBResults(db, answer.setting)
-    base = results.base_ns() or sessions[0].base_ns
+    # A host of its own: nobody knows whether it is one of the system's.
+    place = Place(f"suite-{answer.sha256[:12]}", IMPORTED, leads=False)
+    results = PerfDBResults(db, answer.setting, place=place)
+    here = PerfDBResults(db, answer.setting).base_ns() or sessions[0].base_ns
     for session in sessions:
-        level = level_of(session.base_ns, base)
+        level = level_of(session.base_ns, here)
         if not 1 / _MOST_LEVEL <= level <= _MOST_LEVEL:
             raise InputError(
                 f"the references took {level:.2f} times what they take on {answer.setting.processor}: these results "
                 "are of another device than they claim, or of one beside others' load",
                 field="results",
             )
-    base = results.set_base_ns(base)
+    base = results.set_base_ns(results.base_ns() or sessions[0].base_ns)
     for number, session in enumerate(sessions):
         results.put_references(_session_name(answer, number), session.references_ns, at)
     made = [
         result
         for number, session in enumerate(sessions)
-        for result in _results(answer, session.at(base), number, known, at)
+        for result in _results(answer, session.at(base), number, known, at, place)
     ]
     for result in made:
         results.put(result)
@@ -139,7 +144,12 @@ def taken_in(answer: Answer, db: PerfDB, device: str = "") -> dict[str, Any]:
 
 
 def _results(
-    answer: Answer, session: Session, number: int, known: Mapping[str, Mapping[str, Any]], at: datetime
+    answer: Answer,
+    session: Session,
+    number: int,
+    known: Mapping[str, Mapping[str, Any]],
+    at: datetime,
+    place: Place,
 ) -> Iterator[Result]:
     """What one session tells of the owner's bricks. A file that is taken in twice is stored once: its session's name is
     of what it says."""
@@ -148,7 +158,8 @@ def _results(
         for identity in known[name]["identities"]:
             yield Result(
                 identity=identity, key=known[name]["key"], operators=tuple(known[name]["operators"]),
-                setting=answer.setting, session=of, method=answer.method.method(), measured_at=at,
+                setting=answer.setting, session=of, home=place.home, host=place.host,
+                method=answer.method.method(), measured_at=at,
                 rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
                 raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
             )  # fmt: skip

@@ -105,12 +105,13 @@ def with_apart(table: pa.Table, apart: Apart) -> pa.Table:
 def largest_first(
     ratio: NDArray[np.float64], both: NDArray[np.bool_], chosen: NDArray[np.bool_], ids: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """{largest_ratio, samples}: of all samples, None where it is infinite; ids of chosen ones, the furthest first."""
+    """{largest_ratio, samples}: of all samples, None where it is infinite or of none; ids of chosen ones, the
+    furthest first."""
     known = _known(ratio, both)
     order = np.argsort(-known, kind="stable")
     largest = float(known.max(initial=0.0))
     return {
-        "largest_ratio": largest if np.isfinite(largest) else None,
+        "largest_ratio": largest if np.isfinite(largest) and both.any() else None,
         "samples": [int(ids[at]) for at in order[chosen[order]][:LISTED]],
     }
 
@@ -150,7 +151,8 @@ def floats_apart(
     """``apart_ratio`` of floats alone, of which samples it is of any, and of which some are left out.
 
     Floats in rows that follow whole numbers or texts, as boxes follow their classes, are left out of a sample that has
-    others: two rows of nearly the same score change places there. All have to be of the same size.
+    others: two rows of nearly the same score change places there. Not so one float for each row, the scores: these are
+    nearly the same in any order. All have to be of the same size.
     """
     worst, any_held, any_left_out = np.zeros(len(both)), np.zeros_like(both), np.zeros_like(both)
     if not both.any():
@@ -164,7 +166,7 @@ def floats_apart(
             continue
         held = both.copy()
         for count, same in texts:
-            if count > 1 and count == _row_count(b):
+            if count > 1 and count == _row_count(b) and b[0].size > count:
                 held &= same
         worst = np.maximum(worst, np.where(held, _rows_apart(a, b, both), 0.0))
         any_held, any_left_out = any_held | held, any_left_out | (both & ~held)

@@ -310,8 +310,11 @@ def detected(*changed: int, **outputs: NDArray[Any]) -> Asked:
     ("answers", "exact_labels", "floats", "figure"),
     [
         # The first picture's boxes change places with their classes: right, and it is said of how many.
-        (detected(0), False, (2, 0, 1), None),
-        (detected(0, 1, 2), False, (0, 0, 3), None),
+        (detected(0), False, (3, 0, 1), None),
+        # Where scores are far apart that has another reason than rounding.
+        (detected(0, 1, 2), False, (3, 2, 3), 2),
+        # Other classes everywhere do not hide that all the rest is wrong.
+        (detected(labels=np.full((3, 2), 77), scores=np.full((3, 2), 0.01, np.float32)), False, (3, 3, 3), 3),
         (detected(), False, (3, 0, 0), None),
         # Other boxes beside the same classes.
         (detected(boxes=DETECTED["boxes"][:, ::-1]), False, (3, 3, 0), 3),
@@ -321,7 +324,8 @@ def detected(*changed: int, **outputs: NDArray[Any]) -> Asked:
 def test_two_boxes_of_one_score_may_change_places_with_their_classes(
     answers: Asked, exact_labels: bool, floats: tuple[int, int, int] | None, figure: int | None
 ) -> None:
-    """Rows that follow classes are held only where the classes are the source's; the other samples are counted."""
+    """Rows that follow classes are held only where the classes are the source's, scores always; samples of which rows are
+    left out are counted."""
     apart = passes_apart(answers, answers, DETECTED, "values", 1e-4)
     document, reasons = judge(
         answers, answers, DETECTED, None, IDS, 1e-3,
