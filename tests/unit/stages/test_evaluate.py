@@ -324,8 +324,8 @@ def detected(*changed: int, **outputs: NDArray[Any]) -> Asked:
 def test_two_boxes_of_one_score_may_change_places_with_their_classes(
     answers: Asked, exact_labels: bool, floats: tuple[int, int, int] | None, figure: int | None
 ) -> None:
-    """Rows that follow classes are held only where the classes are the source's, scores always; samples of which rows are
-    left out are counted."""
+    """Rows that follow classes are held only where the classes are the source's, scores always; samples of which rows
+    are left out are counted."""
     apart = passes_apart(answers, answers, DETECTED, "values", 1e-4)
     document, reasons = judge(
         answers, answers, DETECTED, None, IDS, 1e-3,

@@ -23,8 +23,8 @@ def test_a_part_s_line_leads_to_the_evaluations_of_the_model() -> None:
         "runs": [], "submissions": [],
     }  # fmt: skip
     text = fragment(
-        "model.html", pages={}, here="models", name="my model", problem=None, wrong=[], known=known, facts={}, by=None, groups=[],
-        settings=[], measures=[line("whole", None), line("eighth", "1/8")], shipped=[], shown=(), most=20,
+        "model.html", pages={}, here="models", name="my model", problem=None, wrong=[], known=known, facts={}, by=None,
+        groups=[], settings=[], measures=[line("whole", None), line("eighth", "1/8")], shipped=[], shown=(), most=20,
     )  # fmt: skip
     link = '<a href="/inferbench/evaluations?model=my+model">evaluations</a>'
     whole, eighth = (row for row in text.split("<tr>") if "56 samples of digits" in row)
