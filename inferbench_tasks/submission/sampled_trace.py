@@ -24,12 +24,13 @@ def sampled_findings(spec: JobSpec) -> Iterator[Finding]:
     if trace.requests != USUAL_TRACED:
         yield _finding(
             "trace.requests",
-            "it says how many are asked one by one; how many a load has, its rate and duration say: leave it out",
+            "trace.requests says how many are asked one by one; how many a load has, its rate and duration say: leave "
+            "trace.requests out",
         )
     if trace.batch_size is not None:
         yield _finding(
             "trace.batch_size",
-            "requests of a load have as many samples as load.batch_size says: leave it out",
+            "requests of a load have as many samples as load.batch_size says: leave trace.batch_size out",
         )
     if trace.deepest not in (None, "model"):
         yield _finding(

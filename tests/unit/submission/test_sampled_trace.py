@@ -15,7 +15,7 @@ from inferbench_tasks.submission.reader import read_submission_text
 from tests.unit.submission.test_check import spec
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
-    ({"requests": 10}, {}, "trace.requests", "leave it out"),
+    ({"requests": 10}, {}, "trace.requests", "leave trace.requests out"),
     ({"deepest": "layer"}, {}, "trace.deepest", "only model"),
     (
         {},

@@ -33,7 +33,7 @@ def test_a_batch_that_can_not_be_traced_is_refused() -> None:
     ((fields, words),) = said(alone)
     assert fields == ("trace.batch_size", "load") and "give a number" in words
     ((fields, words),) = said(spec({}, trace={"batch_size": 8, "one_in": 20}))
-    assert fields == ("trace.one_in", "trace.batch_size") and "leave it out" in words
+    assert fields == ("trace.one_in", "trace.batch_size") and "leave trace.batch_size out" in words
 
 
 @pytest.mark.parametrize("size", [1, 8, "load"])
