@@ -133,15 +133,22 @@ class Begun:
 
 @contextmanager
 def hosts_apart(
-    db: PerfDB, uri: str, folder: Path, *, there: str, here: str, beside: Sequence[str] = ()
+    db: PerfDB,
+    uri: str,
+    folder: Path,
+    *,
+    there: str,
+    here: str,
+    beside: Sequence[str] = (),
+    delay_ms: float = 0.0,
 ) -> Iterator[Hosts]:
-    """``here``: this machine. The others are namespaces, each behind a wire of 100 Mbit/s; those ``beside`` reach
-    ``there`` by wires of their own.
+    """``here``: this machine. The others are namespaces, each behind a wire of 100 Mbit/s that takes ``delay_ms`` each
+    way; those ``beside`` reach ``there`` by wires of their own.
     """
     port = urlsplit(uri).port
     assert port is not None
     with ExitStack() as stack:
-        fars = [stack.enter_context(host_namespace(100)) for _ in (there, *beside)]
+        fars = [stack.enter_context(host_namespace(100, delay_ms)) for _ in (there, *beside)]
         for number, far in enumerate(fars[1:]):
             wire(fars[0], far, number)
         first, *others = [stack.enter_context(relayed(far.near, port)) for far in fars]

@@ -17,8 +17,8 @@ ENDED_ONCE = frozenset({"done", "failed", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A result with figures. ``requests``: in it, ``loss``: at its end; None of what has none. ``answers``: which of
-    the labelled samples were answered right, and of which samples; "" where nobody asked.
+    """A result with figures. ``requests``: in it, answered or not, ``loss``: at its end; None of what has none.
+    ``answers``: which of the labelled samples were answered right, and of which samples; "" where nobody asked.
     """
 
     job: str
@@ -63,6 +63,14 @@ class Round:
         return [run for run in self.runs if run.status in ("failed", "cancelled")]
 
 
+def never_ended(row: Mapping[str, Any], jobs: int, why: str) -> dict[str, Any]:
+    """The row of a round whose jobs did not come to an end: the worst that a fault can do, whatever it met. ``why``:
+    what was seen of them."""
+    wrong = [f"did not end: {why[:500]}"]
+    left = {"met": True, "state": "running", "jobs": jobs, "results": 0, "failed": [], "wrong": wrong}
+    return {"host": "", "wait_s": 0.0, "done": "", "ended_s": 0.0, **left, **row}
+
+
 def wrong(seen: Round, known: Undisturbed, explains: str) -> list[str]:
     """What does not hold. ``explains``: a pattern of causes that this fault may have; "" where a job may not fail."""
     return [
@@ -75,11 +83,13 @@ def wrong(seen: Round, known: Undisturbed, explains: str) -> list[str]:
 
 def _false(one: Measured, known: Undisturbed) -> list[str]:
     found = []
-    if one.verdict == "valid" and (one.error_ratio or one.requests != known.requests):
+    # Disturbed is what had others beside it; it is shown as a figure all the same, so that none of it may be lost.
+    if one.verdict in ("valid", "disturbed") and one.requests != known.requests:
         found.append(
-            f"{one.job}: valid with {one.requests} requests, {known.requests} were to be sent, "
-            f"{one.error_ratio:.1%} failed"
+            f"{one.job}: {one.verdict} with {one.requests} requests, {known.requests} were to be sent"
         )
+    if one.verdict == "valid" and one.error_ratio:
+        found.append(f"{one.job}: valid, and {one.error_ratio:.1%} of its requests failed")
     if known.answers and not one.answers:
         found.append(f"{one.job}: measured, and its answers were not looked at")
     elif known.answers and one.answers not in known.answers:

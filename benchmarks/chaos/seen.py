@@ -36,7 +36,7 @@ def loaded(joined: Joined, name: str) -> Iterator[Measured]:
         yield Measured(
             job=result.job_id,
             verdict=result.verdict.kind,
-            requests=summary["e2e_latency_ms"]["count"],
+            requests=summary["e2e_latency_ms"]["count"] + sum(summary["errors"].values()),
             error_ratio=summary["error_ratio"],
             answers=f"{answers['samples_digest'][:12]} {answers['right']}" if answers else "",
         )

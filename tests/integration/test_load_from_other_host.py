@@ -41,17 +41,30 @@ AWAY, ALONE = YAML % ("away", "other_host"), YAML % ("alone", "server_host")
 
 @pytest.fixture
 def hosts(
-    perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    perfdb: PerfDB,
+    perfdb_uri: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Hosts]:
+    """Two, and what the wire between them takes each way (``request.param``, ms; none by itself)."""
     warm(tmp_path / "client", tmp_path_factory)
     ceilings(tmp_path / "server", tmp_path_factory)
-    with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client") as two:
+    delay_ms = getattr(request, "param", 0.0)
+    with hosts_apart(perfdb, perfdb_uri, tmp_path, there="server", here="client", delay_ms=delay_ms) as two:
         yield two
 
 
+# A delay is the kernel's (netem); where it has none these are skipped, with its word.
+@pytest.mark.parametrize(
+    "hosts",
+    [0.0, pytest.param(1.0, marks=pytest.mark.long), pytest.param(10.0, marks=pytest.mark.long)],
+    ids="{:g} ms each way".format,
+    indirect=True,
+)
 def test_a_load_from_another_host(hosts: Hosts) -> None:
     """Served on one host, loaded from the other, judged by both; its latencies are those of the server's own host and
-    the link's round trip. The secret is in no document, the server answers nobody without it, and nothing is left."""
+    the link's round trip, however long that is. The secret is in no document, the server answers nobody without it, and nothing is left."""
     hosts.run("client", "away", AWAY, "generate", "convert")
     hosts.lease("away", "server.cpu", "client.cpu")
     hosts.run("server", "away", AWAY, "serve")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos.judging import Measured, Round, Run, Undisturbed, afterwards, table, wrong
+from benchmarks.chaos.judging import Measured, Round, Run, Undisturbed, afterwards, never_ended, table, wrong
 
 KNOWN = Undisturbed(jobs=2, requests=180, answers=frozenset({"ab12 ff"}))
 TRAINED = Undisturbed(jobs=1, requests=None, loss=0.25)
@@ -34,7 +34,8 @@ def test_a_job_that_failed_for_what_was_done_to_it() -> None:
     ("seen", "said"),
     [
         (Round("success", (GOOD[0], Measured("b", "valid", 179, 0.0, "ab12 ff")), DONE), "179 requests, 180 were"),
-        (Round("success", (GOOD[0], Measured("b", "valid", 180, 0.01, "ab12 ff")), DONE), "1.0% failed"),
+        (Round("success", (GOOD[0], Measured("b", "disturbed", 150, 0.1, "ab12 ff")), DONE), "150 requests, 180 were"),
+        (Round("success", (GOOD[0], Measured("b", "valid", 180, 0.01, "ab12 ff")), DONE), "1.0% of its requests"),
         (Round("success", (GOOD[0], Measured("b", "valid", 180, 0.0, "ab12 fe")), DONE), "answers are others"),
         (Round("success", (GOOD[0], Measured("b", "disturbed", 180, 0.0, "cd34 ff")), DONE), "answers are others"),
         (Round("success", (GOOD[0], Measured("b", "valid", 180)), DONE), "answers were not looked at"),
@@ -105,3 +106,12 @@ def test_the_table_counts_what_was_met() -> None:
         "",
         "Seeds 1, 2: 3 faults; 1 more that no job met are not counted.",
     ]
+
+
+def test_jobs_that_never_end_are_a_round_that_did_not_hold() -> None:
+    """The worst outcome has its row: it counts as a fault that was met, and the table and the verdict tell of it."""
+    row = never_ended(
+        {"seed": 1, "at": 0, "fault": "disk full", "work": "sweep"}, 2, "still running: job-001"
+    )
+    assert afterwards([row]) == ["1 of 1 rounds after which something did not hold"]
+    assert "| disk full | 1 | sweep 1 | 2 | 0 | 1 |" in table([row])
