@@ -64,7 +64,8 @@ def hosts(
 )
 def test_a_load_from_another_host(hosts: Hosts) -> None:
     """Served on one host, loaded from the other, judged by both; its latencies are those of the server's own host and
-    the link's round trip, however long that is. The secret is in no document, the server answers nobody without it, and nothing is left."""
+    the link's round trip, however long that is. The secret is in no document, the server answers nobody without it,
+    and nothing is left."""
     hosts.run("client", "away", AWAY, "generate", "convert")
     hosts.lease("away", "server.cpu", "client.cpu")
     hosts.run("server", "away", AWAY, "serve")
