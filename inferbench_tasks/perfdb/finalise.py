@@ -40,6 +40,21 @@ def finalise(
     return written
 
 
+def standing(
+    db: PerfDB, schema: type[ResultT], run_id: str, attempt: int, has_figures: Callable[[ResultT], bool]
+) -> tuple[int, ResultT | None]:
+    """Which attempt a result is of that is about to be written, and the one with figures that stands already: the stage
+    is repeated then, and nothing is written.
+
+    A job that was lost may have been given its result without figures before it was run again. A stage that had not
+    begun then counts from one, too, and what it measured is the next attempt.
+    """
+    latest = db.results_of(schema, {"run_id": run_id}, sort=(("attempt", -1),), limit=1)
+    if not latest or latest[0].attempt < attempt:
+        return attempt, None
+    return (attempt, latest[0]) if has_figures(latest[0]) else (latest[0].attempt + 1, None)
+
+
 def common_fields(run: RunDocument, verdict: Verdict) -> dict[str, object]:
     """What a result without figures has of every kind; how far the run got is in ``extensions.stages``."""
     return {

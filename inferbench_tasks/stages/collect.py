@@ -75,6 +75,8 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.manifests import lock
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.monitors.records import EMPTY, read_recording
+    from inferbench_tasks.perfdb.documents import ResultDocument
+    from inferbench_tasks.perfdb.finalise import standing
     from inferbench_tasks.perfdb.store import PerfDB
 
     if inp.balance is not None:
@@ -113,12 +115,10 @@ def run(inp: Input, ctx: Context) -> Output:
         answers = inp.evaluate.reasons if inp.evaluate else ()
         verdict = judge(inp.load.certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
-    documents = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
-    if documents and documents[0].attempt >= inp.attempt:
-        if unloaded.has_figures(documents[0]):  # a repeated stage: the first result stands
-            return Output(run_id=inp.run_id, verdict=documents[0].verdict)
-        # An earlier life of this run was lost and has its result without figures: this is the next.
-        inp = inp.model_copy(update={"attempt": documents[0].attempt + 1})
+    attempt, first = standing(db, ResultDocument, inp.run_id, inp.attempt, unloaded.has_figures)
+    if first is not None:
+        return Output(run_id=inp.run_id, verdict=first.verdict)
+    inp = inp.model_copy(update={"attempt": attempt})
     ctx.progress(2, 3, "writing the result")
     extensions: dict[str, Any] = {
         "differences": {

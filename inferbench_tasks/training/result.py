@@ -87,6 +87,11 @@ def host_names(result: TrainingResult) -> list[str]:
     return [str(host["host"]) for host in result.extensions.get("hosts") or []]
 
 
+def has_figures(result: TrainingResult) -> bool:
+    """Whether a run measured something, and was not lost on its way."""
+    return result.summary is not None
+
+
 def without_figures(run: RunDocument, verdict: Verdict) -> TrainingResult:
     """The result of a run that failed or was cancelled."""
     return TrainingResult.model_validate(common_fields(run, verdict))

@@ -51,12 +51,24 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.networks.links.around import warnings
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
+    from inferbench_tasks.perfdb.finalise import standing
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.training import certificate, networks, spending, step_spans, steps, stored_job
     from inferbench_tasks.training.hosts import gathered
-    from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
+    from inferbench_tasks.training.result import (
+        EngineInfo,
+        NetworkInfo,
+        TrainingResult,
+        TrainingSummary,
+        has_figures,
+    )
 
     job = inp.job
+    db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
+    attempt, earlier = standing(db, TrainingResult, inp.run_id, inp.attempt, has_figures)
+    if earlier is not None:
+        return Output(run_id=inp.run_id, verdict=earlier.verdict)
+    inp = inp.model_copy(update={"attempt": attempt})
     ctx.progress(0, 2, "working out the figures")
     hosts = _hosts(inp)
     first, second = hosts[0], inp.train.second
@@ -88,7 +100,6 @@ def run(inp: Input, ctx: Context) -> Output:
     verdict = certificate.verdict_of(proof)
     devices = job.devices
     git_sha, dirty = environment.git_state()
-    db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     clock = {step_spans.CLOCK: time.time_ns() - time.monotonic_ns()}
     extensions: dict[str, Any] = {"measured_window": {"start_ns": window[0], "end_ns": window[1], **clock}}
     kept = [_kept_monitors(db, inp, host) for host in hosts]
