@@ -10,22 +10,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 import psutil
 
+from benchmarks.chaos import wall_clock
 from benchmarks.chaos.artifact_faults import corrupted_in_cache, corrupted_in_store
 from benchmarks.chaos.fault import Amid, Done, Kind
+from benchmarks.chaos.wall_clock import WallClock
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from tests.joined_hosts import Joined, JoinedHost
 from tests.local_system import Driver
 
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 #: Longer than a silent worker's lease lasts.
 SILENT_S = (20, 45)
 LOSS_RATIO = 0.05
 STEP_S = 30
+#: By the name of the host.
+_CLOCKS: dict[str, WallClock] = {}
 #: Causes of a job that failed since its host, or the way to it, was gone; what a program got wrong has other words.
 GONE = r"connect|reach|network|\blink\b|lease|does not hold|silent|no answer|\baway\b|killed|without a word|timed out"
 NO_ROOM = r"no space|no room|\bdisk\b|\bfull\b"
@@ -112,23 +114,11 @@ def loss(amid: Amid) -> Iterator[Done]:
         subprocess.run([*there, "-D", *rule], check=True)
 
 
-def _wall_clock(host: JoinedHost) -> Path:
-    return host.home / "wall-clock"
-
-
 @contextmanager
 def settable_clock(joined: Joined, host: JoinedHost) -> Iterator[None]:
-    """Its worker, and all that this starts, has a wall clock that follows a file (libfaketime)."""
-    told = _wall_clock(host)
-    told.write_text("+0")
-    _start_again(
-        joined,
-        host,
-        {
-            "LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(told), "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        },
-    )  # fmt: skip
+    """Its worker, and all that this starts, has a wall clock that can be set."""
+    _CLOCKS[host.name] = clock = WallClock(host.home)
+    _start_again(joined, host, clock.environment)
     try:
         yield
     finally:
@@ -148,7 +138,7 @@ def clock_steps(amid: Amid) -> Iterator[Done]:
     held = []
     for ahead_s in (STEP_S, -STEP_S, STEP_S):
         held.append(holds_lease(amid.joined, amid.host))
-        _wall_clock(amid.host).write_text(f"{ahead_s:+d}")
+        _CLOCKS[amid.host.name].step(ahead_s)
         time.sleep(amid.rng.randrange(3, 8))
     times = f"{sum(held)} of {len(held)} times amid a job"
     yield Done(
@@ -174,8 +164,8 @@ def disk_full(amid: Amid) -> Iterator[Done]:
 
 def missing(name: str) -> str | None:
     """Why a fault can't be done here."""
-    if name == "clock steps" and not FAKETIME.is_file():
-        return "needs libfaketime (Debian's package libfaketime)"
+    if name == "clock steps" and (reason := wall_clock.missing()):
+        return reason
     if name == "packets lost" and shutil.which("iptables") is None:
         return "needs iptables"
     return None
