@@ -1,10 +1,12 @@
 """Folders of images that trainings read: other hosts get those as artifacts, when they need them, and not beforehand.
 
 A worker reads a submission as the leader does, and looks whether its folder has classes: of two an image comes along.
+What can't be read names nothing; the log says which file that is, and why, each reason once.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -17,6 +19,8 @@ from inferbench_tasks.stamps import Stamp, stamp
 from inferbench_tasks.submission.document import read_document
 from inferbench_tasks.training.folder import FORMATS
 
+log = logging.getLogger(__name__)
+
 #: So many classes make a folder one that can be trained on (``training.folder``).
 _CLASSES = 2
 
@@ -25,11 +29,11 @@ def sent_of(submissions: Path) -> dict[Path, list[Path]]:
     """Folder of images -> what of it is sent with the submissions; links resolved.
 
     Of folders that trainings name as ``data: {kind: folder}``, unless another submission names something in them, or
-    around them: that one may read it on its device's host. What can't be read is no submission.
+    around them: that one may read it on its device's host. What can't be read is no submission, and is logged.
     """
     folders: set[Path] = set()
     named: set[Path] = set()
-    for root, _, names in os.walk(submissions):
+    for root, _, names in os.walk(submissions, onerror=_unlisted):
         for file in (Path(root, name) for name in names if name.endswith((".yaml", ".yml"))):
             own, others = _named(file)
             folders |= own
@@ -65,7 +69,8 @@ def _named(file: Path) -> tuple[set[Path], set[Path]]:
     """(folders of images that a training names, whatever else a submission names below its folder)."""
     try:
         data = _read(file, stamp(file))
-    except OSError:
+    except OSError as error:
+        _say(file, error.strerror or str(error))
         return set(), set()
     of_images = data.get("data") if data.get("kind") == "training" else None
     own: set[str] = set()
@@ -83,8 +88,21 @@ def _named(file: Path) -> tuple[set[Path], set[Path]]:
 def _read(file: Path, _: Stamp) -> dict[str, Any]:
     try:
         return read_document(file.read_text(encoding="utf-8-sig"), str(file)).data
-    except (InputError, UnicodeDecodeError):
+    except (InputError, UnicodeDecodeError) as error:
+        _say(file, str(error))
         return {}
+
+
+def _unlisted(error: OSError) -> None:
+    _say(Path(str(error.filename)), error.strerror or str(error))
+
+
+@lru_cache(maxsize=1024)
+def _say(file: Path, reason: str) -> None:
+    """Once: the folder is looked at again and again. Its images, and those of others that it names, may go missing on
+    other hosts.
+    """
+    log.warning("a submission can't be read, what it names is not looked at file=%s: %s", file, reason)
 
 
 def _texts(value: Any) -> Iterator[str]:

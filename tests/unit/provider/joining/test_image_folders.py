@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,21 @@ def test_a_submission_that_changed_is_read_again(submissions: Path) -> None:
     assert len(sent_of(submissions)) == 1
     (submissions / "team" / "images.yaml").write_text(TRAINING % "elsewhere/entirely")
     assert sent_of(submissions) == {}
+
+
+def test_what_cannot_be_read_is_logged_by_name_once(
+    submissions: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each file with why: what is no YAML, what is no text, and a link that leads nowhere; the others still count."""
+    (submissions / "broken.yaml").write_text("kind: [training")
+    (submissions / "latin.yml").write_bytes(b"name: caf\xe9")
+    (submissions / "team" / "gone.yaml").symlink_to(submissions / "nowhere.yaml")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert set(sent_of(submissions)) == {submissions / "team" / "images"}
+    words = sorted(record.getMessage().partition("file=")[2] for record in caplog.records)
+    assert [text.partition(": ")[0] for text in words] == [
+        str(submissions / name) for name in ("broken.yaml", "latin.yml", "team/gone.yaml")
+    ]
+    assert "No such file or directory" in words[2] and "utf-8" in words[1]
+    assert all(len(text.partition(": ")[2]) > 5 for text in words)
