@@ -24,10 +24,9 @@ from pymongo.errors import DuplicateKeyError
 from inferbench_tasks import settings
 from inferbench_tasks.dotted import outermost
 from inferbench_tasks.errors import InputError, LeaseLostError, PerfDBError
-from inferbench_tasks.perfdb import embedded, indexes
+from inferbench_tasks.perfdb import deletions, embedded, indexes
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
-from inferbench_tasks.perfdb.held_changes import LEAVING
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
 from inferbench_tasks.perfdb.session import PATIENCE_S, Session
 from inferbench_tasks.perfdb.under_lease import DEVICES, HeldLease
@@ -339,33 +338,9 @@ class PerfDB(Lifecycle):
 
     def delete_result(self, run_id: str) -> int:
         """Remove all attempts' results of a run with the files that they name, a training's with the remedies of it
-        that were run; how many results there were.
+        that were run; how many results there were. One that was killed ends when it is asked for again.
         """
-        found = {
-            "results": [result.model_dump() for result in self.find_results({"run_id": run_id})],
-            "trainings": [to_plain(raw) for raw in self.find_raw({"run_id": run_id}, collection="trainings")],
-        }
-        for collection, documents in found.items():
-            for document in documents:
-                self._delete_one(collection, {"run_id": run_id, "attempt": document["attempt"]})
-                for file in attachments_of(document):
-                    self.files.delete(file)
-        self._delete_many("verified_remedies", {"$or": [{"run": run_id}, {"remedied": run_id}]})
-        return sum(map(len, found.values()))
-
-    def _delete_one(self, collection: str, one: Mapping[str, Any]) -> None:
-        def delete() -> None:
-            documents = self._session.database()[collection]
-            # Who holds the results of this PerfDB hears which of them goes.
-            documents.update_one(one, {"$set": {LEAVING: one}})
-            documents.delete_one(one)
-
-        self._session.retrying(delete, f"deleting of {collection}")
-
-    def _delete_many(self, collection: str, filter: Mapping[str, Any]) -> None:
-        self._session.retrying(
-            lambda: self._session.database()[collection].delete_many(filter), f"deleting of {collection}"
-        )
+        return deletions.delete(self, run_id)
 
     def samples(self, run_id: str, attempt: int | None = None) -> pyarrow.Table:
         """The raw records of a run (columns: ``loadgen.records``), checked against their SHA-256.

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.networks import netem
+from inferbench_tasks.perfdb import deletions
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.upkeep.entry import YOUNG_S, Entry, used_at
@@ -115,10 +116,18 @@ def networks_left(now_s: float, *, dry_run: bool, named: Path = netem.NAMED) -> 
 
 
 def files_left(db: PerfDB, *, dry_run: bool) -> list[Outcome]:
-    """Files in PerfDB of runs that were killed before a result named them; removed, unless ``dry_run``, with what was
-    stored of a file whose storing was killed. Raises PerfDBError.
+    """Files in PerfDB of runs that were killed before a result named them, and what killed deletions of results left;
+    removed, unless ``dry_run``, with what was stored of a file whose storing was killed. Raises PerfDBError.
     """
     outcomes = []
+    now = db.now()
+    for begun in deletions.killed(db):
+        if not dry_run:
+            deletions.end(db, begun)
+            log.info("ended the deletion of run_id=%s attempt=%s", begun["run_id"], begun["attempt"])
+        age_s = (now - begun["begun_at"]).total_seconds()
+        path = Path(begun["run_id"], f"attempt {begun['attempt']}")
+        outcomes.append(Outcome("perfdb", path, 0, age_s, "the deletion of its result was killed"))
     for file in unnamed(db):
         if not dry_run:
             db.files.delete(file.id)

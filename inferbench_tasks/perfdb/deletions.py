@@ -1,0 +1,103 @@
+"""Deletions of results, which end even if their process is killed: what goes is written down before anything goes.
+
+A result goes before its files, so that none ever names what is not there; who then knows of the files is the document
+of the deletion (collection ``deletions``), which goes last. What was killed in between ends when it is asked for again,
+and by the next cleaning (``upkeep.clean``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.perfdb.held_changes import LEAVING
+from inferbench_tasks.perfdb.values import attachments_of, to_plain
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.store import PerfDB
+
+COLLECTION = "deletions"
+#: Where results lie whose files, and themselves, are deleted.
+OF_RESULTS = ("results", "trainings")
+#: A deletion takes seconds; one that began so long ago was killed.
+KILLED_S = 600.0
+
+
+def delete(db: PerfDB, run_id: str) -> int:
+    """Remove all attempts' results of a run with the files that they name, a training's with the remedies of it that
+    were run; how many results there were. Ends what an earlier call left. Raises PerfDBError.
+    """
+    found = [one for collection in OF_RESULTS for one in _of_run(db, collection, run_id)]
+    for one in found:
+        _write_down(db, one)
+    for begun in _begun(db, {"run_id": run_id}):
+        end(db, begun)
+    _forget_remedies(db, run_id)
+    return len(found)
+
+
+def killed(db: PerfDB, older_than_s: float = KILLED_S) -> list[dict[str, Any]]:
+    """The deletions that began so long ago, by PerfDB's clock, and never ended: ``run_id``, ``attempt``, ``files``
+    (ids), ``begun_at``.
+    """
+    return _begun(db, {"begun_at": {"$lt": db.now() - timedelta(seconds=older_than_s)}})
+
+
+def end(db: PerfDB, begun: dict[str, Any]) -> None:
+    """Do all of a deletion that is left of it; harmless where another process does so, too."""
+    one = {"_id": begun["document"]}
+    about = {name: begun[name] for name in ("run_id", "attempt")}
+
+    def remove_document() -> None:
+        documents = db.collection(begun["collection"])
+        # Who holds the results of this PerfDB hears which of them goes.
+        documents.update_one(one, {"$set": {LEAVING: about}})
+        documents.delete_one(one)
+
+    db.retrying(remove_document, f"deleting of {begun['collection']}")
+    for file in begun["files"]:
+        db.files.delete(file)
+    _forget_remedies(db, begun["run_id"])
+    db.retrying(lambda: db.collection(COLLECTION).delete_one({"_id": begun["_id"]}), "ending a deletion")
+
+
+def _of_run(db: PerfDB, collection: str, run_id: str) -> Iterator[dict[str, Any]]:
+    """What would be written down of each of a run's results there; ``begun_at`` is missing."""
+    documents = db.retrying(
+        lambda: list(db.collection(collection).find({"run_id": run_id}, sort=[("attempt", 1)])),
+        f"finding {collection} to delete",
+    )
+    for document in documents:
+        yield {
+            "_id": f"{collection}/{document['_id']}",
+            "collection": collection,
+            "document": document["_id"],
+            "run_id": run_id,
+            "attempt": document["attempt"],
+            "files": list(attachments_of(to_plain(document))),
+        }
+
+
+def _write_down(db: PerfDB, one: dict[str, Any]) -> None:
+    """Once: of one that was killed before, what it wrote down stays."""
+    begun_at: datetime = db.now()
+    db.retrying(
+        lambda: db.collection(COLLECTION).update_one(
+            {"_id": one["_id"]}, {"$setOnInsert": {**one, "begun_at": begun_at}}, upsert=True
+        ),
+        "beginning a deletion",
+    )
+
+
+def _begun(db: PerfDB, where: dict[str, Any]) -> list[dict[str, Any]]:
+    return db.retrying(
+        lambda: list(db.collection(COLLECTION).find(where, sort=[("begun_at", 1)])), "finding deletions"
+    )
+
+
+def _forget_remedies(db: PerfDB, run_id: str) -> None:
+    where = {"$or": [{"run": run_id}, {"remedied": run_id}]}
+    db.retrying(
+        lambda: db.collection("verified_remedies").delete_many(where), "deleting of verified_remedies"
+    )
