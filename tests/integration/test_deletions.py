@@ -79,7 +79,10 @@ def require_only_the_other(db: PerfDB) -> None:
     assert {entry["metadata"]["run_id"] for entry in db.collection("fs.files").find()} == {"stays.000"}
     files = [entry["_id"] for entry in db.collection("fs.files").find()]
     assert set(db.collection("fs.chunks").distinct("files_id")) == set(files) and len(files) == 4
-    assert [each.attempt for each in db.find_results({"run_id": "stays.000"}, sort=[("attempt", 1)])] == [1, 2]
+    assert [each.attempt for each in db.find_results({"run_id": "stays.000"}, sort=[("attempt", 1)])] == [
+        1,
+        2,
+    ]
     assert db.collection("verified_remedies").count_documents({}) == 0
     assert db.collection(deletions.COLLECTION).count_documents({}) == 0
     assert db.get_run(RUN).job_id == "job-1", "that it ran stays"

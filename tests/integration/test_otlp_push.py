@@ -221,6 +221,33 @@ def test_after_a_run_to_the_operators_collector(
     assert sent("failed") == sent("plain") == {}
 
 
+def test_a_report_that_was_killed_amid_sending_sends_the_same_ids_again(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing says what the collector has by then: the whole trace goes there, and each span is the one it was, with
+    its ids, parent and times."""
+    seed(perfdb, tmp_path)
+    monkeypatch.setattr("inferbench_tasks.tracing.push.send.MOST_SPANS", 5)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(done: float, total: float | None, text: str) -> None:
+        raise Killed
+
+    with collecting("http") as collector:
+        monkeypatch.setenv(COLLECTOR, collector.address)
+        with pytest.raises(Killed):
+            send_traces(perfdb, ["quick"], Context(data_dir=tmp_path, progress=killed))
+        first = list(collector.spans)
+        assert len(first) == 5 and "sent" not in perfdb.get_result("quick").extensions["trace"]
+        send_traces(perfdb, ["quick"], Context(data_dir=tmp_path))
+        assert collector.spans[5:10] == first
+        assert len(collector.spans) == 17 and len(set(collector.spans)) == 12
+        assert len({(trace, span) for trace, span, *_ in collector.spans}) == 12
+    assert perfdb.get_result("quick").extensions["trace"]["sent"]["accepted"] == 12
+
+
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:9", pytest.param("grpc://127.0.0.1:9", marks=pytest.mark.long), "ftp://x"]
 )
