@@ -19,7 +19,11 @@ from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.shared_memory import new_key, path_of
 from inferbench_tasks.sandbox import Reach, bytecode
 from inferbench_tasks.servers.config import LACKING, SECRET, Batching, ServerConfig
+from inferbench_tasks.strangers_folder import read
 from inferbench_tasks.submission.schema import ServeSpec
+
+#: Its address, or the names of the sources that it imported.
+_MOST_TOLD_BYTES = 16 << 20
 
 
 class OwnServer(Backend):
@@ -63,7 +67,7 @@ class OwnServer(Backend):
     def version(self) -> str:
         """The runtime's version as the server itself tells it; before a start, that of this environment."""
         if self._address is not None and self._address.exists():
-            return str(json.loads(self._address.read_bytes())["runtime_version"])
+            return str(json.loads(_told(self._address))["runtime_version"])
         return version(self.package)
 
     def on_ready(self) -> None:
@@ -76,7 +80,7 @@ class OwnServer(Backend):
             )
         lacking = self._address.with_name(LACKING) if self._address else None
         if lacking is not None and lacking.is_file():
-            bytecode.write(json.loads(lacking.read_bytes()))
+            bytecode.write(json.loads(_told(lacking)))
             lacking.unlink()
 
     def label(self) -> str:
@@ -215,7 +219,17 @@ def mount(model_path: str) -> tuple[str, str]:
 def read_ports(address: Path) -> dict[str, int]:
     """The ports that our server has bound; empty before."""
     try:
-        ports: dict[str, int] = json.loads(address.read_bytes())["ports"]
+        ports: dict[str, int] = json.loads(_told(address))["ports"]
     except FileNotFoundError:
         return {}
     return ports
+
+
+def _told(path: Path) -> bytes:
+    """What the server wrote down in its folder. ServerError where it put anything but a plain file there."""
+    try:
+        return read(path, _MOST_TOLD_BYTES, within=path.parent.parent)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ServerError(f"What the server told can't be read: {path}: {error.strerror}") from error

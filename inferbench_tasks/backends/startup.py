@@ -15,6 +15,7 @@ from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.launchers.base import LOOPBACK, Launcher
 from inferbench_tasks.launchers.records import end_server
 from inferbench_tasks.sandbox import Watch, limits
+from inferbench_tasks.strangers_folder import cleared
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,10 @@ def start(
     """
     deployment = replace(deployment, host=deployment.listens or getattr(launcher, "listens_on", LOOPBACK))
     for attempt in range(1, PORT_ATTEMPTS + 1):
+        for left in cleared(
+            deployment.folder
+        ):  # by an earlier server: what is written now would go elsewhere
+            log.warning("removed from a server's folder run_id=%s: %s", deployment.run_id, left)
         for stale in deployment.folder.glob("address.json"):
             stale.unlink()
         prepared = backend.prepare(deployment)

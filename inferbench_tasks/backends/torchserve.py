@@ -34,6 +34,7 @@ from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import datatype_of
 from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.strangers_folder import end_of, read
 
 TORCHSERVE = "0.12.0"
 MAX_BYTES = 256 * 2**20
@@ -49,6 +50,8 @@ MANAGEMENT = "manage.sock"
 _SERVICES = "org/pytorch/serve/grpcimpl/GRPCServiceFactory.class"
 _MANAGES = "org/pytorch/serve/grpcimpl/ManagementImpl"
 _INFERS = "org/pytorch/serve/grpcimpl/InferenceImpl"
+#: Of its workers' log so much is looked at.
+_LOG_BYTES = 1 << 20
 #: What its log says of a worker that could not load its model.
 DIED = "Backend worker process died."
 
@@ -207,7 +210,7 @@ class TorchServe(Backend):
             return False
         self._asked_s = time.monotonic()
         log = self._folder / "logs" / "model_log.log"
-        if log.is_file() and DIED in (text := log.read_text(errors="replace")):
+        if log.is_file() and DIED in (text := end_of(log, _LOG_BYTES, within=self._folder)):
             raise ServerError(f"TorchServe's worker died: {text.partition(DIED)[2][:1500].strip()}")
         return self._ready_workers() >= self._instances
 
@@ -229,7 +232,7 @@ class TorchServe(Backend):
 
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """Runs and rows, as the handler counts them."""
-        counters = [struct.unpack("<qq", path.read_bytes()) for path in self._folder.glob("counters-*")]
+        counters = [struct.unpack("<qq", read(path, 16)) for path in self._folder.glob("counters-*")]
         return {
             "execution_count": sum(runs for runs, _ in counters),
             "inference_count": sum(rows for _, rows in counters),

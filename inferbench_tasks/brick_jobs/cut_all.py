@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks import private
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.facts import BrickFacts, own_networks
 from inferbench_tasks.brick_jobs.inside import decompose
@@ -96,7 +97,7 @@ def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Outpu
     Raises what ``decompose`` raises, and StageError where its process died or says what can't be.
     """
     folder = ctx.run_dir(asked["run_id"])
-    (folder / KNOWN).write_text("\n".join(sorted(known)))
+    private.write(folder / KNOWN, "\n".join(sorted(known)))
     try:
         order = decompose.Input(**asked, known=str(folder / KNOWN))
         before = None if order.dummy is not None else _keys(order, ctx)

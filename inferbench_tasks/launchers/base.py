@@ -10,6 +10,7 @@ from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.strangers_folder import end_of
 
 ANY_PORT = Reach(binds=None, local_sockets=True, datagrams=True)
 
@@ -100,12 +101,10 @@ LAUNCHERS: Registry[type[Launcher]] = Registry(
 
 
 def log_end(path: str | Path, lines: int = 20) -> str:
-    """The last lines of a server's log, indented; says so when there are none."""
+    """The last lines of a server's log, indented; says so when there are none. The server may write in its folder."""
+    place = Path(path)
     try:
-        with open(path, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 16_384))
-            text = file.read().decode(errors="replace")
+        text = end_of(place, within=place.parent.parent)
     except OSError as error:
         return f"  (the log can't be read: {error.strerror})"
     end = [line for line in text.splitlines() if line.strip()][-lines:]

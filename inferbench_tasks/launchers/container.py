@@ -20,6 +20,7 @@ from inferbench_tasks.errors import InferBenchError, ServerError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import container_network, images, processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
+from inferbench_tasks.strangers_folder import opened
 
 log = logging.getLogger(__name__)
 
@@ -209,9 +210,18 @@ class ContainerLauncher:
         with _engine() as engine:
             container = _find(engine, server)
             if container is not None:
-                Path(server.log_path).write_bytes(
-                    newest(container.logs(stream=True, follow=False), LOG_BYTES)
-                )
+                write_log(Path(server.log_path), newest(container.logs(stream=True, follow=False), LOG_BYTES))
+
+
+def write_log(path: Path, content: bytes) -> None:
+    """Keep what a container said. Its folder is the container's, which may put a link there: then nothing is kept, and
+    whoever reads the log is told why.
+    """
+    try:
+        with opened(path, "wb", within=path.parent.parent) as file:
+            file.write(content)
+    except OSError as error:
+        log.warning("a container's log can't be kept path=%s: %s", path, error.strerror)
 
 
 def _tunables() -> dict[str, str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from inferbench_tasks import sandbox
 from inferbench_tasks.contracts.handles import ServerHandle
@@ -24,6 +24,7 @@ from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 from inferbench_tasks.monitors import perf_events, perf_samples
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import limits
+from inferbench_tasks.strangers_folder import opened
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ PASSED_ON = (
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME", "GLIBC_TUNABLES",
     "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )  # fmt: skip
+#: In a server's folder.
+LOG = "server.log"
 #: Servers that this process started and has not reaped: their ends are ours to collect.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -50,7 +53,8 @@ class ProcessLauncher:
     def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
         """Start the command; its output goes to ``server.log``.
 
-        Raises ServerError if it can't be run, InputError where a sandbox is required that this kernel does not have.
+        Raises ServerError if it can't be run, or something else stands in its log's place; InputError where a sandbox
+        is required that this kernel does not have.
         """
         sandbox.require()
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
@@ -61,7 +65,6 @@ class ProcessLauncher:
             run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers, uid=uid
         )
         path = records.write(servers_dir, record)
-        log_path = launch.folder / "server.log"
         env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         env = {ORDER: BY_BUS} | env | (_own_places(launch.folder) if confined else {})
         env |= sandbox.names(uid)
@@ -80,7 +83,7 @@ class ProcessLauncher:
             try:
                 for file in launch.makes:
                     os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-                with open(log_path, "ab") as output:
+                with _log_of(launch) as output:
 
                     def start() -> subprocess.Popen[bytes]:
                         if launch.cores:  # of this thread, which ends once the program is started
@@ -98,10 +101,12 @@ class ProcessLauncher:
 
                     reach = _reach(launch, env) if confined else None
                     child = sandbox.started(reach, start, uid, count)
-            except OSError as error:
+            except (OSError, ServerError) as error:
                 for file in launch.makes:
                     Path(file).unlink(missing_ok=True)
                 path.unlink()
+                if isinstance(error, ServerError):
+                    raise
                 raise ServerError(
                     f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
                 ) from error
@@ -116,13 +121,13 @@ class ProcessLauncher:
                 launcher="process",
                 pid=child.pid,
                 started_ns=processes.created_ns(child.pid),  # our child: it stays until we reap it
-                log_path=str(log_path),
+                log_path=str(launch.folder / LOG),
                 config_path=str(launch.config_path),
                 sandbox=sandbox.state(),
                 uid=uid,
             )
             records.write(servers_dir, record.model_copy(update={"server": server}))
-        log.info("server started pid=%d log=%s", child.pid, log_path)
+        log.info("server started pid=%d log=%s", child.pid, server.log_path)
         return server
 
     def alive(self, server: ServerHandle) -> bool:
@@ -157,6 +162,15 @@ class ProcessLauncher:
                 f"Processes of the server can't be ended: {', '.join(str(p.pid) for p in survivors)}"
             )
         return bool(members)
+
+
+def _log_of(launch: Launch) -> IO[bytes]:
+    """Its log, to be written on; what read the model may have written in the run's folder before."""
+    path = launch.folder / LOG
+    try:
+        return opened(path, "ab", within=launch.folder.parent)
+    except OSError as error:
+        raise ServerError(f"The server's log {path} can't be written: {error.strerror}") from error
 
 
 def _own_places(folder: Path) -> dict[str, str]:

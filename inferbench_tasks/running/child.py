@@ -7,12 +7,14 @@ is free again before anything is measured.
 A submission of many small models would spend most of its time on importing the same framework again. So while
 ``keeping()`` is on, the child of a built-in or generated model stays for the next one of the same framework. It
 waits without using the CPU; it is ended when it has grown, after any failure, and for any other framework. What
-a user brings (files, their code) always gets a child of its own.
+a user brings (files, their code) always gets a child of its own. Once that has ended, nothing is left in the run's
+folder that this process would follow elsewhere when it writes there.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -38,6 +40,9 @@ from inferbench_tasks.running.delivery import delivered
 from inferbench_tasks.running.place import Place, fetch_data, install
 from inferbench_tasks.sandbox import bytecode, group, limits
 from inferbench_tasks.stages.base import Context, JobInput, name_of
+from inferbench_tasks.strangers_folder import cleared, end_of, opened
+
+log = logging.getLogger(__name__)
 
 POLL_S = 0.1
 #: A child that has more memory than this is not kept: it is to be free while something is measured.
@@ -61,11 +66,12 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     """Run a stage in a child and return its output.
 
     Raises the InferBenchError that the child raised, CancelledError once the run is cancelled, and
-    StageError, with the end of the child's own output, where it died.
+    StageError, with the end of the child's own output, where it died, and where it left a link or a pipe in the run's
+    folder; OSError where one stands in the place of its log.
     """
     stage = name_of(module)
     log_path = ctx.run_dir(inp.run_id) / f"{stage}.log"
-    log_path.write_bytes(b"")
+    opened(log_path, "wb").close()
     order = {
         "module": module.__name__,
         "input": inp.model_dump(mode="json"),
@@ -96,18 +102,42 @@ def _ask(module: ModuleType, inp: JobInput, ctx: Context, order: dict[str, Any],
             answer = child.ask(order, ctx, stage)
     except BaseException:
         child.end()
+        with suppress(OSError):  # what is told is the first error
+            _left(place, ctx.run_dir(inp.run_id))
         raise
     if answer is not None and "output" in answer and key and child.bytes() <= KEPT_BYTES:
         _shelf.put(key, child)
         return module.Output.model_validate(answer["output"])
     code = child.end()
+    left = _left(place, ctx.run_dir(inp.run_id))
     if answer is None:
         why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        end = log_path.read_text(errors="replace").splitlines()[-SHOWN_LINES:]
-        raise StageError(f"{stage}: its process {why}. The end of its output:\n" + "\n".join(end))
+        raise StageError(f"{stage}: its process {why}. The end of its output:\n{_end_of(log_path)}")
     if "error" in answer:
         raise _error(answer["error"], stage)
+    if left:
+        raise StageError(
+            f"{stage}: its process left what is no plain file in the run's folder, and that was removed: "
+            f"{'; '.join(left)[:1000]}. Who opens such a name with more rights would be led elsewhere by it"
+        )
     return module.Output.model_validate(answer["output"])
+
+
+def _left(place: Place, run_dir: Path) -> list[str]:
+    """What a child for a stranger's model, which has ended, left in the run's folder and could lead this process
+    elsewhere; it is removed. OSError where it can't be.
+    """
+    left = [] if place.shares else cleared(run_dir)
+    for one in left:
+        log.warning("removed from the run's folder: %s", one)
+    return left
+
+
+def _end_of(log_path: Path) -> str:
+    try:
+        return "\n".join(end_of(log_path).splitlines()[-SHOWN_LINES:])
+    except OSError as error:
+        return f"(the log can't be read: {error.strerror})"
 
 
 class _Child:
@@ -122,7 +152,7 @@ class _Child:
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
             "TMPDIR": self._scratch.path, "HOME": self._scratch.path, **sandbox.names(self._uid),
         }  # fmt: skip
-        with open(log_path, "ab") as log_file:
+        with opened(log_path, "ab") as log_file:
             self._process = subprocess.Popen(
                 [
                     sys.executable,

@@ -31,6 +31,8 @@ def delivered(inp: JobInput, ctx: Context) -> Iterator[dict[str, Any] | None]:
         yield None
         return
     folder = ctx.run_dir(inp.run_id) / FOLDER
+    if folder.is_symlink():  # of the child of an attempt that was killed with its parent
+        folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
     try:
         if find_model(source, ctx.data_dir) is None:

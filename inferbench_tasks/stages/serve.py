@@ -118,7 +118,7 @@ def run(inp: Input, ctx: Context) -> Output:
         listens=reached_address() if inp.job.traffic.away else "",
         secret=secrets.token_urlsafe(32) if guarded else "",
     )
-    folder = deployment.folder
+    folder = ctx.run_dir(inp.run_id)  # of what is asked first: not the server's own, where it may write
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
 
@@ -254,6 +254,7 @@ def _watch(
 ) -> far_watch.FarWatch:
     """Begin to listen for the load's host; ``number``: for that one of those that share it, from 1."""
     metrics_port = started.prepared.drawn.get("metrics_port")
+    folder = ctx.run_dir(inp.run_id)  # not the server's own, where it may write
     order = far_watch.Order(
         address=deployment.listens,
         host=socket.gethostname(),
@@ -261,15 +262,13 @@ def _watch(
         server=started.server,
         device=inp.job.serve.device,
         metrics_url=f"http://{LOOPBACK}:{metrics_port}/metrics" if metrics_port else None,
-        recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
-        told_path=str(
-            deployment.folder / f"{numbered('far-link', number) if number else 'far-watch'}.invitation"
-        ),
+        recording_path=str(folder / far_watch.FAR_FILE),
+        told_path=str(folder / f"{numbered('far-link', number) if number else 'far-watch'}.invitation"),
         # Of several client hosts one waits after the other.
         patience_s=inp.job.traffic.client_hosts * inp.job.traffic.wait_for_quiet_s + far_watch.PATIENCE_S,
         watches=not number,
     )
-    return far_watch.start(inp.run_id, deployment.folder, servers_dir, order)
+    return far_watch.start(inp.run_id, folder, servers_dir, order)
 
 
 def _first_stream(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -> float:

@@ -41,6 +41,7 @@ from inferbench_tasks.stages.load_order import client_processing, expected_outpu
 from inferbench_tasks.stages.sending import applied, emptied
 from inferbench_tasks.stages.sent_spans import Sent
 from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.strangers_folder import read
 from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.tracing.assemble import Asked
 from inferbench_tasks.tracing.counters import Seen, kinds_of, tracks_of
@@ -49,6 +50,8 @@ from inferbench_tasks.tracing.spans import LEVELS, STATE, Level
 
 #: What a request may take, ms: an instrument that is made ready within the first one may take many seconds.
 _LONGEST_REQUEST_MS = 600_000.0
+#: What a server tells of its requests; the spans of a million kernels are some hundred MB.
+_MOST_TOLD_BYTES = 2 << 30
 #: One request in so many is traced: each, by its number.
 ALL = 1
 
@@ -117,10 +120,13 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
                 return sent.told()
             if tracing is None:
                 return None
-            if not path.is_file():
+            try:
+                document: Mapping[str, Any] = orjson.loads(read(path, _MOST_TOLD_BYTES, within=folder.parent))
+            except OSError as error:
                 end = launcher.log_end(started.server)
-                raise ServerError(f"The server left no trace; the end of its log:\n{end}")
-            document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+                raise ServerError(
+                    f"The server left no trace ({path}: {error.strerror}); the end of its log:\n{end}"
+                ) from error
             return document
 
         def came(asked: Sequence[Asked]) -> None:

@@ -22,6 +22,7 @@ from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stores.holdings import FETCHED
+from inferbench_tasks.strangers_folder import read
 from inferbench_tasks.training.hosts.meeting import Meeting
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE, Order
@@ -30,6 +31,7 @@ from inferbench_tasks.training.trainers.base import trainer_of
 log = logging.getLogger(__name__)
 
 POLL_S = 0.1
+_MOST_PROGRESS_BYTES = 4096
 #: What torchrun's summary says of the rank that failed first.
 _RANK = re.compile(r"rank\s*:\s*(\d+)")
 #: What torch says in a rank whose loader process was killed.
@@ -176,7 +178,7 @@ def first_failure(log_text: str) -> str | None:
 
 def _tell(folder: Path, ctx: Context) -> None:
     try:
-        progress = json.loads((folder / PROGRESS_FILE).read_text())
+        progress = json.loads(read(folder / PROGRESS_FILE, _MOST_PROGRESS_BYTES, within=folder.parent))
     except FileNotFoundError:
         ctx.progress(0, None, "starting the processes")
         return

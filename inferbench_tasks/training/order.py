@@ -7,12 +7,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.strangers_folder import read
 from inferbench_tasks.training.job import EpochKind, TrainingJob
 
 #: Names below the run's folder.
 FOLDER, ORDER_FILE, PROGRESS_FILE = "training", "order.json", "progress.json"
 IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE = "images.npy", "images", "labels.npy"
 LISTING_FILE, MODULE_FOLDER = "files.json", "module"
+#: Of a rank's answer, which has a row for each step: some hundred bytes.
+_MOST_ANSWER_BYTES = 2 << 30
 
 
 class Order(BaseModel):
@@ -39,8 +43,8 @@ class Order(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Order:
-        """As it was written."""
-        return cls.model_validate_json(path.read_text())
+        """As it was written; ranks may write in its folder. OSError where something else stands in its place."""
+        return cls.model_validate_json(read(path, within=path.parent.parent))
 
 
 class MemoryGrown(BaseModel):
@@ -111,6 +115,14 @@ class Answer(BaseModel):
     versions: dict[str, Any] = {}
     probes: dict[str, float | None] = {}
     memory_limit_bytes: int | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Answer:
+        """As its rank wrote it, who may put anything in its place. StageError for what is no plain file."""
+        try:
+            return cls.model_validate_json(read(path, _MOST_ANSWER_BYTES, within=path.parent.parent))
+        except OSError as error:
+            raise StageError(f"What a rank wrote can't be read: {path}: {error.strerror}") from error
 
 
 def answer_path(folder: Path, rank: int) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from inferbench_tasks.strangers_folder import opened
 from inferbench_tasks.training.order import Answer
 from inferbench_tasks.training.phases import PARTS
 
@@ -40,5 +41,6 @@ def write(answers: Sequence[Answer], path: Path) -> None:
     import pyarrow.parquet as pq
 
     partial = path.with_suffix(".partial")
-    pq.write_table(table(answers), partial, compression="zstd")
+    with opened(partial, "wb") as file:  # in the ranks' folder, who may have put something else there
+        pq.write_table(table(answers), file, compression="zstd")
     partial.replace(path)

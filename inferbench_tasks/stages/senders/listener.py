@@ -19,6 +19,7 @@ from inferbench_tasks.errors import ServerError
 from inferbench_tasks.interrupt import deferred
 from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.links.invitation import Invitation
+from inferbench_tasks.strangers_folder import end_of, opened, read
 
 #: How long it may take to say where it listens.
 START_S = 20.0
@@ -29,7 +30,8 @@ def start(
 ) -> Invitation:
     """Run ``python -m MODULE`` with a file that holds ``order``; what it writes to ``told``, and is removed then.
 
-    ``name``: of its log and its order in ``folder``. ServerError where it does not say where it listens.
+    ``name``: of its log and its order in ``folder``, which is none that a server or ranks may write in: there are
+    secrets of the run in them. ServerError where it does not say where it listens.
     """
     from inferbench_tasks.launchers import processes
 
@@ -40,7 +42,7 @@ def start(
     private.write(order_path, order)  # a secret of the run may be in it
     with deferred():
         records.write(servers_dir, record)
-        with open(log_path, "ab") as output:
+        with opened(log_path, "ab") as output:
             child = subprocess.Popen(
                 [sys.executable, "-m", module, str(order_path)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
@@ -57,10 +59,10 @@ def start(
     deadline = time.monotonic() + START_S
     while not _written(told):
         if child.poll() is not None or time.monotonic() > deadline:
-            end = log_path.read_text(errors="replace").strip().split("\n")[-1]
+            end = end_of(log_path).strip().split("\n")[-1]
             raise ServerError(f"What waits here for the other host did not start: {end or 'it said nothing'}")
         time.sleep(0.02)
-    invitation = Invitation.read(str(told))
+    invitation = Invitation.parse(read(told).decode(errors="replace"))
     told.unlink()
     return invitation
 

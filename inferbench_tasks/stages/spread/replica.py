@@ -65,6 +65,7 @@ def run(inp: Input, ctx: Context) -> Output:
     first_answer.check_requests(samples, interface)
     address = reached_address("A replica that is asked from another host", _FIELD)
     deployment = serve.deployment_of(inp, ctx, listens=address, secret=inp.serve.endpoint.secret)
+    folder = ctx.run_dir(inp.run_id)  # not the server's own, where it may write
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
     differences: list[float] = []
@@ -91,11 +92,11 @@ def run(inp: Input, ctx: Context) -> Output:
             home=settings.home_id(ctx.data_dir),
             server=one.replica.server,
             device=spec.device,
-            recording_path=str(ctx.run_dir(inp.run_id) / far_watch.FAR_FILE),
-            told_path=str(deployment.folder / "replica-watch.invitation"),
+            recording_path=str(folder / far_watch.FAR_FILE),
+            told_path=str(folder / "replica-watch.invitation"),
             patience_s=patience_s(number, of, inp.job.traffic.wait_for_quiet_s),
         )
-        watch = beside.start(inp.run_id, deployment.folder, servers_dir, order)
+        watch = beside.start(inp.run_id, folder, servers_dir, order)
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
         raise

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from inferbench_tasks import settings
+from inferbench_tasks import private, settings
 from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.held_device import HeldDevice
@@ -17,7 +17,10 @@ from inferbench_tasks.training.hosts.meeting import Meeting
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import ORDER_FILE, PROGRESS_FILE, Order, answer_path
 
-MONITORS_FILE = "monitors.parquet"
+
+def recording_path(folder: Path) -> Path:
+    """Where what the monitors saw is written: not in the ranks' ``folder``, where they may write."""
+    return folder.parent / "training-monitors.parquet"
 
 
 def own_answers(job: TrainingJob, folder: Path, node: int = 0) -> list[Path]:
@@ -34,7 +37,7 @@ def prepare(order: Order, folder: Path, node: int = 0) -> Path:
     for stale in (*own_answers(order.job, folder, node), folder / PROGRESS_FILE):
         stale.unlink(missing_ok=True)
     order_path = folder / ORDER_FILE
-    order_path.write_text(order.model_dump_json())
+    private.write(order_path, order.model_dump_json())  # a link that stands there is replaced, not followed
     return order_path
 
 
@@ -56,7 +59,8 @@ def training(
     folder, scratch, server = order_path.parent, Scratch(), None
     try:
         server = launch.start(job, run_id, folder, order_path, Path(scratch.path), ctx, gpus, meeting)
-        with MonitorSession(server, folder / MONITORS_FILE, device=job.devices.kind.kind, kinds=MONITORS):
+        recording = recording_path(folder)
+        with MonitorSession(server, recording, device=job.devices.kind.kind, kinds=MONITORS):
             yield server
     finally:
         if server is not None:

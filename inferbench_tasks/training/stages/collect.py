@@ -189,7 +189,7 @@ def _hosts(inp: Input) -> list[OfHost]:
         OfHost(
             node=node,
             facts=facts,
-            answers=[Answer.model_validate_json(Path(path).read_text()) for path in answers],
+            answers=[Answer.read(Path(path)) for path in answers],
             recording=read_recording(Path(monitors)),
             monitors_path=Path(monitors),
         )

@@ -62,14 +62,14 @@ def run(inp: Input, ctx: Context) -> Output:
         order_path=str(order_path),
         data_dir=str(ctx.data_dir),
         base_dir=str(ctx.base_dir),
-        told_path=str(folder / "first.invitation"),
+        told_path=str(folder.parent / "first.invitation"),  # not where the ranks write
     )
     try:
         invitation = listener.start(
             first.__name__,
             "first",
             inp.run_id,
-            folder,
+            folder.parent,
             servers_dir,
             order.model_dump_json(),
             Path(order.told_path),
@@ -79,7 +79,7 @@ def run(inp: Input, ctx: Context) -> Output:
         raise
     ctx.progress(1, 1, "waiting for the other host")
     return Output(
-        first=FarWatch.of(invitation, str(folder / on_host.MONITORS_FILE)),
+        first=FarWatch.of(invitation, str(on_host.recording_path(folder))),
         answers=tuple(map(str, on_host.own_answers(inp.job, folder))),
         sandbox=sandbox.state(),
         devices=inp.devices,

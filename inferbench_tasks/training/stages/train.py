@@ -68,7 +68,7 @@ def run(inp: Input, ctx: Context) -> Output:
         records.end_run(servers_dir, inp.run_id)
     return Output(
         answers=tuple(map(str, answers)),
-        monitors_path=str(folder / on_host.MONITORS_FILE),
+        monitors_path=str(on_host.recording_path(folder)),
         sandbox=sandbox,
         devices=inp.devices,
         second=told,

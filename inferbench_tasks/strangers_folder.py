@@ -1,0 +1,129 @@
+"""Files in a folder where a stranger's process may write, too: through no link, and only if they are plain files.
+
+Such a process (what reads a model, serves it, or trains it) can put something else in the place of a file that this one
+opens by its name, with its own rights: a link to a file elsewhere, where the kernel has no Landlock or the folder is a
+container's; a pipe, which would be waited for; a second name of another file. Here each of these is an OSError whose
+text says what stands there, and whose ``filename`` says where.
+
+What is only to be replaced, whatever it is, is written by ``private.write``, which follows nothing either.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Literal
+
+_MODES = {
+    "rb": os.O_RDONLY,
+    "ab": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+    "wb": os.O_WRONLY | os.O_CREAT,
+}
+#: A pipe or a device is opened without waiting, and refused.
+_PLAINLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: Of a folder nothing is read: in the sandbox not every one on the way may be.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_LINK = "a link stands there, which is not followed"
+_NO_FILE = "no plain file stands there but a pipe, a device or a folder"
+_TWO_NAMES = "the file there has another name elsewhere (a hard link), and is not written"
+#: What ranks, servers and children tell in one file is far smaller.
+MOST_BYTES = 256 << 20
+
+
+def opened(path: Path, mode: Literal["rb", "ab", "wb"] = "rb", *, within: Path | None = None) -> IO[bytes]:
+    """The plain file, as ``open`` would have it. OSError for anything else.
+
+    ``within``: a folder above, below which no folder on the way may be a link either; by default its own.
+    """
+    descriptor = _opened(path, _MODES[mode], within or path.parent)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, _NO_FILE, str(path))
+        if mode != "rb" and status.st_nlink > 1:
+            raise OSError(errno.EMLINK, _TWO_NAMES, str(path))
+        os.set_blocking(descriptor, True)  # who is started with it as its output has it plain
+        if mode == "wb":
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, mode)
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES, *, within: Path | None = None) -> bytes:
+    """All of it; OSError as of ``opened``, and where it has more bytes."""
+    content = bytearray()
+    with opened(path, within=within) as file:
+        while block := file.read(1 << 20):  # it may grow meanwhile
+            content += block
+            if len(content) > most_bytes:
+                reason = f"the file has more than the {most_bytes:,} bytes that are read"
+                raise OSError(errno.EFBIG, reason, str(path))
+    return bytes(content)
+
+
+def end_of(path: Path, most_bytes: int = 16_384, *, within: Path | None = None) -> str:
+    """The last bytes of it as text; OSError as of ``opened``."""
+    with opened(path, within=within) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most_bytes))
+        return file.read(most_bytes).decode(errors="replace")
+
+
+def cleared(folder: Path) -> list[str]:
+    """Remove whatever lies below it and is neither a folder nor a plain file, once nobody writes there any more; what
+    that was, in words. OSError where it can't be.
+    """
+    found = [*not_plain(folder)]
+    for path, _ in found:
+        path.unlink(missing_ok=True)
+    return [f"{what} at {path}" for path, what in found]
+
+
+def not_plain(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Whatever lies below it and is neither a folder nor a plain file, with what it is. OSError where it can't be
+    looked at.
+    """
+    for root, folders, names in os.walk(folder, onerror=_raise):
+        for name in (*folders, *names):
+            path = Path(root, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                yield path, "a link"
+            elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                yield path, "a pipe, a socket or a device"
+
+
+def _opened(path: Path, flags: int, within: Path) -> int:
+    """Its descriptor, by those of the folders on the way: none of them can be made a link in between."""
+    folder = os.open(within, _FOLDER)
+    try:
+        for name in path.parent.relative_to(within).parts:
+            try:
+                below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            except OSError as error:
+                text = f"its folder {name} is a link, or no folder"
+                raise _named(error, path, {errno.ENOTDIR: text, errno.ELOOP: text}) from None
+            os.close(folder)
+            folder = below
+        try:
+            return os.open(path.name, flags | _PLAINLY, 0o666, dir_fd=folder)
+        except OSError as error:
+            raise _named(
+                error, path, {errno.ELOOP: _LINK, errno.ENXIO: _NO_FILE, errno.EISDIR: _NO_FILE}
+            ) from None
+    finally:
+        os.close(folder)
+
+
+def _named(error: OSError, path: Path, texts: dict[int, str]) -> OSError:
+    """The error with the whole path, which was opened by its last part alone."""
+    number = error.errno or errno.EIO
+    return OSError(number, texts.get(number, error.strerror), str(path))
+
+
+def _raise(error: OSError) -> None:
+    raise error
