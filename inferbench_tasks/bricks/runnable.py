@@ -13,6 +13,7 @@ from pathlib import Path
 from inferbench_tasks import sandbox
 from inferbench_tasks.bricks.measure.confined import confined
 from inferbench_tasks.errors import StageError
+from inferbench_tasks.strangers_folder import not_plain
 
 
 def runnable(content: bytes, key: str, name: str, folder: Path) -> list[Path]:
@@ -32,6 +33,8 @@ def runnable(content: bytes, key: str, name: str, folder: Path) -> list[Path]:
         raise StageError(f"the network of {key[:12]} can't be made: its process {process.ended()}") from None
     if why is not None:
         raise StageError(f"the network of {key[:12]} can't be made: {why}")
+    if (strange := next(not_plain(made), None)) is not None:
+        raise StageError(f"the network of {key[:12]} can't be made: its process left {strange[1]} beside it")
     return sorted(path for path in made.iterdir() if path.name.startswith(name))
 
 

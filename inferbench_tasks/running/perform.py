@@ -6,15 +6,19 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from inferbench_tasks.running.answered import require_own
 from inferbench_tasks.running.child import run_in_child
-from inferbench_tasks.stages.base import Context, JobInput
+from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 
 def perform(stage: ModuleType, inp: Any, ctx: Context) -> Any:
-    """The stage's output; raises what the stage raises, and see ``run_in_child``."""
+    """The stage's output; raises what the stage raises, and see ``run_in_child`` and ``require_own``."""
     ctx = replace(ctx, run_stage=perform)
     if not stage.STAGE.in_child:
         return stage.run(inp, ctx)
     assert isinstance(inp, JobInput)
     output = stage.without_child(inp, ctx)
-    return run_in_child(stage, inp, ctx) if output is None else output
+    if output is None:
+        output = run_in_child(stage, inp, ctx)
+    require_own(output, inp, ctx, name_of(stage))
+    return output

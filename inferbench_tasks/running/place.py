@@ -78,6 +78,9 @@ class Place:
     #: Whether it writes where this process's user does: an environment, caches of package installers.
     shares: bool = True
 
+    #: The files that the submission names, and data sets that were fetched.
+    named: tuple[Path, ...] = ()
+
     @classmethod
     def of(cls, order: JobInput, ctx: Context, *, kept: bool) -> Place:
         """Of an order for that context. Models that are ours come by the package installer: these children connect to
@@ -91,11 +94,10 @@ class Place:
             cache.mkdir(parents=True, exist_ok=True)
         writes = [run_dir, Path(SHARED_MEMORY)]
         also = []
-        registered = _has_kind(inp, "registry")
         variables = {**os.environ, settings.DATA_DIR: str(ctx.data_dir)}
         # Who brings a model may bring code: it is not to write where others' is (see ``install``), and never sees
         # what the package index is asked with.
-        fetches = not registered and not any(_has_kind(inp, kind) for kind in ("file", "folder"))
+        fetches = not opens_strangers(order)
         if fetches or isinstance(order, StageInput):
             writes.append(cache)
         if fetches and lacks_parts():  # a missing part is installed where it is first imported
@@ -103,6 +105,7 @@ class Place:
         if not fetches:
             variables[NO_INSTALL] = "1"
         reads = [*_files(inp, ctx.base_dir), ctx.data_dir / "cache" / CACHE]
+        named = tuple(reads)
         # Libraries look into a home and expect to read what is there: it is the child's scratch folder. The user's
         # packages and the installers' files are where they were.
         variables["PYTHONUSERBASE"] = site.getuserbase()
@@ -140,7 +143,7 @@ class Place:
         own_cache = isinstance(order, StageInput) and not fetches
         fills = (ctx.run_dir(order.run_id), *([cache] if own_cache else []))
         environment = sandbox.environment(variables, also, installs=fetches, credentials=fetches)
-        return cls(environment, reach, fills, shares=fetches)
+        return cls(environment, reach, fills, shares=fetches, named=named)
 
     def user(self) -> int | None:
         """A user of its own, where it may have one."""
@@ -149,6 +152,12 @@ class Place:
     def reaching(self, temporary: str) -> sandbox.Reach:
         """With a folder for temporary files."""
         return replace(self.reach, writes=(*self.reach.writes, temporary))
+
+
+def opens_strangers(order: JobInput) -> bool:
+    """Whether what is not ours is opened: files of the submission, or a registered model's."""
+    inp = order.model_dump(mode="json")
+    return any(_has_kind(inp, kind) for kind in ("registry", "file", "folder"))
 
 
 def _make(folder: Path) -> None:

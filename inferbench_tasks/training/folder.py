@@ -6,7 +6,6 @@ storage that they lie on is part of what is measured.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator
@@ -157,8 +156,7 @@ def too_large(image: Any) -> str | None:
 
 def listed(path: Path, folder: Path, chosen: Chosen) -> LocatedFiles:
     """The files as the ranks find them, in the order of the labels, once they are written down."""
-    path.write_text(json.dumps(chosen.paths))
-    return LocatedFiles(folder=str(folder), listing=str(path))
+    return LocatedFiles.listed(chosen.paths, folder, path)
 
 
 def _candidates(folder: Path) -> tuple[list[str], int]:

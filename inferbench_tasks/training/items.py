@@ -209,7 +209,9 @@ def items_of(order: Order) -> tuple[Items, Transform | None]:
         if order.files_folder is None:
             paths = jpeg_paths(order.images_path)
         else:
-            paths = LocatedFiles(folder=order.files_folder, listing=order.images_path).paths
+            paths = LocatedFiles(
+                folder=order.files_folder, listing=order.images_path, listing_sha256=order.files_sha256
+            ).paths
         items = FileItems(paths, order.labels_path, transform)
     else:
         items = ArrayItems(order.images_path, order.labels_path)

@@ -77,7 +77,7 @@ def start(
             reads=(
                 *(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
                 *opened(order, folder, ctx.data_dir),
-                *_brought(order, ctx.data_dir),
+                *image_folders(order, ctx),
             ),
             writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
@@ -115,11 +115,17 @@ def _is_fetched(path: Path, data_dir: Path) -> bool:
     return (data_dir / FETCHED).resolve() in path.parents
 
 
-def _brought(order: Order, data_dir: Path) -> list[str]:
-    """The folder of the user's images that came from another host; in place they are read as the submission's."""
-    if order.files_folder is None or not _is_fetched(Path(order.files_folder).resolve(), data_dir):
+def image_folders(order: Order, ctx: Context) -> list[str]:
+    """The folder of the user's images: that of an artifact which came from another host, or, in place, what the
+    submission names. StageError for any other.
+    """
+    if order.files_folder is None:
         return []
-    return [str(Path(order.files_folder).resolve())]
+    folder = Path(order.files_folder).resolve()
+    named = [(ctx.base_dir / file.path).resolve() for file in order.job.named_files()]
+    if not (_is_fetched(folder, ctx.data_dir) or folder in named):
+        raise StageError(f"The images are to be read in a folder that the submission does not name: {folder}")
+    return [str(folder)]
 
 
 def _visible(job: TrainingJob, gpus: str | None) -> dict[str, str]:

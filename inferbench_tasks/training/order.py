@@ -21,7 +21,7 @@ _MOST_ANSWER_BYTES = 2 << 30
 
 class Order(BaseModel):
     """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder,
-    of the user's a list of their names below ``files_folder``; ``labels_path``: ``n``
+    of the user's a list of their names below ``files_folder``, ``files_sha256`` of that list; ``labels_path``: ``n``
     int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
     the job holds no devices, or one, to which its worker is pinned, and for ranks of another host. ``module_folder``:
     the copy of the user's module.
@@ -35,6 +35,7 @@ class Order(BaseModel):
     cores: tuple[tuple[int, ...], ...] = ()
     module_folder: str | None = None
     files_folder: str | None = None
+    files_sha256: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:

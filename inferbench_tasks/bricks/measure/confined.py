@@ -13,6 +13,7 @@ from pathlib import Path
 from inferbench_tasks import sandbox
 from inferbench_tasks.bricks.measure.child import Plan
 from inferbench_tasks.sandbox import group, limits
+from inferbench_tasks.strangers_folder import opened
 
 _IT = "it"
 #: How a network that is at fault ends its process; by other signals somebody else does.
@@ -71,7 +72,7 @@ def confined(module: str, order: Path, reach: sandbox.Reach, folder: Path, error
             text=True, env=env, start_new_session=True,
         )  # fmt: skip
 
-    with errors.open("wb") as log:
+    with opened(errors, "wb") as log:  # a process before this one could write in its folder
         process = sandbox.started(reach, start, uid) if in_sandbox else start()
     try:
         limits.first_to_go(process.pid)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks import private
 from inferbench_tasks.bricks.measure.child import Item, Plan
 from inferbench_tasks.bricks.measure.confined import timing
 from inferbench_tasks.bricks.measure.levels import level_of, stolen
@@ -18,6 +19,7 @@ from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_here
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.monitors.steal import STEAL_QUARANTINE_RATIO
+from inferbench_tasks.strangers_folder import end_of
 
 #: The sweep is so many times the core's own cache; where its size is unknown, so many bytes.
 SWEEPS, SWEEP_BYTES = 4, 16 << 20
@@ -153,7 +155,7 @@ def _run(
         runtime=runtime,
     )  # fmt: skip
     path = folder / "plan.json"
-    path.write_text(plan.model_dump_json(), encoding="utf-8")
+    private.write(path, plan.model_dump_json())
     last = _follow(plan, path, progress)
     if (why := last.get("why")) is not None:
         raise BrickFailed(last["failed"], why)
@@ -172,12 +174,20 @@ def _follow(plan: Plan, path: Path, progress: Callable[[float, float, str], None
                 current = line["item"]
                 progress(line["done"], line["of"], line["what"])
     if "rounds" not in line and "why" not in line:
-        tail = errors.read_text(errors="replace")[-500:].strip()
+        tail = _end_of(errors)
         why = process.ended() + (f": {tail}" if tail else "")
         if current is not None and process.by_itself():  # another process ends what is not to blame
             raise BrickFailed(current, f"the process that timed it {why}")
         raise StageError(f"the process that times bricks {why}")
     return line
+
+
+def _end_of(errors: Path) -> str:
+    """What the process said last; it could write in that folder, and so put something else there."""
+    try:
+        return end_of(errors, 500).strip()
+    except OSError as error:
+        return f"its words can't be read: {error.strerror}"
 
 
 def judged(

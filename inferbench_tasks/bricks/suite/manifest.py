@@ -12,9 +12,8 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable
-from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import IO, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -22,6 +21,7 @@ from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, VERSION, Method, runs_problem
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import field_problems
+from inferbench_tasks.strangers_folder import opened
 
 FILE, NETWORKS = "suite.json", "networks"
 #: A suite that is larger is refused before it is read.
@@ -227,9 +227,9 @@ def _copy(source: Path, target: Path, size: int) -> None:
             left -= len(part)
 
 
-def _opened(path: Path) -> BufferedReader:
+def _opened(path: Path) -> IO[bytes]:
     try:
-        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+        return opened(path)
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
 

@@ -28,6 +28,7 @@ from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.ui.live import HEIGHT, TAIL_BYTES, WIDTH, Course, parsed
 from inferbench_tasks.provider.ui.render import fragment
 from inferbench_tasks.provider.ui.watchers import Watchers
+from inferbench_tasks.strangers_folder import opened
 
 router = APIRouter(include_in_schema=False)
 TICK_S = 1.0
@@ -183,21 +184,13 @@ def log_end(folder: Path) -> dict[str, str] | None:
         return None
     path = newest[1]
     try:
-        # The folder by itself first, so that none of the two can be made a link in between.
-        within = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            opened = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=within)
-        finally:
-            os.close(within)
-        with os.fdopen(opened, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            file.seek(max(0, status.st_size - LOG_BYTES))
+        with opened(path, within=folder) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_BYTES))
             text = file.read(LOG_BYTES).decode(errors="replace")
     except OSError:
         return None
-    if status.st_size > LOG_BYTES:
+    if size > LOG_BYTES:
         text = text.partition("\n")[2] or text
     plain = "".join(of for of in text if of.isprintable() or of in "\n\t")
     return {"name": str(path.relative_to(folder)), "text": plain}

@@ -103,6 +103,7 @@ def order_of(job: TrainingJob, made: Output, cores: tuple[tuple[int, ...], ...] 
         cores=cores,
         module_folder=made.module_folder,
         files_folder=made.files.folder if made.files else None,
+        files_sha256=made.files.listing_sha256 if made.files else "",
     )
 
 

@@ -197,3 +197,49 @@ def test_a_module_that_takes_all_memory_or_never_ends_is_ended(
     monkeypatch.setenv(limits.MEMORY, "0.5")  # less than an interpreter with PyTorch has
     with pytest.raises(StageError, match="MiB of memory; allowed are"):
         run_in_child(generate, inp, context)
+
+
+#: A module that leaves something in its run's folder where later stages open files by their names.
+LEAVES = """
+import os
+import torch
+
+def build():
+    {leaves}
+    return torch.nn.Linear(4, 2)
+"""
+
+
+@pytest.mark.parametrize("what", ["pipe", "link"])
+def test_nothing_that_a_module_leaves_leads_who_writes_after_it_elsewhere(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe in the place of the next stage's log, which Landlock allows; a link, where the kernel has none: the stage
+    fails and names it, it is removed, and the file that it leads to stays as it is."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    base, canary = tmp_path / "base", tmp_path / "canary"
+    base.mkdir()
+    canary.write_text("kept")
+    context = Context(data_dir=tmp_path / "data", base_dir=base)
+    left = context.run_dir("r") / "convert.log"
+    if what == "link":
+        monkeypatch.setenv(sandbox.SANDBOX, "off")  # as without Landlock
+    leaves = {"pipe": f"os.mkfifo({str(left)!r})", "link": f"os.symlink({str(canary)!r}, {str(left)!r})"}
+    (base / "net.py").write_text(LEAVES.format(leaves=f"os.path.lexists({str(left)!r}) or {leaves[what]}"))
+    save_file(torch.nn.Linear(4, 2).state_dict(), base / "w.safetensors")
+    (base / "w.safetensors.signature.json").write_text(
+        '{"inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],'
+        ' "outputs": [{"name": "y", "dtype": "float32", "shape": [2]}]}'
+    )
+    job = {
+        "name": "t",
+        "model": {"kind": "file", "path": "w.safetensors", "module": "net.py"},
+        "requests": {"samples": 8},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+    }
+    inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+    with pytest.raises(StageError, match=f"left what is no plain file .*a {what}.* at {left}"):
+        run_in_child(generate, inp, context)
+    assert not os.path.lexists(left) and canary.read_text() == "kept"

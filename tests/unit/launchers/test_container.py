@@ -16,8 +16,8 @@ from inferbench_tasks import extras
 from inferbench_tasks.errors import CancelledError
 from inferbench_tasks.interrupt import interruptible
 from inferbench_tasks.launchers import images
-from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.launchers.container import ContainerLauncher
+from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.launchers.container import ContainerLauncher, write_log
 
 pytestmark = pytest.mark.skipif(
     extras.missing("containers") != [], reason="the optional part 'containers' is missing"
@@ -83,3 +83,16 @@ def test_a_signal_ends_a_long_pull_and_leaves_nothing(engine: list[str], tmp_pat
     assert any("/images/create" in path for path in engine) and ENDED not in engine
     assert not any("/containers" in path for path in engine)
     assert not list((tmp_path / "servers").glob("*"))
+
+
+def test_a_container_s_log_goes_through_no_link(tmp_path: Path) -> None:
+    """The folder is the container's, which writes there what it wants: nothing is kept, and a reader is told why."""
+    secret, folder = tmp_path / "secret", tmp_path / "server"
+    secret.write_text("not yours")
+    folder.mkdir()
+    write_log(folder / "server.log", b"said\n")
+    assert log_end(folder / "server.log") == "  said"
+    (folder / "server.log").unlink()
+    (folder / "server.log").symlink_to(secret)
+    write_log(folder / "server.log", b"said\n")
+    assert secret.read_text() == "not yours" and "a link stands there" in log_end(folder / "server.log")

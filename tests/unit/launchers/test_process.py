@@ -261,3 +261,18 @@ def test_a_server_on_several_devices_is_ended_by_each_of_them(
     server = start("exec sleep 300")
     assert records.end_worker(servers_dir, "c") == [] and LAUNCHER.alive(server)
     assert records.end_worker(servers_dir, "b") == ["r"] and not LAUNCHER.alive(server)
+
+
+def test_a_server_s_log_that_is_a_link_is_neither_written_nor_shown(
+    start: Start, tmp_path: Path, servers_dir: Path
+) -> None:
+    """What read the model may have put it into the server's folder; nothing is started, and no record is left."""
+    secret = tmp_path.parent / f"{tmp_path.name}-secret"
+    secret.write_text("not yours")
+    (tmp_path / "server.log").symlink_to(secret)
+    with pytest.raises(ServerError, match="server.log can't be written: a link stands there"):
+        start("echo out")
+    assert secret.read_text() == "not yours" and not list(servers_dir.glob("*.json"))
+    assert log_end(tmp_path / "server.log") == (
+        "  (the log can't be read: a link stands there, which is not followed)"
+    )

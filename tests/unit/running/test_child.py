@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,19 @@ def test_a_failure_a_death_and_too_much_memory_end_it(folder: Path, monkeypatch:
         monkeypatch.setattr(child, "KEPT_BYTES", 1)
         generated(folder, 14)
         assert pids() == []
+
+
+@pytest.mark.parametrize("what", ["link", "pipe"])
+def test_a_log_that_is_no_file_is_not_written(what: str, tmp_path: Path) -> None:
+    """A child before this one could have put it there: nothing is started, and the error names file and reason."""
+    (tmp_path / "secret").write_text("not yours")
+    log_path = tmp_path / "runs" / "r" / "generate.log"
+    log_path.parent.mkdir(parents=True)
+    if what == "link":
+        log_path.symlink_to(tmp_path / "secret")
+    else:
+        os.mkfifo(log_path)
+    with pytest.raises(OSError, match="stands there") as refused:
+        generated(tmp_path, 3)
+    assert refused.value.filename == str(log_path) and pids() == []
+    assert (tmp_path / "secret").read_text() == "not yours"
