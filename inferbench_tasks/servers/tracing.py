@@ -15,6 +15,7 @@ import orjson
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.traceparent import TraceContext, parse_all
+from inferbench_tasks.protocols.tracestate import MOST_BYTES
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Batch, Execution, Processed
 from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
@@ -24,18 +25,23 @@ from inferbench_tasks.timing.epoch import epoch_offset
 
 #: Kept of one server's life; what comes after is counted only.
 MOST_ROWS = 200_000
+#: Where a ``traceparent`` of level 1 has its flags, and those of one that asks for nothing else.
+_FLAGS_AT, _SAMPLED = 53, b"01"
 #: When a request was started (None: nobody saw it), received, decoded, resumed, encoded.
 Moments = tuple[int | None, int, int, int, int]
-#: Of a traced request its context, its moments, of its execution ``enqueued_ns`` and how long it was queued, joined,
-#: inferred and split, its rows and its batch, the processors before and after, and what the process used. It is put
-#: into words when all is over.
+#: Of a request that asks to be traced its headers ``traceparent`` and ``tracestate``, its moments, of its execution
+#: ``enqueued_ns`` and how long it was queued, joined, inferred and split, its rows and its batch, the processors before
+#: and after, and what the process used. It is read and put into words when all is over: what is done for one in many
+#: requests finds nothing of it in the processor's caches, and takes several times as long there as in a row.
 _Kept = tuple[
-    TraceContext,
+    Sequence[bytes],
+    Sequence[bytes],
     Moments,
     tuple[int, int, int, int, int],
     int,
     Batch | None,
-    dict[str, Processed | None],
+    Processed | None,
+    Processed | None,
     Used,
 ]
 
@@ -73,19 +79,19 @@ class Recorder:
         so are ``tracestates`` that are none, without which the context stands.
 
         Started is None where a library reads requests before we know of them. ``begun``: what ``begin`` told then.
+        Headers of the usual form are read when all is over; of those that are none after all each takes a row.
         """
         if not traceparents:
             return
-        context = parse_all(traceparents, tracestates)
-        if context is None:
-            self._ignored += 1
-            return
-        self._ignored_states += context.state_ignored
-        if not context.sampled:
-            return
-        if len(self._requests) >= MOST_ROWS:
-            self._lost += 1
-            return
+        full = len(self._requests) >= MOST_ROWS
+        if full or not _surely_asks(traceparents, tracestates):
+            context = self._asks(traceparents, tracestates)
+            if context is None:
+                return
+            if full:
+                self._lost += 1
+                return
+            traceparents, tracestates = _headers_of(context)
         used: Used = self._process.since(begun) if self._process is not None and begun is not None else {}
         times = (
             execution.enqueued_ns,
@@ -94,8 +100,28 @@ class Recorder:
             execution.infer_ns,
             execution.output_ns,
         )
-        processors = {"before": execution.before, "after": execution.after}
-        self._requests.append((context, moments, times, execution.rows, execution.batch, processors, used))
+        self._requests.append(
+            (
+                traceparents,
+                tracestates,
+                moments,
+                times,
+                execution.rows,
+                execution.batch,
+                execution.before,
+                execution.after,
+                used,
+            )
+        )
+
+    def _asks(self, traceparents: Sequence[bytes], tracestates: Sequence[bytes]) -> TraceContext | None:
+        """The context, if it asks to be traced; what is to be ignored is counted."""
+        context = parse_all(traceparents, tracestates)
+        if context is None:
+            self._ignored += 1
+            return None
+        self._ignored_states += context.state_ignored
+        return context if context.sampled else None
 
     def run(self, row: dict[str, Any]) -> None:
         """One run of the framework."""
@@ -107,7 +133,13 @@ class Recorder:
     def write(self, sources: Sequence[LayerSource]) -> None:
         """Everything as one JSON file, whole or not at all, with what the sources tell since the first request."""
         self._offsets.append(epoch_offset())
-        requests = [_named(kept) for kept in self._requests]
+        contexts = [parse_all(kept[0], kept[1]) for kept in self._requests]
+        asked = [context for context in contexts if context is not None]
+        requests = [
+            _named(context, kept)
+            for context, kept in zip(contexts, self._requests, strict=True)
+            if context is not None
+        ]
         since_ns = requests[0]["started_ns"] if requests else 0
         # Others ask too once the traced requests are answered: whether the answers are still the model's.
         until_ns = max((row["encoded_ns"] for row in requests), default=time.monotonic_ns())
@@ -117,8 +149,9 @@ class Recorder:
             "requests": requests,
             "runs": self._runs,
             "layers": layers,
-            "ignored": self._ignored,
-            "ignored_states": self._ignored_states,
+            # Not counted there: what is written again is counted once.
+            "ignored": self._ignored + len(contexts) - len(asked),
+            "ignored_states": self._ignored_states + sum(context.state_ignored for context in asked),
             "lost": self._lost + sum(source.lost for source in sources),
             # Only some sources sample, and only some meet what is in no layer.
             "sampling": [each for source in sources if (each := getattr(source, "sampling", None))],
@@ -135,9 +168,23 @@ class Recorder:
         partial.replace(self._path)
 
 
-def _named(kept: _Kept) -> dict[str, Any]:
+def _surely_asks(traceparents: Sequence[bytes], tracestates: Sequence[bytes]) -> bool:
+    """Whether they look as almost all do that ask: one of each at most, of level 1, sampled and nothing more."""
+    return (
+        len(traceparents) == 1
+        and traceparents[0][_FLAGS_AT:] == _SAMPLED
+        and (not tracestates or (len(tracestates) == 1 and len(tracestates[0]) <= MOST_BYTES))
+    )
+
+
+def _headers_of(context: TraceContext) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """What reads as that context, and is no longer than it needs to be."""
+    return [str(context).encode()], [context.state.encode()] if context.state else []
+
+
+def _named(context: TraceContext, kept: _Kept) -> dict[str, Any]:
     """A traced request as it is told."""
-    context, moments, times, rows, batch, processors, used = kept
+    _, _, moments, times, rows, batch, before, after, used = kept
     enqueued_ns, queue_ns, input_ns, infer_ns, output_ns = times
     started_ns, received_ns, decoded_ns, resumed_ns, encoded_ns = moments
     taken_ns = enqueued_ns + queue_ns
@@ -160,7 +207,8 @@ def _named(kept: _Kept) -> dict[str, Any]:
         "encoded_ns": encoded_ns,
         "rows": rows,
         "batch": batch._asdict() if batch is not None and batch.requests > 1 else None,
-        **{name: each._asdict() for name, each in processors.items() if each is not None},
+        **({"before": before._asdict()} if before is not None else {}),
+        **({"after": after._asdict()} if after is not None else {}),
         "used": used,
     }
 
