@@ -61,6 +61,12 @@ class SampledPayloads(Sequence[Payload]):
                 room -= len(payload.wire) if over_http else 0
                 self._ahead.append(in_context(payload, context, over_http=over_http))
 
+    @property
+    def made(self) -> list[Payload] | None:
+        """Those ahead by their numbers, if they begin with the first and all of them are made."""
+        made = [each for each in self._ahead if isinstance(each, Payload)]
+        return made if self._first == 0 and len(made) == len(self._ahead) else None
+
     def __len__(self) -> int:
         return _BEYOND_ALL
 

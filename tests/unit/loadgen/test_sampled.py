@@ -119,6 +119,31 @@ def test_nothing_is_drawn_while_measured_requests_leave(
             payloads[50]
 
 
+@pytest.mark.parametrize("room", [sampled._AHEAD_BYTES, 0])
+def test_a_load_whose_times_are_known_is_a_list(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all its requests could be made ahead, the warm-up's too, a sender takes them from a list, as of a load
+    without traces; they are those that it would draw as they leave.
+    """
+    monkeypatch.setattr(sampled, "_AHEAD_BYTES", room)
+    segments = []
+    for name, first, count in (("warmup", 0, 30), ("measure", 30, 70)):
+        path = tmp_path / f"{name}.npy"
+        np.save(path, np.arange(count, dtype=np.int64))
+        segments.append(
+            Segment(kind="open", start_ns=0, end_ns=1, offsets_path=str(path), first_request_id=first)
+        )
+    plan = planned(tmp_path, segments[-1]).model_copy(update={"segments": tuple(segments)})
+    plain = build_payloads(plan)
+    payloads = build_payloads(plan.model_copy(update={"trace_seed": "s", "trace_one_in": 5}))
+    assert isinstance(payloads, list) == (room > 0)
+    drawn = SampledPayloads(plain, "s", 5, over_http=True)
+    assert [payloads[number % len(payloads)] for number in range(100)] == [drawn[n] for n in range(100)]
+    if room:
+        assert len(payloads) == 100
+
+
 def test_a_plan_asks_for_it(tmp_path: Path) -> None:
     """With ``trace_one_in`` requests are chosen by their numbers; a seed alone puts each sample in a trace."""
     plan = planned(tmp_path, Segment(kind="open", start_ns=0, end_ns=1))
