@@ -78,6 +78,10 @@ GATES = {
     "one_in": Gate(
         "tracing that is there but off costs at most 1%, one of 20 requests traced at most 2%", 17, _HERE + "one_in"
     ),
+    "traced_cost": Gate(
+        "what one traced request costs server and sender beside one that is not traced, request by request", 1,
+        _HERE + "traced_cost", states=True,
+    ),
     "layers": Gate(
         "the layer level costs at most 10% in the median of the 37 models; for 34 the layers add up to 95 to 105% of "
         "the run, and the traced session's latency is within 3%", 600, _HERE + "layers",

@@ -26,7 +26,10 @@ from inferbench_tasks.servers.config import LACKING, SECRET, ServerConfig
 from inferbench_tasks.servers.model import ServedModel
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from inferbench_tasks.servers.grpc_server import GrpcServer
+    from inferbench_tasks.servers.http import InferenceApp
     from inferbench_tasks.servers.tfs_server import TfsServer
 
 log = logging.getLogger("inferbench_tasks.servers")
@@ -97,23 +100,7 @@ async def serve(
             if model.recorder is not None:
                 model.close()
 
-    server = Server(
-        uvicorn.Config(
-            app,
-            loop="none",
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=2,
-            backlog=BACKLOG,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-        )
-    )
+    server = Server(http_config(app))
     ports: dict[str, int] = {}
     if listener is not None:
         ports["http"] = listener.getsockname()[1]
@@ -149,6 +136,27 @@ async def serve(
         await grpc_server.stop()
     model.close()
     return 1 if failed else 0
+
+
+def http_config(app: InferenceApp) -> uvicorn.Config:
+    """How uvicorn serves it."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=2,
+        backlog=BACKLOG,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+    )
 
 
 def _grpc_server(model: ServedModel, secret: str) -> GrpcServer | TfsServer:
