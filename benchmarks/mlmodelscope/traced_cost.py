@@ -27,6 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import uvloop
 from uvicorn.server import ServerState
@@ -59,10 +60,9 @@ async def of_server(case: Case, folder: Path, groups: int) -> dict[str, list[flo
     loop = asyncio.get_running_loop()
     here, there = socket.socketpair()
     here.setblocking(False)
-    state = ServerState()
-    await loop.connect_accepted_socket(
-        lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), there
-    )
+    protocol: Any = config.http_protocol_class
+    made = protocol(config=config, server_state=ServerState(), app_state={})
+    await loop.connect_accepted_socket(lambda: made, there)
     endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name=model.name)
     wire = encode_request(endpoint, {name: array[:1] for name, array in case.samples.items()})
     contexts = (one_in_context("traced-cost", number, 1) for number in range(-_WARMUP_GROUPS, groups))

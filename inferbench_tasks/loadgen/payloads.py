@@ -12,7 +12,7 @@ from inferbench_tasks.clients.answers import AnswerCheck, Decode, ExpectedOutput
 from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
-from inferbench_tasks.loadgen.plan import LoadPlan, Segment
+from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.sampled import SampledPayloads, in_context
 from inferbench_tasks.loadgen.shared_inputs import SharedInputs
 from inferbench_tasks.protocols.traceparent import context_of
@@ -83,38 +83,40 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     """The requests in the order in which they are sent, cyclically; the same for every shard.
 
     A request of several samples has neighbours of the data set, the last ones followed by the first. Where one in so
-    many is traced they are by the numbers of requests, see ``SampledPayloads``.
+    many is traced they are by the numbers of requests, see ``SampledPayloads``; a list where all could be
+    made ahead.
     """
     over_http = plan.endpoint.protocol == "http"
     if (seed := plan.trace_seed) is not None and (one_in := plan.trace_one_in) is not None:
         built = _built(plan, None)
-        ahead, all_of_it = _drawn_ahead(plan)
-        payloads = SampledPayloads(built, seed, one_in, over_http=over_http, ahead=ahead)
+
+        def chosen(ahead: range) -> SampledPayloads:
+            return SampledPayloads(built, seed, one_in, over_http=over_http, ahead=ahead)
+
         # A list is looked up without a call, as that of a load without traces is.
-        return (all_of_it and payloads.made) or payloads
+        whole = _whole_load(plan)
+        return (chosen(whole).made if whole else None) or chosen(_drawn_ahead(plan))
     return _built(plan, seed)
 
 
-def _drawn_ahead(plan: LoadPlan) -> tuple[range, bool]:
-    """The numbers of the measured requests, as far as they are known, those of all senders together; and whether they
-    are those of all requests: of a load all of whose times are known the warm-up's come with them.
-    """
-    first, last = plan.segments[0], plan.segments[-1]
-    count = _known(last)
-    if plan.mlperf is None and all(segment.offsets_path is not None for segment in plan.segments):
-        end = last.first_request_id + count
-        if first.first_request_id == 0 and end <= _DRAWN_AHEAD:
-            return range(end), True
-    return range(last.first_request_id, last.first_request_id + min(count, _DRAWN_AHEAD)), False
+def _whole_load(plan: LoadPlan) -> range:
+    """The numbers of all requests, the warm-up's too, where all their times are known and they are not too many."""
+    if plan.mlperf is not None or any(segment.offsets_path is None for segment in plan.segments):
+        return range(0)
+    end = _drawn_ahead(plan).stop  # where some are not drawn ahead it is beyond the bound
+    return range(end if end < _DRAWN_AHEAD else 0)
 
 
-def _known(segment: Segment) -> int:
-    """How many requests it has, or for how many it is drawn where nobody knows."""
+def _drawn_ahead(plan: LoadPlan) -> range:
+    """The numbers of the measured requests, as far as they are known; those of all senders together."""
+    segment = plan.segments[-1]
     if segment.offsets_path is not None:
-        return len(np.load(segment.offsets_path, mmap_mode="r"))
-    # How many a closed loop will have nobody knows, but of one that ends with a number of them.
-    known = segment.max_requests if not segment.quota_from_ns else None
-    return (known or _DRAWN_AHEAD) if segment.kind == "closed" else 0
+        count = len(np.load(segment.offsets_path, mmap_mode="r"))
+    else:
+        # How many a closed loop will have nobody knows, but of one that ends with a number of them.
+        known = segment.max_requests if not segment.quota_from_ns else None
+        count = (known or _DRAWN_AHEAD) if segment.kind == "closed" else 0
+    return range(segment.first_request_id, segment.first_request_id + min(count, _DRAWN_AHEAD))
 
 
 def _built(plan: LoadPlan, seed: str | None) -> Sequence[Payload]:

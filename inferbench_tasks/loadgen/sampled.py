@@ -63,7 +63,7 @@ class SampledPayloads(Sequence[Payload]):
 
     @property
     def made(self) -> list[Payload] | None:
-        """Those ahead by their numbers, if they begin with the first and all of them are made."""
+        """Those ahead as a list by their numbers; None if these don't begin with 0, or some are to be made then."""
         made = [each for each in self._ahead if isinstance(each, Payload)]
         return made if self._first == 0 and len(made) == len(self._ahead) else None
 

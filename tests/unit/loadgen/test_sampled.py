@@ -99,7 +99,7 @@ def test_chosen_requests_are_made_before_the_load(monkeypatch: pytest.MonkeyPatc
 def test_nothing_is_drawn_while_measured_requests_leave(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an open loop all of them are drawn before, of a closed one more than it will have here."""
+    """Of an open loop all that there are are drawn before, of a closed one more than it will have here."""
     np.save(tmp_path / "measure.npy", np.arange(40, dtype=np.int64))
     segment = Segment(kind="closed", start_ns=0, end_ns=1, concurrency=1)
     if kind == "open":
@@ -115,8 +115,7 @@ def test_nothing_is_drawn_while_measured_requests_leave(
     marked = [number for number in range(10, 50) if b"traceparent" in payloads[number].wire]
     assert marked == [number for number in range(10, 50) if one_in_context("s", number, 5)]
     if kind == "open":
-        with pytest.raises(AssertionError, match="50 is drawn"):
-            payloads[50]
+        assert len(payloads) == 50
 
 
 @pytest.mark.parametrize("room", [sampled._AHEAD_BYTES, 0])
