@@ -100,19 +100,8 @@ class Recorder:
             execution.infer_ns,
             execution.output_ns,
         )
-        self._requests.append(
-            (
-                traceparents,
-                tracestates,
-                moments,
-                times,
-                execution.rows,
-                execution.batch,
-                execution.before,
-                execution.after,
-                used,
-            )
-        )
+        rows, batch, before, after = execution.rows, execution.batch, execution.before, execution.after
+        self._requests.append((traceparents, tracestates, moments, times, rows, batch, before, after, used))
 
     def _asks(self, traceparents: Sequence[bytes], tracestates: Sequence[bytes]) -> TraceContext | None:
         """The context, if it asks to be traced; what is to be ignored is counted."""
