@@ -2,19 +2,14 @@
 
     python -m benchmarks.mlmodelscope.traced_cost [GROUPS]
 
-``one_in`` judges whole loads, which differ by several percent anyhow; of one request in twenty 20 us are 1 us. Here the
-ways are mixed request by request, so that what drifts meets all of them alike, and a figure is one request's:
-
-    none     the server has no recorder
-    unasked  it has one, the request does not ask
-    traced   it has one, the request asks
+``one_in`` judges whole loads, which differ by several percent anyhow. Here three ways are mixed request by request, so
+that what drifts meets all of them alike: ``none`` (the server has no recorder), ``unasked`` (it has one, the request
+does not ask), ``traced`` (it asks). Of each group of twenty one of each way counts, at places drawn by chance; the
+others are unasked, so that a traced one finds the caches as in a load.
 
 Our app under uvicorn's protocol, over a socket, with a model of one product of matrices on ONNX Runtime, all in one
-process, whose CPU time counts, until a pause after the answer is over. Of each twenty requests one of each way counts,
-at places drawn by chance; the others are unasked, so that a traced one finds the caches as in a load.
-
-The sender's is the look-up of a request, in the list of a load without traces and in that of one with them. It judges
-nothing, and takes half a minute (500 groups).
+process, whose CPU time counts until a pause after the answer is over. The sender's is the look-up of a request, in the
+list of a load without traces and in that of one with them. It judges nothing, and takes half a minute (500 groups).
 """
 
 from __future__ import annotations
@@ -29,6 +24,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+import orjson
 import uvloop
 from uvicorn.server import ServerState
 
@@ -45,8 +41,7 @@ from inferbench_tasks.servers.model import ServedModel
 from tests.serving_cases import Case, dense_case, server_config
 
 WAYS = ("none", "unasked", "traced")
-_WARMUP_GROUPS = 20
-_PAUSE_S = 0.0005
+_WARMUP_GROUPS, _PAUSE_S = 20, 0.0005
 
 
 async def of_server(case: Case, folder: Path, groups: int) -> dict[str, list[float]]:
@@ -57,8 +52,7 @@ async def of_server(case: Case, folder: Path, groups: int) -> dict[str, list[flo
     recorder = model.recorder
     config = http_config(InferenceApp(model, "0"))
     config.load()
-    loop = asyncio.get_running_loop()
-    here, there = socket.socketpair()
+    loop, (here, there) = asyncio.get_running_loop(), socket.socketpair()
     here.setblocking(False)
     protocol: Any = config.http_protocol_class
     made = protocol(config=config, server_state=ServerState(), app_state={})
@@ -79,13 +73,15 @@ async def of_server(case: Case, folder: Path, groups: int) -> dict[str, list[flo
             await loop.sock_sendall(here, sent)
             answer = await loop.sock_recv(here, 1 << 16)
             await asyncio.sleep(_PAUSE_S)
-            used_ns = time.process_time_ns() - before_ns
+            used_us = (time.process_time_ns() - before_ns) / 1e3
             assert answer.startswith(b"HTTP/1.1 200"), answer
             if group >= 0 and place in places:
-                used[way].append(used_ns / 1e3)
-    here.close()
+                used[way].append(used_us)
     model.recorder = recorder
     model.close()
+    recorded = len(orjson.loads((folder / "told.json").read_bytes())["requests"])
+    if recorded != len(asking):
+        raise SystemExit(f"of {len(asking)} traced requests {recorded} were recorded")
     return used
 
 
@@ -110,10 +106,9 @@ def told(who: str, values: dict[str, list[float]]) -> None:
     print(f"{who}, us a request:")
     for way, each in values.items():
         more = [one - other for one, other in zip(each, values[WAYS[0]], strict=True)]
-        error = stdev(more) / len(more) ** 0.5
         print(
             f"    {way:8} median {median(each):8.2f}; more: median {median(more):+7.2f}, "
-            f"mean {fmean(more):+7.2f} (standard error {error:.2f})"
+            f"mean {fmean(more):+7.2f} (standard error {stdev(more) / len(more) ** 0.5:.2f})"
         )
 
 
