@@ -120,6 +120,16 @@ def drift_ppm(before: Sequence[Exchange], after: Sequence[Exchange]) -> tuple[fl
     return (last.low_ns - first.high_ns) / passed, (last.high_ns - first.low_ns) / passed
 
 
+def thinned(exchanges: Sequence[Exchange], most: int) -> list[Exchange]:
+    """So many at most, in the order of time: of each group of neighbours the one that tells the clocks best.
+
+    What they bound stays right, and is wider between two that are kept; their round trips are no sample of all.
+    """
+    each = -(-len(exchanges) // most)
+    groups = (exchanges[at : at + each] for at in range(0, len(exchanges), each or 1))
+    return [min(group, key=lambda exchange: exchange.round_trip_ns) for group in groups]
+
+
 def _drift_ns(exchange: Exchange, at_ns: int) -> int:
     """From the end of the exchange that is farther from the moment: it is not known when in between it was true."""
     return math.ceil(DRIFT * max(abs(at_ns - exchange.sent_ns), abs(at_ns - exchange.received_ns)))

@@ -143,6 +143,10 @@ def sent(beside: Together, folder: Path, **more: Any) -> Outcome:
     return apply_load(beside.plan, folder / "samples.parquet", applying=beside.apply, **more)
 
 
+def measured(outcome: Outcome) -> tuple[int, int]:
+    return outcome.measure_start_ns, outcome.measure_end_ns
+
+
 def prepared_and_sent(beside: Together, folder: Path) -> Outcome:
     beside.prepare(ME, lambda: False)
     return sent(beside, folder)
@@ -159,7 +163,7 @@ def test_both_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> No
         beside.prepare(ME, lambda: False)
         outcome = sent(beside, tmp_path)
         assert outcome.applied.problem is None
-        ((second, _),) = beside.closed(tmp_path)
+        ((second, _),) = beside.closed(tmp_path, measured(outcome))
     whole = two.plan("first", server.port)
     certificate = outcome.certificate(whole)
     held = {check.name for check in certificate.checks if not check.ok}
@@ -175,6 +179,7 @@ def test_both_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> No
     hosts = beside.senders
     assert [one.shards for one in hosts] == [range(1), range(1, 2)] and hosts[0].misplaced_ms == 0
     assert Path(second.monitors_path).stat().st_size > 0 and second.link.after is not None
+    assert second.meanwhile is not None and 1 <= second.meanwhile.count < len(second.exchanges)
     wait_for(lambda: two.ends == ["done"])
     assert not list((two.folder / "two" / "load").glob("*.spool"))
 
@@ -187,7 +192,7 @@ def test_three_parts_are_one_load(two: Two, connected: Any, tmp_path: Path) -> N
         beside.prepare(ME, lambda: False)
         outcome = sent(beside, tmp_path)
         assert outcome.applied.problem is None
-        further = [host for host, _ in beside.closed(tmp_path)]
+        further = [host for host, _ in beside.closed(tmp_path, measured(outcome))]
     whole = two.plan("first", server.port)
     certificate = outcome.certificate(whole)
     assert not {check.name for check in certificate.checks if not check.ok} & EXACT, certificate.reasons
@@ -314,7 +319,7 @@ def test_failures_are_judged_over_the_whole_load(
         outcome = sent(beside, tmp_path, cancelled=lambda: beside.over)
         whole = two.plan("first", server.port)
         assert outcome.applied.problem is None
-        beside.closed(tmp_path)
+        beside.closed(tmp_path, measured(outcome))
     judged = away_load._judged_by_host(outcome.certificate(whole), whole, outcome, beside)
     right, wrong = reversed(judged.figures["sender_hosts"]) if leader else judged.figures["sender_hosts"]
     assert right["errors"] == 0 and wrong["errors"] == wrong["requests"] > 0

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.link import RoundTrips
 from inferbench_tasks.contracts.sending_hosts import ORDINALS
-from inferbench_tasks.networks.links.following import trips_within
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.senders.handles import NEAR_FILE, Away, FurtherHost, monitors_file
-from inferbench_tasks.timing.two_clocks import Exchange
 
 if TYPE_CHECKING:
     from inferbench_tasks.metrics.base import ClientHost
@@ -97,8 +95,9 @@ def of_all_hosts(inp: Any, loaded: Any, ctx: Context) -> AllHosts:
 
     away: Away = loaded.away
     start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
-    exchanges = [Exchange(*four) for four in away.exchanges]
-    place = two_hosts.placed(exchanges, start_ns, end_ns)
+    place = None
+    if away.ahead_ns is not None and away.error_ns is not None:
+        place = two_hosts.Placed(away.ahead_ns, away.error_ns)
     if place is not None and place.error_ns > two_hosts.WINDOW_ERROR_RATIO * (end_ns - start_ns):
         place = None
     if place is not None:
@@ -120,11 +119,11 @@ def of_all_hosts(inp: Any, loaded: Any, ctx: Context) -> AllHosts:
         server,
         client,
         place,
-        trips_within(exchanges, start_ns, end_ns),
+        away.meanwhile,
         away,
         ctx.run_dir(inp.run_id),
         loaded.quiet,
-        tuple(_meanwhile(host, start_ns, end_ns) for host in away.further),
+        tuple(host.meanwhile for host in away.further),
     )
 
 
@@ -137,12 +136,6 @@ def _recorded(host: FurtherHost) -> ClientHost:
     place = two_hosts.Placed(host.ahead_ns, host.error_ns)
     recording = two_hosts.on_near_clock(read_recording(Path(host.monitors_path)), place)
     return ClientHost(two_hosts.without_server(recording), host.hardware, shards=host.shards)
-
-
-def _meanwhile(host: FurtherHost, start_ns: int, end_ns: int) -> RoundTrips | None:
-    """Its round trips within a window of the first one's clock."""
-    exchanges = [Exchange(*four) for four in host.exchanges]
-    return trips_within(exchanges, start_ns + host.ahead_ns, end_ns + host.ahead_ns)
 
 
 def named(path: Path, folder: Path, name: str = NEAR_FILE) -> Path:

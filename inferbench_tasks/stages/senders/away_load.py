@@ -96,7 +96,8 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         # nobody reads how its link was afterwards.
         require_sent(outcome, excess or ("" if ctx.cancelled() else outcome.applied.problem or ""))
         link = side.measure_again()
-        further = beside.closed(folder) if beside else []
+        window = outcome.measure_start_ns, outcome.measure_end_ns
+        further = beside.closed(folder, window) if beside else []
     judged = outcome.certificate(whole)
     if beside:
         judged = _judged_by_host(judged, whole, outcome, beside)
@@ -108,10 +109,13 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         certificate["warnings"] += of_further(host)
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
+    place = side.placed(*window)
     away = Away(
-        **side.facts().facts,
+        **side.facts(*window).facts,
         host=me.host,
         monitors_path=str(folder / NEAR_FILE),
+        ahead_ns=place and place.offset_ns,
+        error_ns=place and place.error_ns,
         unwatched=unwatched,
         shards=tuple(plan.own) if beside else (),
         further=tuple(host for host, _ in further),

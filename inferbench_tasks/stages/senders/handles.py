@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.link import LinkAround
+from inferbench_tasks.contracts.link import LinkAround, RoundTrips
 from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.contracts.sending_hosts import ORDINALS
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 
 #: Between two exchanges with another host while a load lasts, and how many pass before it is asked how things are.
 EVERY_S, ASK_EVERY = 0.25, 4
+#: So many of a load's exchanges are handed on, beside those before it: a load may last days.
+MOST_EXCHANGES = 1_000
 #: The monitors of the load's host, on its own clock.
 NEAR_FILE = "client-monitors.parquet"
 
@@ -38,13 +40,16 @@ class Standby(Handle):
 class OwnFacts(Handle):
     """What a host that sends knows of itself, and of the way from it to the server's host.
 
-    ``exchanges``: (sent, arrived, answered, received) of the whole load, see ``timing.two_clocks``; by its own clock.
+    ``meanwhile``: the round trips within the measured window; None where there was none. ``exchanges``: (sent, arrived,
+    answered, received), see ``timing.two_clocks``, by its own clock; of a long load some from all over it, to look at:
+    figures are made of all of them, where they were asked.
     """
 
     hardware: dict[str, Any]
     system: dict[str, Any]
     link: LinkAround
     exchanges: tuple[tuple[int, int, int, int], ...]
+    meanwhile: RoundTrips | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -76,10 +81,14 @@ class FurtherHost(SendingHost):
 class Away(SendingHost):
     """The load's host.
 
-    ``unwatched``: why the server's host was not watched to the end; "" where it was. ``shards``: the senders of this
-    host, and ``further`` the other ones in their order, where several share the load.
+    The clock of the server's host is ``ahead_ns`` ahead of its own in the measured window, wrong by at most
+    ``error_ns``; both are None where nobody can tell. ``unwatched``: why the server's host was not watched to the end;
+    "" where it was. ``shards``: the senders of this host, and ``further`` the other ones in their order, where several
+    share the load.
     """
 
+    ahead_ns: int | None = None
+    error_ns: int | None = None
     unwatched: str = ""
     shards: tuple[int, ...] = ()
     further: tuple[FurtherHost, ...] = ()

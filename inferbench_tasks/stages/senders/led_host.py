@@ -155,9 +155,13 @@ class LedHost:
             )
         self._error_ns = error_ns
 
-    def closed(self, folder: Path) -> tuple[FurtherHost, dict[str, object]]:
-        """Have it measure its link again; what is known of it, and its client's ceiling."""
-        self._ask(Question(do="close"))
+    def closed(self, folder: Path, window: tuple[int, int]) -> tuple[FurtherHost, dict[str, object]]:
+        """Have it measure its link again; what is known of it, and its client's ceiling.
+
+        ``window``: that which is measured, by this host's clock.
+        """
+        start_ns, end_ns = (at_ns + self.ahead_ns for at_ns in window)
+        self._ask(Question(do="close", start_ns=start_ns, end_ns=end_ns))
         self._until("closed", _CLOSED_S)
         about = About.model_validate_json(self._take(ABOUT))
         monitors = folder / monitors_file(self._number)

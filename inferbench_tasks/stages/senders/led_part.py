@@ -77,7 +77,7 @@ class LedPart:
         self._state = State()
         self._stop, self._start, self._close = threading.Event(), threading.Event(), threading.Event()
         self._gone = threading.Event()
-        self._start_ns = 0
+        self._start_ns, self._window = 0, (0, 0)
         self._thread: threading.Thread | None = None
 
     def answer(self, words: str) -> bytes:
@@ -99,6 +99,7 @@ class LedPart:
         elif question.do == "stop":
             self._stop.set()
         elif question.do == "close":
+            self._window = question.start_ns, question.end_ns
             self._close.set()
         return b""
 
@@ -161,7 +162,7 @@ class LedPart:
                     return
             self._state = self._state.model_copy(update={"stage": "closing"})
             side.measure_again()
-        about = About(**side.facts().facts, ceiling=ceiling.model_dump())
+        about = About(**side.facts(*self._window).facts, ceiling=ceiling.model_dump())
         (self._folder / ABOUT).write_text(about.model_dump_json())
         self._state = self._state.model_copy(update={"stage": "closed"})
 

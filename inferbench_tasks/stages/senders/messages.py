@@ -17,13 +17,15 @@ PIECE_BYTES = 1 << 19
 class Question(Handle):
     """``prepare``: draw the schedule with so many ``shards`` of all hosts, whose digest has to be ``digest``, and be
     ready. ``start``: at ``start_ns`` of the asked host's CLOCK_MONOTONIC. ``state``: how far it is. ``stop``: send no
-    more. ``close``: measure the link again. ``take``: the piece of ``name`` from ``at`` on.
+    more. ``close``: measure the link again, and tell the round trips from ``start_ns`` to ``end_ns`` of its clock.
+    ``take``: the piece of ``name`` from ``at`` on.
     """
 
     do: Literal["prepare", "start", "state", "stop", "close", "take"]
     shards: int = 0
     digest: str = ""
     start_ns: int = 0
+    end_ns: int = 0
     name: str = ""
     at: int = 0
 

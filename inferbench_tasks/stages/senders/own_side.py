@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.contracts.link import LinkAround, LinkEnd
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks.links.around import AroundLoad
-from inferbench_tasks.networks.links.following import Ask, Follow, followed
+from inferbench_tasks.networks.links.following import Ask, Follow, followed, trips_within
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.senders.far_watch import FarWatch
-from inferbench_tasks.stages.senders.handles import ASK_EVERY, EVERY_S, OwnFacts
+from inferbench_tasks.stages.senders.handles import ASK_EVERY, EVERY_S, MOST_EXCHANGES, OwnFacts
+from inferbench_tasks.timing.two_clocks import Exchange, thinned
+
+if TYPE_CHECKING:
+    from inferbench_tasks.monitors.two_hosts import Placed
 
 
 class OwnSide:
@@ -49,18 +54,31 @@ class OwnSide:
         self._link = self._around.ended()
         return self._link
 
-    def facts(self) -> OwnFacts:
-        """Once the link was measured again."""
+    def facts(self, start_ns: int, end_ns: int) -> OwnFacts:
+        """Once the link was measured again; ``start_ns`` and ``end_ns``: the measured window, by this host's clock."""
         from inferbench_tasks.monitors import environment
 
         assert self._around is not None and self._follow is not None and self._link is not None
-        asked = [*self._around.before.exchanges, *self._follow.exchanges]
+        asked = [*self._around.before.exchanges, *thinned(self._follow.exchanges, MOST_EXCHANGES)]
         return OwnFacts(
             hardware=environment.hardware(),
             system=environment.system(),
             link=self._link,
             exchanges=tuple((e.sent_ns, e.arrived_ns, e.answered_ns, e.received_ns) for e in asked),
+            meanwhile=trips_within(self._asked, start_ns, end_ns),
         )
+
+    def placed(self, start_ns: int, end_ns: int) -> Placed | None:
+        """How the server's host's clock lies to this one's in that window; None where nobody can tell."""
+        from inferbench_tasks.monitors import two_hosts
+
+        return two_hosts.placed(self._asked, start_ns, end_ns)
+
+    @property
+    def _asked(self) -> list[Exchange]:
+        """All exchanges before the load and while it lasted."""
+        assert self._around is not None and self._follow is not None
+        return [*self._around.before.exchanges, *self._follow.exchanges]
 
 
 @contextmanager

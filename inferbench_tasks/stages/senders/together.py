@@ -148,15 +148,16 @@ class Together:
             late_p99_ms=None,
         )
 
-    def closed(self, folder: Path) -> list[tuple[FurtherHost, dict[str, object]]]:
+    def closed(self, folder: Path, window: tuple[int, int]) -> list[tuple[FurtherHost, dict[str, object]]]:
         """Of each, once it has measured its link again, what is known of it, and its client's ceiling.
 
-        How its clock lay is asked of all before the first one measures.
+        ``window``: that which is measured, by this host's clock. How their clocks lay is asked of all before the first
+        one measures.
         """
         for host in self.led:
             host.ask_time()
             host.place(self._start_ns, self._end_ns)
-        return [host.closed(folder) for host in self.led]
+        return [host.closed(folder, window) for host in self.led]
 
     @property
     def senders(self) -> tuple[SenderHost, ...]:

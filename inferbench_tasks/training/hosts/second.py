@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from inferbench_tasks.networks.links.following import Follow, followed
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.senders.far_watch import FarWatch
-from inferbench_tasks.timing.two_clocks import Exchange
+from inferbench_tasks.timing.two_clocks import thinned
 from inferbench_tasks.training import launch
 from inferbench_tasks.training.hosts import on_host
 from inferbench_tasks.training.hosts.facts import HostFacts, SecondHost
@@ -75,20 +74,13 @@ def train(
                 raise StageError(f"The ranks of {near.far.host}: {reason}")
         link = around.ended()
     on_host.require_answers(on_host.own_answers(job, order_path.parent, 1), server.log_path)
-    asked = [*around.before.exchanges, *thinned(follow.exchanges)]
+    asked = [*around.before.exchanges, *thinned(follow.exchanges, MOST_EXCHANGES)]
     facts = SecondHost(
         facts=HostFacts.here(devices),
         link=link,
         exchanges=tuple((e.sent_ns, e.arrived_ns, e.answered_ns, e.received_ns) for e in asked),
     )
     return facts, server.sandbox
-
-
-def thinned(exchanges: Sequence[Exchange], most: int = MOST_EXCHANGES) -> list[Exchange]:
-    """So many at most, in the order of time: of each group of neighbours the one that tells the clocks best."""
-    each = -(-len(exchanges) // most)
-    groups = (exchanges[at : at + each] for at in range(0, len(exchanges), each or 1))
-    return [min(group, key=lambda exchange: exchange.round_trip_ns) for group in groups]
 
 
 def _ended(server: ServerHandle, folder: Path, ctx: Context, follow: Follow) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from inferbench_tasks.timing.two_clocks import DRIFT, Bounds, Envelope, Exchange, bounds_at, drift_ppm
+from inferbench_tasks.timing.two_clocks import (
+    DRIFT,
+    Bounds,
+    Envelope,
+    Exchange,
+    bounds_at,
+    drift_ppm,
+    thinned,
+)
 
 MS = 1_000_000
 
@@ -106,3 +114,13 @@ def test_without_two_groups_no_drift_is_told(groups: tuple[Sequence[int], Sequen
     assert drift_ppm(before, after) is None
     same = clocks.some(0)
     assert drift_ppm(same, same) is None
+
+
+def test_of_many_exchanges_the_best_are_kept() -> None:
+    """Of each neighbours' group the shortest round trip, in the order of time; of few all."""
+    trips = [5, 3, 4, 9, 1, 7, 2]
+    asked = [Exchange(100 * at, 0, 0, 100 * at + trip) for at, trip in enumerate(trips)]
+    kept = thinned(asked, 3)
+    assert [one.round_trip_ns for one in kept] == [3, 1, 2]
+    assert kept == sorted(kept, key=lambda one: one.sent_ns)
+    assert thinned(asked, 7) == asked and thinned([], 3) == []

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.link import RoundTrips
 from inferbench_tasks.monitors.records import Recording, Series
-from inferbench_tasks.monitors.two_hosts import Placed, write
+from inferbench_tasks.monitors.two_hosts import Placed, placed, write
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.senders.all_hosts import AllHosts, of_all_hosts
+from inferbench_tasks.timing.two_clocks import Exchange
 
 MS, S = 1_000_000, 1_000_000_000
 AHEAD = 1000 * S
@@ -29,17 +31,22 @@ def of(folder: Path, *errors_ns: int) -> AllHosts:
     """Of a server that is 1,000 s ahead, asked each 100 ms with round trips of 6 ms; a further sender for each of
     ``errors_ns``, by so much wrong, 7 s, 14 s, ... ahead.
     """
-    asked = [(at, at + 3 * MS + AHEAD, at + 3 * MS + AHEAD, at + 6 * MS) for at in range(0, 12 * S, 100 * MS)]
+    asked = [
+        Exchange(at, at + 3 * MS + AHEAD, at + 3 * MS + AHEAD, at + 6 * MS)
+        for at in range(0, 12 * S, 100 * MS)
+    ]
+    place = placed(asked, S, 11 * S)
+    assert place is not None
     further = tuple(
         SimpleNamespace(
             monitors_path=recorded(folder / f"{number}.parquet", 7 * number * S), ahead_ns=7 * number * S,
-            error_ns=error_ns, hardware={}, shards=(number,),
-            exchanges=[(at + 7 * number * S, 0, 0, at + 7 * number * S + number * MS) for at in (0, 2 * S, 10 * S)],
+            error_ns=error_ns, hardware={}, shards=(number,), meanwhile=RoundTrips.of([number * MS] * 2),
         )
         for number, error_ns in enumerate(errors_ns, 1)
     )  # fmt: skip
     away = SimpleNamespace(
-        exchanges=asked, monitors_path=recorded(folder / "client.parquet", 0), hardware={}, unwatched="",
+        ahead_ns=place.offset_ns, error_ns=place.error_ns, meanwhile=None,
+        monitors_path=recorded(folder / "client.parquet", 0), hardware={}, unwatched="",
         shards=(0,), further=further,
     )  # fmt: skip
     loaded = SimpleNamespace(away=away, measure_start_ns=S, measure_end_ns=11 * S, quiet=None)
@@ -64,7 +71,7 @@ def test_the_server_s_host_may_lie_apart_from_another_sender_s_by_both_errors(tm
 
 def test_of_three_senders_each_is_put_on_the_first_one_s_clock(tmp_path: Path) -> None:
     """By its own number; the server's host may lie apart from any of them, so by the worst one's error. Round trips
-    are those of the window by that host's clock: of three exchanges two."""
+    are those that each told."""
     alone, three = of(tmp_path), of(tmp_path, MS // 2, MS // 4)
     assert alone.placed is not None and three.placed is not None
     assert three.placed.error_ns == alone.placed.error_ns + MS // 2

@@ -20,7 +20,6 @@ from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.networks.links.near_side import NearSide
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.senders.far_watch import FarWatch
-from inferbench_tasks.timing.two_clocks import Exchange
 from inferbench_tasks.training import launch
 from inferbench_tasks.training.hosts import first, on_host, second
 from inferbench_tasks.training.hosts.first import Begun, FirstRanks
@@ -190,17 +189,6 @@ def test_a_failure_on_either_host_ends_both_and_names_where(
         here.over.set()
         with pytest.raises(StageError, match="ended on both hosts. On .*: rank 1 was killed$"):
             trained(tmp_path, watch)
-
-
-def test_of_many_exchanges_the_best_are_kept() -> None:
-    """Of each neighbours' group the shortest round trip, in the order of time; of few all."""
-    trips = [5, 3, 4, 9, 1, 7, 2]
-    asked = [Exchange(100 * at, 0, 0, 100 * at + trip) for at, trip in enumerate(trips)]
-    kept = second.thinned(asked, 3)
-    assert [one.round_trip_ns for one in kept] == [3, 1, 2] and kept == sorted(
-        kept, key=lambda one: one.sent_ns
-    )
-    assert second.thinned(asked, 7) == asked and second.thinned([], 3) == []
 
 
 @pytest.mark.usefixtures("fast")
