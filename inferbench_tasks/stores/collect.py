@@ -115,13 +115,18 @@ class _Collection:
         return ""
 
     def _sweep(self, store: Store, kept: set[str]) -> None:
-        """Remove contents that no manifest names any more, and manifests that the ledger does not know."""
+        """Remove contents that no manifest names any more, and manifests of which neither the ledger nor a run knows.
+
+        A PerfDB that was restored has runs whose artifacts its ledger may lack.
+        """
         grace_s = self.grace.total_seconds()
         objects = {item.key: item for item in store.objects()}
         now_s = store.now_s()
         old = {key for key, item in objects.items() if now_s - item.stored_s >= grace_s}
         manifests = {key: item for key, item in objects.items() if kind_of(key) == MANIFESTS}
         unknown = [key for key in manifests if name_in(key) not in kept and key in old]
+        needed = self.ledger.needed([name_in(key) for key in unknown]) if unknown else set()
+        unknown = [key for key in unknown if name_in(key) not in needed]
         self._delete(store, unknown)
         for key in unknown:
             del manifests[key]

@@ -65,6 +65,21 @@ def test_what_a_result_refers_to_is_never_lost(
     assert len(keys) == 2 + 3  # two manifests; two weights and the graph that all shared
 
 
+def test_what_a_restored_perfdb_s_ledger_lacks_stays_where_a_run_needs_it(
+    collected: tuple[PerfDB, list[str]],
+) -> None:
+    """Its manifest and its contents, round after round; what neither ledger nor runs know goes."""
+    db, references = collected
+    lost = [digest_of(references[0]), digest_of(references[2])]
+    assert db.collection(COLLECTION).delete_many({"_id": {"$in": lost}}).deleted_count == 2
+    for _ in range(2):
+        collect(db, timedelta(0))
+    keys = {item.key for item in open_store("gridfs:", db).objects()}
+    manifests = {key for key in keys if key.startswith(MANIFESTS)}
+    assert manifests == {f"{MANIFESTS}/{digest_of(reference)}" for reference in references[:2]}
+    assert len(keys - manifests) == 3  # two weights and the graph that both share
+
+
 def test_within_the_grace_time_nothing_goes(collected: tuple[PerfDB, list[str]]) -> None:
     """And a dry run removes nothing whatever the time."""
     db, _ = collected
