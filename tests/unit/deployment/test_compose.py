@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.shared_inputs import MAX_BYTES
+from inferbench_tasks.networks.reached_address import ADDRESS, reached_address
 from inferbench_tasks.provider import plugins_folder
 from inferbench_tasks.provider.system import compose as settings_file
 from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
@@ -278,6 +281,8 @@ def test_the_gateway_is_hardened_and_publishes_its_four_ports(listening: dict[st
 
 
 WORKER = ROOT / "docker-compose.worker.yaml"
+#: What an object store is reached by.
+STORE = ("INFERBENCH_ARTIFACTS", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 def worker_config(profile: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -302,7 +307,9 @@ def test_a_host_joins_with_a_leader_and_a_token_and_nothing_else(profile: str, n
     service = document["services"][name]
     expected = ["inferbench", "worker", "--join", leader["INFERBENCH_LEADER"], "--device", "auto"]
     assert service["command"] == expected
-    assert service["environment"] == {"INFERBENCH_JOIN_TOKEN": "ib1.token", "INFERBENCH_CACHE_BYTES": "50GB"}
+    assert {name: value for name, value in service["environment"].items() if value is not None} == {
+        "INFERBENCH_JOIN_TOKEN": "ib1.token", "INFERBENCH_CACHE_BYTES": "50GB", ADDRESS: "",
+    }  # fmt: skip
     assert service["network_mode"] == "host" and not service.get("privileged")
     assert service["cap_drop"] == ["ALL"] and service["deploy"]["resources"]["limits"]["memory"]
     devices = service["deploy"]["resources"].get("reservations", {}).get("devices", [])
@@ -310,6 +317,61 @@ def test_a_host_joins_with_a_leader_and_a_token_and_nothing_else(profile: str, n
     for missing in leader:
         process = worker_config(profile, **{n: v for n, v in leader.items() if n != missing})
         assert process.returncode and missing in process.stderr
+
+
+def test_a_joined_host_says_its_address_and_its_store() -> None:
+    """As its environment has them: one of several addresses, and what reaches the object store."""
+    more = {ADDRESS: "192.0.2.7"} | dict.fromkeys(STORE, "x")
+    process = worker_config(
+        "cpu", INFERBENCH_LEADER="https://192.0.2.10:7440", INFERBENCH_JOIN_TOKEN="t", **more
+    )
+    assert process.returncode == 0, process.stderr
+    environment = json.loads(process.stdout)["services"]["worker"]["environment"]
+    assert {name: environment[name] for name in more} == more
+
+
+def test_a_blank_address_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a variable which compose hands on empty leaves a host with one address as it was."""
+    monkeypatch.delenv(ADDRESS, raising=False)
+
+    def said() -> str:
+        try:
+            return reached_address()
+        except InputError as error:
+            return str(error)
+
+    unset = said()
+    monkeypatch.setenv(ADDRESS, " ")
+    assert said() == unset
+
+
+def test_workers_reach_the_object_store_that_env_names(
+    services: dict[str, Any], env: Path, tmp_path: Path
+) -> None:
+    """Workers alone have its keys; without them in .env nothing is set. The image has the packages, with FAB's too."""
+    named = tmp_path / ".env"
+    more = {"INFERBENCH_ARTIFACTS": "s3://bucket/team"} | {name: f"of {name}" for name in STORE[1:]}
+    named.write_text(env.read_text() + "".join(f"{name}='{value}'\n" for name, value in more.items()))
+    process = config(named, "--profile", "*")
+    assert process.returncode == 0, process.stderr
+    parts = airflows(json.loads(process.stdout)["services"])
+    holders = {name for name, environment in parts.items() if more.items() <= environment.items()}
+    assert holders == {"worker-host", "worker-cpu", "worker-gpu"}
+    assert not [name for name in parts.keys() - holders if more.keys() & parts[name].keys()]
+    assert not [
+        name for environment in airflows(services).values() for name in STORE if environment.get(name)
+    ]
+    for file in ("docker/airflow/Dockerfile", "docker/compose/fab.yaml"):
+        (extras,) = re.findall(r"EXTRAS[=:] ?\"?([\w,]+)", (ROOT / file).read_text())
+        assert "objects" in extras.split(","), file
+
+
+def test_containers_of_devices_have_shared_memory_for_large_tensors(services: dict[str, Any]) -> None:
+    """More than a load may take of it: a container has 64 MB otherwise."""
+    joined = worker_config("cpu", INFERBENCH_LEADER="https://192.0.2.10:7440", INFERBENCH_JOIN_TOKEN="t")
+    worker = json.loads(joined.stdout)["services"]["worker"]
+    for service in (services["worker-cpu"], services["worker-gpu"], worker):
+        assert int(service["shm_size"]) == 2**30 > 2 * MAX_BYTES
 
 
 def test_no_service_can_write_the_settings_of_another(services: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from inferbench_tasks.loadgen.shared_inputs import MAX_BYTES
+from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.provider.system import compose as settings_file
 from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
@@ -63,9 +65,9 @@ def values() -> Document:
     return found
 
 
-def composed() -> dict[str, dict[str, str]]:
+def composed() -> dict[str, dict[str, str | None]]:
     """Service of compose, the gateway's file upon it -> its environment, as it is written."""
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, str | None]] = {}
     for file in ("docker-compose.yaml", "docker/compose/gateway.yaml"):
         for name, service in yaml.safe_load((ROOT / file).read_text())["services"].items():
             found.setdefault(name, {}).update(service.get("environment") or {})
@@ -73,9 +75,10 @@ def composed() -> dict[str, dict[str, str]]:
 
 
 def optional_settings() -> set[str]:
-    """Those of compose that have a usual value."""
+    """Those of compose that have a usual value, and those that are not set where .env lacks them."""
     text = "".join(value for of in composed().values() for value in of.values() if isinstance(value, str))
-    return set(re.findall(r"\$\{(\w+):-", text))
+    unset = {name for of in composed().values() for name, value in of.items() if value is None}
+    return set(re.findall(r"\$\{(\w+):-", text)) | unset
 
 
 #: Service of compose -> (container, or part of the chart).
@@ -105,7 +108,9 @@ def test_each_part_has_each_setting_that_compose_gives_it(service: str) -> None:
             continue
         assert name in here, f"{part} lacks {name}"
         reference = here[name].get("valueFrom", {}).get("secretKeyRef", {})
-        if usual := re.fullmatch(r"\$\{(\w+):-.*\}", str(value)):
+        if value is None:
+            assert reference == {"name": "inferbench", "key": name, "optional": True}
+        elif usual := re.fullmatch(r"\$\{(\w+):-.*\}", str(value)):
             assert (reference["key"], reference["optional"]) == (usual[1], True)
         elif needed := re.fullmatch(r"\$\{(\w+):\?.*\}", str(value)):
             assert reference == {"name": "inferbench", "key": needed[1]}
@@ -244,6 +249,23 @@ def test_workers_of_devices_keep_their_names_and_their_own_data() -> None:
         resources = container["resources"]
         assert {k: resources["limits"][k] for k in resources["requests"]} == resources["requests"]
     assert pods()["inferbench-worker-gpu"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_workers_of_devices_say_their_node_s_address(kind: str) -> None:
+    """The pod is on its node's network, which may have several: without it a load from another node is refused."""
+    pod = pods()[f"inferbench-worker-{kind}"]
+    env = {variable["name"]: variable for variable in pod["containers"][0]["env"]}
+    assert env[ADDRESS]["valueFrom"] == {"fieldRef": {"fieldPath": "status.hostIP"}}
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_workers_of_devices_have_shared_memory_for_large_tensors(kind: str) -> None:
+    """More than a load may take of it, as a volume in memory: a container has 64 MB otherwise."""
+    pod = pods()[f"inferbench-worker-{kind}"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    volume = next(volume for volume in pod["volumes"] if volume["name"] == mounts["/dev/shm"])
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"} and 2 * MAX_BYTES < 2**30
 
 
 def test_what_the_chart_puts_into_pods_is_valid_there(secrets: list[Document]) -> None:
