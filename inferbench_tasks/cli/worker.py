@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import typer
@@ -23,7 +24,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.joining.leader import Leader
 from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
 from inferbench_tasks.provider.joining.tokens import Secret
-from inferbench_tasks.provider.joining.worker_environment import environment
+from inferbench_tasks.provider.joining.worker_environment import JOINED_UNTIL, environment
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.running.host_lacks import host_lacks
 from inferbench_tasks.stores.limit import cache_bytes, fetched_bytes
@@ -115,8 +116,16 @@ def _serve(text: str, cluster: str, data_dir: Path) -> None:
         hosts = Hosts(db)
         once_there(lambda: hosts.admit(own()))
         command = celery_command(device.device_id, device.device_id, 1)
-        report = HostReport(hosts, home, facts(_frameworks()), lambda: _cache_use(data_dir, limit))
+        report = HostReport(
+            hosts, home, facts(_frameworks()), lambda: _cache_use(data_dir, limit), _token_ends()
+        )
         Agent(device, Cluster(db), command, data_dir, report).run()
+
+
+def _token_ends() -> datetime | None:
+    """Of the token by which this process, or the one that started it, has joined a leader."""
+    ends = os.environ.get(JOINED_UNTIL)
+    return datetime.fromisoformat(ends) if ends else None
 
 
 def _cache_use(data_dir: Path, limit_bytes: int) -> CacheUse:

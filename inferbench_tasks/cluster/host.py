@@ -86,3 +86,5 @@ class Host(BaseModel):
     clock_age_s: float | None = None
     """Seconds since it was, by PerfDB's clock."""
     cache: CacheUse | None = None
+    token_left_s: float | None = None
+    """Seconds until the token ends by which it joined, by PerfDB's clock; None of one that joined by none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -74,11 +75,17 @@ class Hosts:
 
     # -- hosts --------------------------------------------------------------------------------------
 
-    def enter(self, home: str, versions: Versions, facts: Facts) -> None:
-        """What a worker tells when it starts; clock and cache stay as they were told last."""
-        self._write(
-            HOSTS, home, {"versions": versions.model_dump(), "facts": facts.model_dump()}, "entered_at"
-        )
+    def enter(self, home: str, versions: Versions, facts: Facts, token_ends: datetime | None = None) -> None:
+        """What a worker tells when it starts; clock and cache stay as they were told last.
+
+        ``token_ends``: of the token by which it joined; None where it joined by none.
+        """
+        fields = {
+            "versions": versions.model_dump(),
+            "facts": facts.model_dump(),
+            "token_ends": token_ends,
+        }
+        self._write(HOSTS, home, fields, "entered_at")
 
     def tell_clock(self, home: str, offset: ClockOffset) -> None:
         """The newest measurement of a host's clock."""
@@ -104,10 +111,12 @@ class Hosts:
         # What is no date has no age; a subtraction would fail for all.
         measured = {"$eq": [{"$type": "$clock_at"}, "date"]}
         age = {"$cond": [measured, {"$divide": [{"$subtract": ["$$NOW", "$clock_at"]}, 1000]}, None]}
+        joined = {"$eq": [{"$type": "$token_ends"}, "date"]}
+        left = {"$cond": [joined, {"$divide": [{"$subtract": ["$token_ends", "$$NOW"]}, 1000]}, None]}
         pipeline = [
             # A clock that was told before the facts has no host yet.
             {"$match": {**where, "facts": {"$exists": True}}},
-            {"$set": {"clock_age_s": age}},
+            {"$set": {"clock_age_s": age, "token_left_s": left}},
             {"$sort": {"facts.host": 1, "_id": 1}},
         ]
         documents = self._do(lambda c: list(c.aggregate(pipeline)), HOSTS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from inferbench_tasks.contracts.link import MeasuredLink
+from pydantic import ValidationError
+
+from inferbench_tasks.cluster.unreadable import skipped, why
+from inferbench_tasks.contracts.link import LinkAround, MeasuredLink
 from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -19,16 +23,35 @@ class Links:
         self.patience_s = patience_s
 
     def tell(self, link: MeasuredLink) -> None:
-        """The newest measurement of the way from one data directory's host to another's address."""
+        """What was measured just now of the way from one data directory's host to another's address."""
+        self._tell(link, "$$NOW")
+
+    def tell_around(self, around: LinkAround) -> None:
+        """What a load measured a while ago, after it or, where that was lost, before it.
+
+        It is as old as the near host's clock says; where another was measured since, that stays.
+        """
+        link = around.after or around.before
+        self._tell(link, {"$min": ["$$NOW", datetime.fromisoformat(link.measured_at)]})
+
+    def _tell(self, link: MeasuredLink, at: Any) -> None:
         key = {"near": link.near.home, "far": link.far.home, "address": link.far.address}
-        change = [{"$set": {"link": {"$literal": link.model_dump(mode="json")}, "at": "$$NOW"}}]
+        newer = {"$lte": [{"$ifNull": ["$at", datetime.fromtimestamp(0, UTC)]}, at]}
+        value = {"$cond": [newer, {"$literal": link.model_dump(mode="json")}, "$link"]}
+        change = [{"$set": {"link": value, "at": {"$max": ["$at", at]}}}]
         self._do(lambda c: c.update_one({"_id": key}, change, upsert=True))
 
     def all(self) -> list[tuple[MeasuredLink, float]]:
-        """Each with the seconds since it was told, by the hosts' names."""
+        """Each with the seconds since it was measured, by the hosts' names; one that can't be read is left out."""
         age = {"$divide": [{"$subtract": ["$$NOW", "$at"]}, 1000]}
         documents = self._do(lambda c: list(c.aggregate([{"$set": {"age_s": age}}])))
-        links = [(MeasuredLink.model_validate(d["link"]), d["age_s"]) for d in documents]
+        links = []
+        for document in documents:
+            try:
+                links.append((MeasuredLink.model_validate(document["link"]), float(document["age_s"])))
+            except (ValidationError, KeyError, TypeError) as error:
+                reason = why(error) if isinstance(error, ValidationError) else str(error)
+                skipped(f"The link {document['_id']} (collection {LINKS})", reason)
         return sorted(links, key=lambda entry: (entry[0].near.host, entry[0].far.host, entry[0].far.address))
 
     def _do(self, operation: Any) -> Any:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from inferbench_tasks.cluster import token_end
 from inferbench_tasks.cluster.clock import fault, warning
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import FrameworkVersion, Gpu, Host, Interface
 from inferbench_tasks.cluster.hosts import Hosts
+from inferbench_tasks.cluster.links import Links
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.versions import Versions, unfit
+from inferbench_tasks.contracts.link import MeasuredLink
 from inferbench_tasks.perfdb.store import PerfDB
+
+
+class NodeLink(BaseModel):
+    """The way from a host to another one: ``round_trip_ms`` in the median, ``up_mbit_s`` of what goes there."""
+
+    to: str
+    """The other one's name, and ``address``: where it was reached."""
+    address: str
+    round_trip_ms: float | None
+    up_mbit_s: float | None
+    down_mbit_s: float | None
+    age_s: float
+    """Seconds since it was measured."""
 
 
 class NodeState(BaseModel):
@@ -56,6 +72,12 @@ class NodeState(BaseModel):
     cache_limit_bytes: int | None
     disk_free_bytes: int | None
     """On the file system of its data directory."""
+    token_left_s: float | None = None
+    """Seconds until the token ends by which it joined; None of one that joined by none."""
+    token_warning: str | None = None
+    """That it ends soon, or has ended, and what to do."""
+    measured_links: list[NodeLink] = []
+    """The ways from it to other hosts, each as it was measured from it last, by a load, a training or a person."""
 
 
 def node_states(db: PerfDB) -> list[NodeState]:
@@ -73,12 +95,36 @@ def node_states(db: PerfDB) -> list[NodeState]:
     for name, home in untold:
         mine = [d for d in devices if (d.host, d.home) == (name, home)]
         states.append(_untold(name, home, mine, leader))
+    links = _measured_links(db)
+    states = [state.model_copy(update={"measured_links": links.get(state.home, [])}) for state in states]
     return sorted(states, key=lambda state: (not state.leader, state.host, state.home))
+
+
+def _measured_links(db: PerfDB) -> dict[str, list[NodeLink]]:
+    """By the data directory of the host that measured: the newest to each other one."""
+    newest: dict[tuple[str, str], tuple[MeasuredLink, float]] = {}
+    for link, age_s in Links(db).all():
+        key = link.near.home, link.far.home
+        if key not in newest or age_s < newest[key][1]:
+            newest[key] = link, age_s
+    by_home: dict[str, list[NodeLink]] = {}
+    for (home, _), (link, age_s) in newest.items():
+        told = NodeLink(
+            to=link.far.host,
+            address=link.far.address,
+            round_trip_ms=link.round_trip.p50_ms,
+            up_mbit_s=link.up_mbit_s,
+            down_mbit_s=link.down_mbit_s,
+            age_s=age_s,
+        )
+        by_home.setdefault(home, []).append(told)
+    return by_home
 
 
 def _state(host: Host, devices: list[Device], leader: tuple[Versions, str] | None) -> NodeState:
     facts, clock, cache = host.facts, host.clock, host.cache
     standing = _standing(host.home, host.versions, devices, leader)
+    token = token_end.warning(host.token_left_s) if host.token_left_s is not None else ""
     gone = standing["state"] == "gone"  # nobody measures its clock any more, nor could be told to set it
     return NodeState(
         host=facts.host,
@@ -96,6 +142,8 @@ def _state(host: Host, devices: list[Device], leader: tuple[Versions, str] | Non
         cache_fetched_bytes=cache.fetched_bytes if cache else None,
         cache_limit_bytes=cache.limit_bytes if cache else None,
         disk_free_bytes=cache.free_bytes if cache else None,
+        token_left_s=host.token_left_s,
+        token_warning=token or None,
     )
 
 

@@ -72,6 +72,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Summarise, judge, and write the result once."""
+    from inferbench_tasks.cluster.links import Links
     from inferbench_tasks.manifests import lock
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.monitors.records import EMPTY, read_recording
@@ -173,6 +174,8 @@ def run(inp: Input, ctx: Context) -> Output:
         extensions |= hosts.stored(db, inp)
     document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
     db.save_result(document, Path(inp.load.samples_path) if inp.load else None, ctx.lease)
+    for link in inp.load.links if inp.load else ():
+        Links(db).tell_around(link)
     ctx.progress(3, 3, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet, ServerHandle
+from inferbench_tasks.contracts.link import LinkAround
 from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.requests.ragged import byte_count
@@ -69,6 +70,12 @@ class Output(Handle):
     replica_samples: tuple[int, ...] = ()
     #: Of those on hosts of their own: the way there, and what was recorded there.
     followed: tuple[Followed, ...] = ()
+
+    @property
+    def links(self) -> tuple[LinkAround, ...]:
+        """Those to other hosts, as they were measured around the load."""
+        senders = (self.away.link, *(host.link for host in self.away.further)) if self.away else ()
+        return (*senders, *(one.link for one in self.followed))
 
     @classmethod
     def of(

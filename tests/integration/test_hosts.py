@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from inferbench_tasks.cluster import clock
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.host import CacheUse
 from inferbench_tasks.cluster.hosts import HOSTS, Hosts
+from inferbench_tasks.cluster.links import LINKS, Links
 from inferbench_tasks.cluster.node_rows import row
 from inferbench_tasks.cluster.node_state import node_states
 from inferbench_tasks.cluster.store import DEVICES, Cluster
+from inferbench_tasks.cluster.token_end import DAY_S
 from inferbench_tasks.cluster.versions import Versions, own
+from inferbench_tasks.contracts.link import LinkAround, LinkClock, LinkEnd, MeasuredLink, RoundTrips
 from inferbench_tasks.cores import usable_cores
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.workers.host_facts import facts
@@ -94,6 +98,63 @@ def test_a_measurement_that_is_old_is_taken_again(perfdb: PerfDB) -> None:
     HostReport(Hosts(perfdb), HOME, facts(), lambda: USE).tell(idle=False)
     (state,) = node_states(perfdb)
     assert state.clock_ahead_s is not None and abs(state.clock_ahead_s) < 0.1
+
+
+def test_a_token_that_ends_within_a_week_is_told_of(perfdb: PerfDB, caplog: pytest.LogCaptureFixture) -> None:
+    """In the host's log once a day, and in its line; one that lasts longer is not, and who joined by none has none."""
+    for days in (30, 6):
+        ends = datetime.now(UTC) + timedelta(days=days, minutes=1)
+        report = HostReport(Hosts(perfdb), HOME, facts(), lambda: USE, ends)
+        report.enter()
+        serve(perfdb)
+        caplog.clear()
+        for _ in range(3):
+            report.tell(idle=False)
+        (state,) = node_states(perfdb)
+        assert state.token_left_s == pytest.approx(days * DAY_S, abs=120)
+        told = [record for record in caplog.records if "token" in record.getMessage()]
+        assert len(told) == (1 if days == 6 else 0)
+        assert ("ends in 6 days" in (row(state)["reason"] or "")) == bool(told)
+    report._warned_at -= DAY_S
+    report.tell(idle=False)
+    assert len([record for record in caplog.records if "ends in 6 days" in record.getMessage()]) == 2
+    HostReport(Hosts(perfdb), HOME, facts(), lambda: USE).enter()
+    (state,) = node_states(perfdb)
+    assert state.token_left_s is None and state.token_warning is None
+
+
+def link(ms: float, measured_at: datetime, far: str = "b" * 32) -> MeasuredLink:
+    """From HOME to another host, with so long a round trip."""
+    return MeasuredLink(
+        near=LinkEnd(host="h", home=HOME, address="192.0.2.1"),
+        far=LinkEnd(host=f"host-{far[0]}", home=far, address="192.0.2.2"),
+        measured_at=measured_at.isoformat(),
+        round_trip=RoundTrips.of([round(ms * 1e6)] * 20),
+        up_mbit_s=90.0,
+        down_mbit_s=80.0,
+        clock=LinkClock(ahead_s=None, error_s=None, reason="not asked"),
+    )
+
+
+def test_a_host_s_line_has_the_newest_measurement_to_each_other_host(perfdb: PerfDB) -> None:
+    """By when a load measured it, however late that is told; one that can't be read keeps nobody from the others."""
+    HostReport(Hosts(perfdb), HOME, facts(), lambda: USE).enter()
+    serve(perfdb)
+    links, now = Links(perfdb), perfdb.now()
+    early, late = link(1.0, now - timedelta(hours=3)), link(2.0, now - timedelta(hours=1))
+    links.tell_around(LinkAround(before=early, after=late))
+    links.tell_around(LinkAround(before=early, after=None, reason="it was lost"))
+    links.tell_around(LinkAround(before=link(3.0, now + timedelta(hours=9), far="c" * 32), after=None))
+    (state,) = node_states(perfdb)
+    seen = {one.to: (one.round_trip_ms, round(one.age_s / 3600)) for one in state.measured_links}
+    assert seen == {"host-b": (2.0, 1), "host-c": (3.0, 0)}
+    assert "to host-b 192.0.2.2, 2.000 ms, 90 Mbit/s there, 80 back, 60 min ago" in (
+        row(state)["measured"] or ""
+    )
+    links.tell(link(4.0, now))
+    perfdb.collection(LINKS).update_one({"link.far.host": "host-c"}, {"$set": {"link.round_trip": 3}})
+    (state,) = node_states(perfdb)
+    assert [(one.to, one.round_trip_ms) for one in state.measured_links] == [("host-b", 4.0)]
 
 
 def test_a_device_of_another_version_gets_no_job(perfdb: PerfDB) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from inferbench_tasks.provider.joining.authority import Authority
 from inferbench_tasks.provider.joining.leader import CERTIFICATE, Leader
 from inferbench_tasks.provider.joining.listening import listening
 from inferbench_tasks.provider.joining.tokens import FOLDER, Secret, Tokens
-from inferbench_tasks.provider.joining.worker_environment import environment
+from inferbench_tasks.provider.joining.worker_environment import JOINED_UNTIL, environment
 from inferbench_tasks.provider.system.config import EXECUTION_URL
 from inferbench_tasks.workers import drain as draining
 from tests.away_hosts import relayed
@@ -106,6 +106,8 @@ def test_a_worker_that_joined_reaches_all_that_it_needs_and_no_more(site: Site, 
     leader = Leader.join(site.url, site.secret("whole"), tmp_path)
     assert (leader.sync() / "dags" / "one.py").read_text() == "# a DAG file\n"
     assert execution_of(leader).content == EXECUTION_ANSWER
+    assert environment(leader, tmp_path)[JOINED_UNTIL] == leader.expires_at
+    assert datetime.fromisoformat(leader.expires_at) > datetime.now(UTC)
     with broker_of(leader) as client:
         client.rpush("queue", "message")
         assert client.blpop(["queue"], timeout=5) == (b"queue", b"message")

@@ -19,6 +19,7 @@ import pytest
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.report import replicas as report
 from inferbench_tasks.analysis.report.runs import load_runs
+from inferbench_tasks.cluster.links import Links
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.processes import MARK
 from inferbench_tasks.monitors.records import read_recording
@@ -140,7 +141,9 @@ def test_replicas_on_hosts_of_their_own(hosts: Hosts, protocol: str, far: tuple[
     window = document["extensions"]["measured_window"]
     others = document["extensions"]["replicas"]["hosts"]
     assert [host["host"] for host in others] == [*far]
+    listed = [link.model_dump(mode="json") for link, _ in Links(hosts.db).all()]
     for host in others:
+        assert host["link"]["after"] in listed
         assert host["link"]["after"] is not None and host["round_trip_meanwhile"]["count"] > 12
         assert 0 < host["clock_error_ms"] < 10 and host["clock_reason"] == "" and host["hardware"]["cpu"]
         raw = read_recording(hosts.db.files.get(host["monitors"]["id"])).get("server", "cpu_s_total")

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from inferbench_tasks.cluster.links import Links
 from inferbench_tasks.contracts.located import references
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
@@ -81,6 +82,7 @@ def test_two_hosts_train_as_one_with_the_same_global_batch(hosts: Hosts) -> None
     )
     summary, extensions = result.summary, result.extensions
     assert summary is not None and result.engine is not None and result.engine.processes == 2
+    assert extensions["link"]["after"] in [link.model_dump(mode="json") for link, _ in Links(hosts.db).all()]
     assert summary.synchronised["steps"] == 3 * 11
     assert [rank["rank"] for rank in summary.synchronised["ranks"]] == [0, 1]
     assert 0 < summary.synchronised["all_reduce"]["wall_ms"]["mean"] < 10_000

@@ -13,6 +13,8 @@ from inferbench_tasks.provider.joining.leader import AUTHORITY, CERTIFICATE, FIL
 from inferbench_tasks.provider.joining.signing import PUBLIC
 from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
+#: When the token ends by which this host joined, ISO 8601: its workers' access ends with it.
+JOINED_UNTIL = "INFERBENCH_JOINED_UNTIL"
 BUNDLE = "inferbench_tasks.provider.joining.bundle.LeaderBundle"
 
 
@@ -66,6 +68,7 @@ def environment(leader: Leader, data_dir: Path) -> dict[str, str]:
         "AIRFLOW__API__CLIENT_SSL_KEY": certificate,
         settings.PERFDB_URI: f"mongodb://{login}:{leader.port + PERFDB_OFFSET}/{leader.database}?{mongo}",
         PUBLIC: leader.workloads_key,
+        JOINED_UNTIL: leader.expires_at,
         settings.DATA_DIR: str(data_dir),
         settings.PROGRESS: settings.IN_PERFDB,
         settings.SUBMISSIONS_DIR: str(folder / files.SUBMISSIONS),

@@ -48,6 +48,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Work out the figures, judge them, and write the result once."""
+    from inferbench_tasks.cluster.links import Links
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.networks.links.around import warnings
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
@@ -166,6 +167,8 @@ def run(inp: Input, ctx: Context) -> Output:
         extensions=extensions,
     )
     db.save_result(result, steps_path, ctx.lease)
+    if second is not None:
+        Links(db).tell_around(second.link)
     ctx.progress(2, 2, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 
