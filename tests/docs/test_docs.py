@@ -21,6 +21,12 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*?) -->\n)?```sh\n(?P<text>.*?)```", re.DOTALL)
 YAML = re.compile(r"```yaml\n(name: .*?)```", re.DOTALL)
+#: What a command of the docs begins with, once its variables are set; ``export`` sets some for those that follow.
+PROGRAMS = (
+    ".venv/bin/inferbench", ".venv/bin/pytest", "docker", "export", "git", "helm", "kubectl", "make",
+    "nvidia-cuda-mps-control", "python",
+)  # fmt: skip
+VARIABLES = re.compile(r"(?:^[A-Z_]+=\S+ )+")
 SLOW = os.environ.get("INFERBENCH_DOCS_SLOW") == "1"
 
 
@@ -107,16 +113,17 @@ def test_what_is_not_run_says_why() -> None:
     """A mark is slow, or gives its reason; the first word is a program that exists in the project's world."""
     for command in commands():
         assert command.mark in ("", "slow") or command.not_here, command
-        known = (
-            ".venv/bin/inferbench",
-            "make",
-            "docker",
-            "git",
-            "nvidia-cuda-mps-control",
-            "python",
-            "kubectl",
-        )
-        assert command.text.split()[0] in (*known, "helm"), command
+        assert VARIABLES.sub("", command.text).split()[0] in PROGRAMS, command
+
+
+def test_a_how_to_s_commands_are_in_blocks_that_are_run_or_marked() -> None:
+    """None is in an indented block, which nobody looks at; of a deployment's none is in a sentence either."""
+    programs = {*PROGRAMS, "inferbench", "pip", "curl", "sudo"}
+    for path in sorted((DOCS / "how-to").glob("*.md")):
+        text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+        indented = re.findall(r"^(?: {4,}|\t)(\S.*)$", text, re.MULTILINE)
+        assert not [line for line in indented if VARIABLES.sub("", line).split()[0] in programs], path
+        assert not re.findall(r"`(?:docker (?:compose|build)|kubectl \w+|helm \w+) [^`]+`", text), path
 
 
 @pytest.mark.parametrize("page", sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")))
