@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,18 +127,31 @@ class Cli:
 
     def left_over(self) -> list[str]:
         """Processes that still work in the data directory, PerfDB's server aside."""
-        mine = str(self.data_dir)
+        return [f"{process.pid} {text[:200]}" for process, text in self._living() if "mongod" not in text]
+
+    def services(self) -> list[tuple[str, set[str]]]:
+        """Of the processes that work in the data directory those that listen: names, and addresses."""
         found = []
+        for process, _ in self._living():
+            with suppress(psutil.Error):
+                sockets = process.net_connections("inet")
+                addresses = {one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN}
+                if addresses:
+                    found.append((process.name(), addresses))
+        return found
+
+    def _living(self) -> Iterator[tuple[psutil.Process, str]]:
+        """All that work in the data directory, with their command lines."""
+        mine = str(self.data_dir)
         for process in psutil.process_iter():
             try:
                 text = " ".join(process.cmdline())
-                if process.status() == psutil.STATUS_ZOMBIE or "mongod" in text:
+                if process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 if mine in text or process.environ().get("INFERBENCH_DATA_DIR") == mine:
-                    found.append(f"{process.pid} {text[:200]}")
+                    yield process, text
             except psutil.Error:
                 continue
-        return found
 
 
 @pytest.fixture(scope="module")

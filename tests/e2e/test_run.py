@@ -42,7 +42,8 @@ def recompute(samples: Path, start_ns: int, end_ns: int) -> dict[str, float | No
 
 
 def test_the_quick_start(cli: Cli) -> None:
-    """The quick start runs its DAG by Airflow, prints a table and a report, and its figures are the records'."""
+    """The quick start runs its DAG by Airflow, prints a table and a report, and its figures are the records'. It needs
+    no service but PerfDB's server, which it starts, and leaves no other."""
     done = cli.run_valid("run", str(QUICKSTART))
     for stage in ("generate", "convert", "serve", "load", "collect", "release", "analyze"):
         assert stage in done.stderr
@@ -56,6 +57,7 @@ def test_the_quick_start(cli: Cli) -> None:
     for result in results:
         check_figures(cli, result["run"])
     assert cli.left_over() == []
+    assert cli.services() == [("mongod", {"127.0.0.1"})]
 
 
 def check_figures(cli: Cli, run_id: str) -> None:
