@@ -8,7 +8,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import shapes_text
-from inferbench_tasks.brick_jobs.known_bricks import brick_of, keys_like
+from inferbench_tasks.brick_jobs.known_bricks import brick_of, flops_of, keys_like
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
 from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS, of_setting
 from inferbench_tasks.brick_jobs.uncut import notes
@@ -79,8 +79,10 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     """All that is known of a brick by its key, or the unique start of one. InputError where there is none.
 
     ``inputs``, ``outputs``, ``weights`` (``dtype`` and ``shape`` of each, with the batch), ``flops`` and ``bytes`` of a
-    run are null of one that was measured before they were kept; ``network``: how large it is without weights, null
-    where it is not kept, and then ``no_network`` may say why.
+    run are null of one that was measured before they were kept, ``flops`` (about: two for each multiply-add of
+    convolutions and products, one for each number that a layer gives) also where an operator's are not counted, or were
+    counted by an earlier version that was wrong;
+    ``network``: how large it is without weights, null where it is not kept, and then ``no_network`` may say why.
     """
     if not KEY.fullmatch(key):
         raise InputError(f"{key!r} is no key of a brick: 8 to 64 hexadecimal digits", field="key")
@@ -95,6 +97,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     [key] = keys
     facts = brick_of(db, key) or {}
     network = facts.get("network")
+    operators = found[0]["operators"] if found else facts["operators"]
+    facts |= {"flops": flops_of(operators, facts)}
     identities = sorted({document["identity"] for document in found})
     cuts = find(
         db, DECOMPOSITIONS, {"parts": {"$in": identities}}, {"model": 1, "batch_size": 1, "granularity": 1}
@@ -102,7 +106,7 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     of = {(cut.get("model"), cut.get("batch_size"), cut["granularity"]) for cut in cuts if cut.get("model")}
     return {
         "key": key,
-        "operators": found[0]["operators"] if found else facts["operators"],
+        "operators": operators,
         **{name: facts.get(name) for name in FACTS},
         "network": network and {name: network[name] for name in ("bytes", "sha256")},
         "identities": identities,

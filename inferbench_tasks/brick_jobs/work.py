@@ -6,13 +6,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx_ir as ir
 
 from inferbench_tasks.bricks.brick import Brick
+from inferbench_tasks.bricks.layer import Layer
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.records import Record
 
-#: Operators whose outputs are sums of products, by the end of their names: over a window, or over the last axis.
-_CONVOLUTIONS = ("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger")
+#: Operators whose outputs are sums of products over a window, by the end of their names -> which operand has the
+#: weights; by axes of output channels (of ``ConvTranspose`` input channels), then the others.
+_CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}
+#: Operators whose outputs are sums of products over an axis of the first operand: the last one, or if the operator
+#: turns it around (``transA``) the one before.
 _PRODUCTS = (
     "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat",
     "DynamicQuantizeMatMul",
@@ -20,7 +25,8 @@ _PRODUCTS = (
 
 
 def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
-    """(FLOP, bytes) of one run."""
+    """(FLOP, bytes) of one run: two for each multiply-add of convolutions and products, and one for each number that a
+    layer gives. Of what is ``calibration.uncounted`` nothing but the latter is in it."""
     flops = moved = 0.0
     for layer in brick.layers:
         constants = [
@@ -28,20 +34,42 @@ def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
             for value in layer.node.inputs
             if value is not None and value.is_initializer() and value.const_value is not None
         ]
-        weights = [tuple(int(size) for size in tensor.shape.numpy()) for tensor in constants]
         taken = [graph.records[value.name or ""] for value in layer.inputs]
         given = [graph.records[value.name or ""] for value in layer.outputs if value.name in graph.records]
         outputs = sum(math.prod(record.shape) for record in given)
         moved += sum(map(_bytes, (*given, *taken))) + sum(tensor.nbytes for tensor in constants)
-        flops += outputs
-        name = layer.operator.rpartition(".")[2]
-        largest = max(weights, key=math.prod, default=None)
-        if name in _CONVOLUTIONS and largest:
-            # What one output is made of: all weights but the axis of the output channels.
-            flops += 2.0 * outputs * math.prod(largest) / max(1, largest[0])
-        elif name in _PRODUCTS and taken and taken[0].shape:
-            flops += 2.0 * outputs * taken[0].shape[-1]
+        flops += outputs + 2.0 * _multiply_adds(graph, layer, outputs)
     return flops, moved
+
+
+def _multiply_adds(graph: LayerGraph, layer: Layer, outputs: int) -> float:
+    """Those of a convolution or a product with so many numbers as its output; of another operator none."""
+    name = layer.operator.rpartition(".")[2]
+    shapes = [_shape(graph, value) for value in layer.node.inputs]
+    place = _CONVOLUTIONS.get(name)
+    if place is not None and len(shapes) > place and shapes[place]:
+        weights = shapes[place]
+        # What one number of the other side is multiplied with: all weights but the first axis, which are its channels.
+        # A transposed convolution spreads each of its inputs, others gather each of their outputs.
+        numbers = math.prod(shapes[0]) if name == "ConvTranspose" else outputs
+        return float(numbers) * math.prod(weights) / max(1, weights[0])
+    if name in _PRODUCTS and shapes and shapes[0]:
+        turned = layer.node.attributes.get("transA")
+        first = shapes[0]
+        return float(outputs) * (
+            first[-2] if turned is not None and turned.value and len(first) > 1 else first[-1]
+        )
+    return 0.0
+
+
+def _shape(graph: LayerGraph, value: ir.Value | None) -> tuple[int, ...]:
+    """That of an operand, constant or not; () of one that is not there."""
+    if value is None:
+        return ()
+    if value.is_initializer() and value.const_value is not None:
+        return tuple(int(size) for size in value.const_value.shape.numpy())
+    record = graph.records.get(value.name or "")
+    return record.shape if record else ()
 
 
 def _bytes(record: Record) -> float:

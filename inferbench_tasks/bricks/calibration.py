@@ -9,7 +9,7 @@ model i in class c, T_i its measured time, f the one factor: a class that the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +25,18 @@ RIDGE = 0.1
 #: Operators whose arithmetic is not counted, by the end of their names: they are of neither class.
 UNCOUNTED = {
     "LSTM", "GRU", "RNN", "DynamicQuantizeLSTM", "Attention", "MultiHeadAttention", "QAttention", "If", "Loop", "Scan",
-    "NonMaxSuppression", "TopK", "Einsum",
+    "GroupQueryAttention", "NonMaxSuppression", "TopK", "Einsum", "MatMulNBits", "DeformConv", "DFT", "STFT",
 }  # fmt: skip
+
+
+def uncounted(operators: Iterable[str]) -> bool:
+    """Whether the arithmetic of a brick with these operators is not counted: what is known of it is too low."""
+    return not UNCOUNTED.isdisjoint(operator.rpartition(".")[2] for operator in operators)
 
 
 def class_of(operators: Sequence[str], flops: float, moved_bytes: float) -> str:
     """The class of a brick, by its operators and its work."""
-    if {operator.rpartition(".")[2] for operator in operators} & UNCOUNTED:
+    if uncounted(operators):
         return "other"
     return "dense" if flops >= DENSE_FLOP_PER_BYTE * moved_bytes else "memory-bound"
 

@@ -89,7 +89,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[str]:
     tensors = {name: ", ".join(map(_tensor, found[name])) for name in ("inputs", "outputs", "weights")}
     weights = f", with weights {tensors['weights']}" if tensors["weights"] else ""
     yield f"takes {tensors['inputs'] or 'nothing'}{weights}; gives {tensors['outputs']}"
-    yield f"{found['flops'] / 1e6:,.4g} MFLOP and {found['bytes'] / 1e6:,.4g} MB moved in a run"
+    flops = "FLOP not counted" if found["flops"] is None else f"about {found['flops'] / 1e6:,.4g} MFLOP"
+    yield f"{flops}, and about {found['bytes'] / 1e6:,.4g} MB moved in a run"
     if found["network"] is not None:
         yield f"its network, without weights: {found['network']['bytes']:,} bytes (--save FILE writes it)"
     elif found["no_network"]:

@@ -160,8 +160,8 @@ def study(request: Request, corpus: str) -> Response:
 @router.get("/{key}", summary="One brick, with all that was measured of it")
 def one_brick(key: str, request: Request, db: Store) -> Response:
     """By its key, or the unique start of it: operators, the shapes and types of its ``inputs``, ``outputs`` and
-    ``weights`` (null of one that was measured before they were kept), ``flops`` and ``bytes`` of a run, the models that
-    it is in, its times by device."""
+    ``weights`` (null of one that was measured before they were kept), ``flops`` (about; null where an
+    operator's are not counted) and ``bytes`` of a run, the models that it is in, its times by device."""
     try:
         found = queries.shown(db, key)
     except InputError as error:
