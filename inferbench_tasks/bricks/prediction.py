@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +17,8 @@ from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.errors import InputError
 
 CONFIDENCE = 0.95
+#: The constructor that adds all bricks up.
+SUM = "sequential"
 #: Fewer whole models say nothing of how far predictions are off.
 FEWEST_CALIBRATING = 3
 #: By so little times grow where it is asked what of a model's time is theirs, so that no other way through the model
@@ -55,11 +57,15 @@ class SumError:
 def constructed(
     bricks: Sequence[Result], needs: Sequence[Sequence[int]], state: str, constructor: str = "sequential"
 ) -> Estimate:
-    """The model's time of its bricks' times: constructed in each round, then the mean of the rounds.
+    """The model's time of its bricks' times: constructed in each round, then the mean of the rounds; of several
+    sessions constructed of each brick's mean.
 
     The interval is Student's over the rounds: it knows how rounds differ, and nothing of what cutting leaves out.
+    Bricks of one session were timed in the same rounds, so that what disturbed one of them adds up. Sessions have
+    nothing to do with each other: each is constructed in its own rounds, the others' bricks at their means; their
+    variances add, with the degrees of freedom of Welch and Satterthwaite.
     """
-    return _student(_totals(bricks, needs, state, constructor))
+    return _combined(_sessions(bricks, needs, state, constructor))
 
 
 def measured(whole: Result) -> Estimate:
@@ -134,7 +140,7 @@ def share_ratio(
     """Their share of the constructed time, which is by how much it grows with theirs: of a sum that of their times, of
     a critical path what of it is theirs."""
     whole, grown = (
-        math.fsum(_totals(bricks, needs, state, constructor, identities, factor))
+        _point_ns(_sessions(bricks, needs, state, constructor, identities, factor))
         for factor in (1.0, 1 + _LITTLE_RATIO)
     )
     return min(1.0, max(0.0, round((grown / whole - 1) / _LITTLE_RATIO, _SHARE_DIGITS)))
@@ -170,7 +176,7 @@ def with_stand_ins(
     """The same with the interval of stand-ins, which adds to what is there as a square: the estimate is constructed
     again with all of them as short, and as long, as they may be."""
     least, most = (
-        float(np.mean(_totals(bricks, needs, state, constructor, of.identities, ratio)))
+        _point_ns(_sessions(bricks, needs, state, constructor, of.identities, ratio))
         for ratio in (of.low_ratio, of.high_ratio)
     )
     low = math.hypot(estimate.ns - estimate.low_ns, max(0.0, estimate.ns - least))
@@ -202,41 +208,74 @@ def by_operators(
     ]
 
 
-def _totals(
+@dataclass(frozen=True)
+class _Sessions:
+    """A model's times, ns. ``of_means``: constructed of its bricks' means; ``rounds``: of each session that timed some
+    of them, the times in its rounds, the other sessions' bricks at their means."""
+
+    of_means: float
+    rounds: Sequence[Sequence[float]]
+
+
+def _sessions(
     bricks: Sequence[Result],
     needs: Sequence[Sequence[int]],
     state: str,
     constructor: str,
     scaled: Collection[str] = (),
     factor: float = 1.0,
-) -> list[float]:
-    """The model's time in each round, ns; of the bricks ``scaled`` so many times as long."""
+) -> _Sessions:
+    """Of the bricks ``scaled`` so many times as long. InputError where a constructor makes no time."""
     construct = constructor_of(constructor)
-    rounds = min(len(brick.rounds_ns[state]) for brick in bricks)
     factors = [factor if brick.identity in scaled else 1.0 for brick in bricks]
-    totals = [
-        construct(
-            [own * brick.rounds_ns[state][i] for own, brick in zip(factors, bricks, strict=True)], needs
-        )
-        for i in range(rounds)
-    ]
+    times = [[own * ns for ns in brick.rounds_ns[state]] for own, brick in zip(factors, bricks, strict=True)]
+    means = [math.fsum(own) / len(own) for own in times]
+    # Rounds of one session are the same moments, and as many for all of its bricks.
+    sessions: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    for at, brick in enumerate(bricks):
+        sessions[brick.session, len(times[at])].add(at)
+    of_means = construct(means, needs)
+
+    def in_round(members: Collection[int], i: int) -> float:
+        if constructor == SUM and len(sessions) > 1:  # the same, of fewer numbers
+            return of_means + math.fsum(times[at][i] - means[at] for at in members)
+        return construct([own[i] if at in members else means[at] for at, own in enumerate(times)], needs)
+
+    rounds = [[in_round(members, i) for i in range(count)] for (_, count), members in sessions.items()]
+    totals = [of_means, *(total for own in rounds for total in own)]
     if not all(0 < total < math.inf for total in totals):
         raise InputError(
-            f"{constructor} makes {', '.join(f'{total:g}' for total in totals)} ns of {len(bricks)} bricks: a model's "
-            "time is a number above 0",
+            f"{constructor} makes {', '.join(f'{total:g}' for total in totals[1:])} ns of {len(bricks)} bricks: a "
+            "model's time is a number above 0",
             field="constructor",
         )
-    return totals
+    return _Sessions(of_means, rounds)
 
 
-def _student(values: Sequence[float]) -> Estimate:
-    mean = float(np.mean(values))
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    half = _student_quantile(len(values) - 1) * error
+def _point_ns(of: _Sessions) -> float:
+    """The mean of the rounds of one session; of several, which have no rounds in common, what is constructed of the
+    means. A sum is the same either way."""
+    return float(np.mean(of.rounds[0])) if len(of.rounds) == 1 else of.of_means
+
+
+def _combined(of: _Sessions) -> Estimate:
+    mean = _point_ns(of)
+    variances = [float(np.var(own, ddof=1)) / len(own) for own in of.rounds]
+    whole = math.fsum(variances)
+    if not whole:
+        return Estimate(mean, mean, mean)
+    freedom = whole**2 / math.fsum(
+        one**2 / (len(own) - 1) for one, own in zip(variances, of.rounds, strict=True)
+    )
+    half = _student_quantile(freedom) * math.sqrt(whole)
     return Estimate(mean, max(0.0, mean - half), mean + half)
 
 
-@cache
-def _student_quantile(freedom: int) -> float:
+def _student(values: Sequence[float]) -> Estimate:
+    return _combined(_Sessions(float(np.mean(values)), [values]))
+
+
+@lru_cache(maxsize=4_096)
+def _student_quantile(freedom: float) -> float:
     """So many standard errors hold 95%, on both sides together."""
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import ClassFactors
@@ -36,6 +37,47 @@ def test_the_sum_and_its_interval() -> None:
     assert estimate.high_ns - 12 == pytest.approx(T2 / math.sqrt(3))
     assert 12 - estimate.low_ns == pytest.approx(T2 / math.sqrt(3))
     assert constructed([result("a", 1, 1, 1)], [[]], "streamed").ns == 2
+
+
+def test_bricks_that_were_timed_in_unlike_numbers_of_rounds_have_all_of_their_rounds() -> None:
+    """1, 1, 1 and, of a night, 1, 1, 1 and seven times 2: 1 + 1.7, as where the time goes says. Only the second
+    differs, by a variance of (3 x 0.49 + 7 x 0.09) / 9 = 0.2333 and so a standard error of root(0.02333), with the
+    quantile of nine degrees of freedom, 2.262. If the first also differs, by 0.9, 1, 1.1 (a variance of 0.01 / 3 of the
+    mean), they add, with (0.003333 + 0.02333)^2 / (0.003333^2 / 2 + 0.02333^2 / 9) = 10.77 degrees of freedom."""
+    night = result("b", *[1] * 3, *[2] * 7).model_copy(update={"session": "night"})
+    steady, moving = result("a", 1, 1, 1), result("a", 0.9, 1, 1.1)
+    estimate = constructed([steady, night], [[], [0]], "warm")
+    assert estimate.ns == pytest.approx(2.7)
+    assert estimate.ns == pytest.approx(sum(row["ms"] for row in by_operators([steady, night], "warm")) * 1e6)
+    assert estimate.high_ns - 2.7 == pytest.approx(2.2621571627409915 * math.sqrt(0.07 / 3))
+    both = constructed([moving, night], [[], [0]], "warm")
+    ours, theirs = 0.01 / 3, 0.07 / 3
+    freedom = (ours + theirs) ** 2 / (ours**2 / 2 + theirs**2 / 9)
+    assert freedom == pytest.approx(10.77, abs=0.01)
+    assert both.high_ns - 2.7 == pytest.approx(stats.t.ppf(0.975, freedom) * math.sqrt(ours + theirs))
+
+
+def test_what_disturbs_a_round_adds_up_within_a_session_alone() -> None:
+    """Both bricks take 9, 10 and 11 in the same rounds: 18, 20 and 22, a standard error of 2 / root 3. Of two sessions
+    the rounds have nothing in common: root(1/3 + 1/3), with four degrees of freedom."""
+    one, other = result("a", 9, 10, 11), result("b", 9, 10, 11)
+    together = constructed([one, other], [[], [0]], "warm")
+    assert together.high_ns - 20 == pytest.approx(T2 * 2 / math.sqrt(3))
+    apart = constructed([one, other.model_copy(update={"session": "later"})], [[], [0]], "warm")
+    assert apart.ns == 20
+    assert apart.high_ns - 20 == pytest.approx(2.7764451051977987 * math.sqrt(2 / 3))
+
+
+def test_a_critical_path_of_two_sessions_has_each_ones_rounds() -> None:
+    """a, 4 and 8, beside b, 7 and 5: in the same rounds the longer one is 7 and 8, 7.5 in the mean. Of two sessions the
+    rounds are nobody's together: both take 6. a's rounds make 6 and 8 of that, b's 7 and 6:
+    standard errors of 1 and 1/2, with (1 + 1/4)^2 / (1 + 1/16) degrees of freedom."""
+    one, other = result("a", 4, 8), result("b", 7, 5)
+    assert constructed([one, other], [[], []], "warm", "parallel").ns == 7.5
+    apart = [one, other.model_copy(update={"session": "later"})]
+    estimate = constructed(apart, [[], []], "warm", "parallel")
+    half = stats.t.ppf(0.975, 1.25**2 / (1 + 1 / 16)) * math.sqrt(1.25)
+    assert estimate.ns == 6 and estimate.high_ns == pytest.approx(6 + half)
 
 
 def test_the_critical_path_leaves_out_what_goes_beside() -> None:
