@@ -5,8 +5,8 @@
 Measure some families of models first (``inferbench bricks predict resnet50 mobilenet_v2 ...``, or a submission of kind
 bricks). Then:
 
-* a row for each family: all of its bricks are estimated by those that are in none of its models, and added up;
-  estimated over measured, and how far its bricks are off in the median;
+* a row for each family: all of its bricks are estimated by those that are in none of its models, and added up, each as
+  often as it stands in these; estimated over measured, and how far its bricks are off in the median;
 * a row for each model that was measured as a whole: what is predicted of it, over its measured time, by the bricks of
   other families alone (``none``), and with bricks of its own that make half of its time (``half``; seeded, any of
   them) and are learned from, too. One with a brick of a type that nobody else has is refused, as its users would see.

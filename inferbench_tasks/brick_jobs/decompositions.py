@@ -150,7 +150,7 @@ class Decompositions:
             "work": {"$exists": True},
             **self._of_runtime,
         }
-        fields = {"model": 1, "work": 1, "_id": 0}
+        fields = {"model": 1, "parts": 1, "work": 1, "_id": 0}
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS).find(

@@ -2,17 +2,17 @@
 
 The logarithm of a brick's time is a ridge regression (scikit-learn) on the logarithms of its arithmetic, its bytes and
 a guess of both, each by itself and for its operator. How far off it is comes from families that are held back: all
-bricks of a family's models are estimated by what was measured of bricks that are in none of them, and added up. The
-root mean square of these sums' log ratios is the error of what is estimated in any other model, of warm sums that of
-warm ones, of streamed sums that of streamed ones. All of it is of one precision and one view of models: what an int8
-brick takes tells nothing of one in fp32.
+bricks of a family's models are estimated by what was measured of bricks that are in none of them, and added up, each as
+often as it stands in these models: as a model's time is. The root mean square of these sums' log ratios is the error of
+what is estimated in any other model, of warm sums that of warm ones, of streamed sums that of streamed ones. All of it
+is of one precision and one view of models: what an int8 brick takes tells nothing of one in fp32.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,11 +33,12 @@ _ALPHA = 0.01
 
 @dataclass(frozen=True)
 class Known:
-    """A measured brick: its work, its times, and the families of the models that it is in."""
+    """A measured brick: its work, its times, and the families of the models that it is in, with how often it stands in
+    these models."""
 
     work: BrickWork
     times_ns: Mapping[str, float]
-    families: frozenset[str]
+    families: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ def estimated(missing: Iterable[BrickWork], known: Sequence[Known]) -> Estimates
 
 @dataclass(frozen=True)
 class HeldBack:
-    """One family, estimated without its bricks, in one state of the caches. ``ratio``: its estimated over its measured
-    sum; ``median_ratio``: the median of how far each brick is off."""
+    """One family, estimated without its bricks, in one state of the caches. ``bricks``: how many different ones;
+    ``ratio``: its models' estimated over their measured sum; ``median_ratio``: the median of how far each brick is
+    off."""
 
     family: str
     bricks: int
@@ -79,17 +81,18 @@ def by_family(known: Sequence[Known]) -> dict[str, list[HeldBack]]:
     """State -> each family, estimated by the others; see the module. Bricks of a type that no other family has are left
     out: such a one is never estimated."""
     rows: dict[str, list[HeldBack]] = {state: [] for state in STATES}
-    for family in sorted(frozenset[str]().union(*(one.families for one in known))):
+    for family in sorted({family for one in known for family in one.families}):
         others = [one for one in known if family not in one.families]
         types = {_type(one.work) for one in others}
         own = [one for one in known if family in one.families and _type(one.work) in types]
         if len(others) < FEWEST_BRICKS or not own:
             continue
         guesses = _fitted(others)([one.work for one in own])
+        counts = [one.families[family] for one in own]
         for state in STATES:
             times = [one.times_ns[state] for one in own]
             off = [abs(guess / time - 1) for guess, time in zip(guesses[state], times, strict=True)]
-            ratio = math.fsum(guesses[state]) / math.fsum(times)
+            ratio = _times(counts, guesses[state]) / _times(counts, times)
             rows[state].append(HeldBack(family, len(own), ratio, statistics.median(off)))
     return rows
 
@@ -102,6 +105,10 @@ def held_back(known: Sequence[Known]) -> tuple[dict[str, float] | None, int]:
     if families < FEWEST_FAMILIES:
         return None, families
     return {state: _rms([math.log(row.ratio) for row in rows]) for state, rows in found.items()}, families
+
+
+def _times(counts: Sequence[int], times: Sequence[float]) -> float:
+    return math.fsum(count * time for count, time in zip(counts, times, strict=True))
 
 
 def _rms(logs: Sequence[float]) -> float:
@@ -144,17 +151,18 @@ def _type(work: BrickWork) -> str:
 def known_bricks(cuts: Iterable[Mapping[str, Any]], results: Mapping[str, Result]) -> list[Known]:
     """What was measured of bricks that these models are made of (documents of ``decompositions``)."""
     works: dict[str, BrickWork] = {}
-    families: defaultdict[str, set[str]] = defaultdict(set)
+    families: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for cut in cuts:
+        family, counts = family_of(cut.get("model") or ""), Counter(cut.get("parts") or ())
         for values in cut.get("work") or ():
             work = BrickWork.model_validate(values)
             works[work.identity] = work
-            families[work.identity].add(family_of(cut.get("model") or ""))
+            families[work.identity][family] += max(1, counts[work.identity])
     return [
         Known(
             work,
             {state: float(np.mean(results[identity].rounds_ns[state])) for state in STATES},
-            frozenset(families[identity]),
+            families[identity],
         )
         for identity, work in works.items()
         if identity in results

@@ -11,6 +11,7 @@ from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.estimates import (
     FEWEST_BRICKS,
     Known,
+    by_family,
     estimated,
     held_back,
     known_bricks,
@@ -31,11 +32,12 @@ def brick(
     flops: float = 1e6,
     operator: str = "Conv",
     streamed_ns: float | None = None,
+    times: int = 1,
 ) -> Known:
-    """``streamed_ns``: twice the warm time unless given."""
+    """``streamed_ns``: twice the warm time unless given; ``times``: how often it stands in the family's models."""
     work = BrickWork(identity=name, operators=(operator,), flops=flops, moved_bytes=flops / 10)
     times_ns = {"warm": ns, "streamed": 2 * ns if streamed_ns is None else streamed_ns}
-    return Known(work, times_ns, frozenset([family]))
+    return Known(work, times_ns, {family: times})
 
 
 def result(identity: str, ns: float) -> Result:
@@ -76,6 +78,22 @@ def test_the_error_is_that_of_families_that_are_held_back() -> None:
     assert spreads == pytest.approx(dict.fromkeys(STATES, TWICE_AS_LONG))
 
 
+def test_a_brick_that_is_estimated_wrongly_counts_as_often_as_it_stands_in_the_model() -> None:
+    """A family of X, of 100 ns, 11 times in its model, and Y, of 1,100 ns, once. All others' bricks take 200 ns for the
+    work of X and 1,100 ns for that of Y. So its model, which takes 11 x 100 + 1,100 = 2,200 ns, is estimated at 11 x
+    200 + 1,100 = 3,300: 1.50 of that, and not the (200 + 1,100) / (100 + 1,100) = 1.08 of its two bricks."""
+    known = [brick("x", 100.0, "a", 1e6, times=11), brick("y", 1_100.0, "a", 1e9)]
+    known += [
+        brick(f"{family}{at}{flops}", ns, family, flops)
+        for family in "bc"
+        for at in range(FEWEST_BRICKS)
+        for flops, ns in ((1e6, 200.0), (1e9, 1_100.0))
+    ]
+    for state in STATES:
+        [own, *_] = by_family(known)[state]
+        assert (own.family, own.bricks) == ("a", 2) and own.ratio == pytest.approx(1.5, rel=0.01)
+
+
 def test_streamed_sums_have_the_error_of_streamed_sums() -> None:
     """Warm, all three families take the same; streamed, one takes twice as long: its warm sum is found again exactly,
     and how far streamed sums are off is told by streamed ones. Which state is predicted decides whose error the
@@ -107,7 +125,7 @@ def test_streamed_sums_have_the_error_of_streamed_sums() -> None:
 
 def test_a_brick_of_two_families_teaches_neither() -> None:
     """What is held back has none of its bricks among what it is estimated by: all are shared, so nothing is left."""
-    shared = frozenset("abc")
+    shared = dict.fromkeys("abc", 1)
     known = [
         Known(one.work, one.times_ns, shared) for one in (brick(f"{at}", 100.0, "a") for at in range(60))
     ]
@@ -200,17 +218,17 @@ def test_a_share_is_of_time_not_of_bricks() -> None:
 
 
 def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
-    """A brick of two models is of both families; one without a time, or of a model that was cut before work was
-    counted, teaches nothing."""
+    """A brick of two models is of both families, as often as it stands in each; one without a time, or of a model that
+    was cut before work was counted, teaches nothing."""
     work = [brick(name, 0.0, "").work.model_dump(mode="json") for name in "ab"]
     cuts: list[dict[str, Any]] = [
-        {"model": "resnet18", "work": work},
-        {"model": "our-model.2", "work": work[:1]},
-        {"model": "old"},
+        {"model": "resnet18", "parts": ["a", "b", "a"], "work": work},
+        {"model": "our-model.2", "parts": ["a"], "work": work[:1]},
+        {"model": "old", "parts": ["a"]},
     ]
     [one] = known_bricks(cuts, {"a": result("a", 5.0), "z": result("z", 1.0)})
     assert one.work.identity == "a" and one.times_ns == {"warm": 5.0, "streamed": 10.0}
-    assert one.families == {family_of("resnet18"), "our"}
+    assert one.families == {family_of("resnet18"): 2, "our": 1}
 
 
 def test_a_family_is_what_a_corpus_says() -> None:
