@@ -10,10 +10,12 @@ measured for the judgement alone: who has fewer whole models has wider intervals
 * as the paper counts it: the models' times, each copy of them, over the times of their unique bricks, each once;
 * in device time: what timing each copy of each model took, over what the shards took in all (sessions, loading,
   warm-up, both states of the caches, references and rounds that were repeated or given up), without what timing those
-  models took that calibrate nothing: three calibrate each prediction, and the first of the list are calibrated by the
-  fourth, so four or more models are paid for. Of both sides loading, first runs, repeated and given-up rounds count; of
-  shards of before that was kept only a model's runs do, and the rest is left out above and counted below: a lower
-  bound, which is said.
+  models took that no prediction uses. Judged is the figure with all whole models that tell of any prediction: they
+  calibrate it, choose the state of its caches or tell its interval (all models, of results that do not keep which).
+  Beside it stands the figure with those alone that calibrate: three calibrate each, and the first of the list are
+  calibrated by the fourth, so they are four or more. Of both sides loading, first runs, repeated and given-up rounds
+  count; of shards of before that was kept only a model's runs do, and the rest is left out above and counted below: a
+  lower bound, which is said.
   Shards of earlier runs that this one went on from count, too, and so do the rounds that ended or disturbed sessions
   left to it; what else these took is left out, and told of the disturbed ones.
 
@@ -169,7 +171,7 @@ def _rows(
                     "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
                     "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
                     "whole": whole.identity, "runs_s": _seconds(whole), "taken_s": taken.get(whole.identity),
-                    "calibrated_by": made["calibrated_by"], "sum_ms": _sum(made)["ms"],
+                    "calibrated_by": made["calibrated_by"], "told_by": made.get("told_by"), "sum_ms": _sum(made)["ms"],
                     "sum_low_ms": _sum(made)["low_ms"], "sum_high_ms": _sum(made)["high_ms"],
                     "state": made["state"], "warm_ms": made["warm"]["ms"],
                     "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
@@ -275,17 +277,28 @@ def _savings(
     complete = bool(rows["taken_s"].notna().all())
     seconds = map(float, rows["taken_s" if complete else "runs_s"])
     wholes_s = dict(zip(rows["whole"], seconds, strict=True))
-    calibrating = {name for names in rows["calibrated_by"] if names is not None for name in names}
-    paid = set(rows["whole"][rows["model"].isin(calibrating)])
-    found = saved(list(zip(rows["whole"], rows["copies"], strict=True)), wholes_s, shards_s, paid)
-    device_ratio = found["speedup_ratio"]
+    used, calibrating = _paid(rows)
+    models = list(zip(rows["whole"], rows["copies"], strict=True))
+    found = saved(models, wholes_s, shards_s, used, calibrating)
+    device_ratio = found["used_speedup_ratio"]
     what = "models" if complete else "models' runs, without loading and first runs, which the shards have"
     text = (
-        f"{device_ratio:.2f} ({found['models_s']:.0f} s of {what}, {found['bricks_s']:.0f} s of shards, {len(paid)} "
-        f"models that calibrate among them; disturbed sessions took {lost_s:.0f} s more)"
+        f"{device_ratio:.2f} ({found['models_s']:.0f} s of {what}, {found['used_bricks_s']:.0f} s of shards with the "
+        f"{found['used']} whole models that predictions use; with the {found['calibrating']} alone that calibrate "
+        f"{found['speedup_ratio']:.2f}, of {found['bricks_s']:.0f} s; disturbed sessions took {lost_s:.0f} s more)"
     )
     bound = "" if timed is None else f" >= {timed}"
     return [*gates, (f"speed-up in device time{bound}", text, timed is None or device_ratio >= timed)]
+
+
+def _paid(rows: pd.DataFrame) -> tuple[set[str], set[str]]:
+    """What the whole models are timed as that predictions use, and which of these calibrate."""
+    if rows["told_by"].isna().any():  # of before it was kept: by their names, and all are taken to be used
+        names = {name for names in rows["calibrated_by"] if names is not None for name in names}
+        return set(rows["whole"]), set(rows["whole"][rows["model"].isin(names)])
+    pairs = list(zip(rows["told_by"], rows["calibrated_by"], strict=True))
+    used = {whole for told_by, _ in pairs for whole in told_by}
+    return used, {whole for told_by, names in pairs if names is not None for whole in told_by[: len(names)]}
 
 
 def _ranks(corpus: str, rows: pd.DataFrame) -> list[Gate]:

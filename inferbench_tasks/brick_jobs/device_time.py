@@ -1,7 +1,9 @@
 """What bricks save of a device's time: what timing each copy of each model would take, over what the shards took.
 
-Both with all that belongs to it: loading, first runs, both states of the caches, references, repeated rounds. Whole
-models that calibrate no prediction are measured for the judgement alone, and taken off.
+Both with all that belongs to it: loading, first runs, both states of the caches, references, repeated rounds. Of the
+shards' time what timing whole models took counts as far as predictions use it, in two ways: of all that tell of any
+(they calibrate it, choose the state of its caches, or tell how far it may be off), and of those alone that calibrate.
+Whole models beside these are measured for the judgement alone, and taken off.
 """
 
 from __future__ import annotations
@@ -15,21 +17,33 @@ from inferbench_tasks.brick_jobs.result import PredictedModel
 
 
 def saved(
-    models: Sequence[tuple[str, int]], wholes_s: Mapping[str, float], shards_s: float, paid: set[str]
+    models: Sequence[tuple[str, int]],
+    wholes_s: Mapping[str, float],
+    shards_s: float,
+    used: set[str],
+    calibrating: set[str],
 ) -> dict[str, Any]:
-    """``models``: the identity that each is timed as, and its copies; ``wholes_s``: what that takes once; ``paid``:
-    those whose timing belongs to what bricks cost.
+    """``models``: the identity that each is timed as, and its copies; ``wholes_s``: what that takes once; ``used``:
+    those that predictions use, and among them the ``calibrating`` ones.
 
-    Models with other weights and the same layers are timed as one: without bricks each of them would be, but what was
-    timed once is taken off once.
+    ``used_bricks_s`` and ``used_speedup_ratio`` have all that are used in the shards' time, ``bricks_s`` and
+    ``speedup_ratio`` no more than the calibrating ones. Models with other weights and the same layers are timed as one:
+    without bricks each of them would be, but what was timed once is taken off once.
     """
     all_s = math.fsum(copies * wholes_s[whole] for whole, copies in models)
-    judging = {whole for whole, _ in models} - paid
-    bricks_s = shards_s - math.fsum(wholes_s[whole] for whole in judging)
+    wholes = {whole for whole, _ in models}
+
+    def with_wholes_s(paid: set[str]) -> float:
+        return shards_s - math.fsum(wholes_s[whole] for whole in wholes - paid)
+
+    used_bricks_s, bricks_s = with_wholes_s(used | calibrating), with_wholes_s(calibrating)
     return {
         "models_s": all_s,
+        "used": len(used | calibrating),
+        "used_bricks_s": used_bricks_s,
+        "used_speedup_ratio": all_s / used_bricks_s,
+        "calibrating": len(calibrating),
         "bricks_s": bricks_s,
-        "calibrating": len(paid),
         "speedup_ratio": all_s / bricks_s,
     }
 
@@ -52,6 +66,7 @@ def device_time(
     if not all(cut.whole in wholes_s for cut in cuts):
         return None
     shards_s = math.fsum(out["seconds"] for out in shards.values())
-    calibrating = {name for each in made.values() for one in each for name in one.calibrated_by or ()}
-    paid = {cut.whole for cut in cuts if cut.name in calibrating}
-    return saved([(cut.whole, cut.copies) for cut in cuts], wholes_s, shards_s, paid)
+    every = [one for each in made.values() for one in each]
+    used = {name for one in every for name in one.told_by or ()}
+    calibrating = {name for one in every for name in one.calibrating}
+    return saved([(cut.whole, cut.copies) for cut in cuts], wholes_s, shards_s, used, calibrating)

@@ -144,6 +144,11 @@ class _Calibrating:
     def names(self) -> list[str]:
         return [cut.name for cut in self._others[: self._count]]
 
+    def told_by(self) -> list[str]:
+        """What the others are timed as, whose own times tell of it: those that calibrate it first. Of too few nobody
+        does."""
+        return [cut.whole for cut in self._others] if len(self._others) >= FEWEST_CALIBRATING else []
+
     def one(self) -> prediction.Calibration | None:
         """One factor for all of a model's time."""
         return prediction.calibration_by(self._logs[: self._count], self._logs[self._count :])
@@ -208,6 +213,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
         calibrated_by_other_families=_of_other_families(cut, bricks, by, constructor, unmeasured),
         factor=calibration.factor if calibration else None,
         calibrated_by=by.names() if calibration else None,
+        told_by=by.told_by(),
         calibrated_by_class=times(classes.calibrated(constructed, of_cut)) if classes and of_cut else None,
         class_factors=dict(classes.factors) if classes and of_cut else None,
         class_spread=classes.spread if classes and of_cut else None,

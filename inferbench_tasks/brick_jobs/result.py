@@ -33,7 +33,9 @@ class PredictedModel(Document):
     of the bricks' spread alone, and leaves out what cutting changes; ``uncalibrated``: the same time with that in it,
     by ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
     ``calibrated``: the constructed one times one factor, that of the other models ``calibrated_by``, with the scatter
-    of all ``judged_by``; ``calibrated_by_other_families``: as if no other model of its family were known.
+    of all ``judged_by``; ``calibrated_by_other_families``: as if no other model of its family were known. ``told_by``:
+    what all ``judged_by`` are timed as, whose own times calibrate it (the first ones), choose its state and tell its
+    interval (None in results of before it was kept).
     ``calibrated_by_class``: each class of bricks times a factor of its own, of more than three models. ``class_spread``
     and ``one_spread`` are the root mean squares of the logarithms by which those models are off, each predicted by the
     others: the rule that is less off is what is predicted (``best``). ``measured``: the model itself, in rounds among
@@ -59,6 +61,7 @@ class PredictedModel(Document):
     calibrated_by_other_families: Times | None = None
     factor: float | None = None
     calibrated_by: Annotated[list[str] | None, BeforeValidator(_names)] = None
+    told_by: list[str] | None = None
     calibrated_by_class: Times | None = None
     class_factors: dict[str, float] | None = None
     class_spread: float | None = None
@@ -73,6 +76,11 @@ class PredictedModel(Document):
         if self.calibrated_by_class is None or self.class_spread is None or self.one_spread is None:
             return False
         return self.class_spread < self.one_spread
+
+    @property
+    def calibrating(self) -> list[str]:
+        """What the models that calibrate it are timed as."""
+        return (self.told_by or [])[: len(self.calibrated_by or ())]
 
     @property
     def best(self) -> Times:

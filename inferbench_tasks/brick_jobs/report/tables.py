@@ -237,10 +237,18 @@ def words(results: Sequence[BricksResult]) -> list[str]:
 
 
 def _device_time(of: Mapping[str, Any]) -> str:
-    return (
+    said = (
         f"In the device's time, loading, first runs and repeated rounds included, each copy of each model would take "
-        f"{number(of['models_s'])} s; the bricks took {number(of['bricks_s'])} s with the {of['calibrating']} models "
-        f"that calibrate: {number(of['speedup_ratio'])} times."
+        f"{number(of['models_s'])} s; the bricks took "
+    )
+    alone = f"{number(of['bricks_s'])} s with the {of['calibrating']} models that calibrate"
+    ratio = number(of["speedup_ratio"])
+    if "used" not in of:  # of before it was counted
+        return f"{said}{alone}: {ratio} times, without those that choose states and tell intervals."
+    return (
+        f"{said}{number(of['used_bricks_s'])} s with the {of['used']} whole models that predictions use (to calibrate, "
+        f"to choose a state of the caches, to tell intervals): {number(of['used_speedup_ratio'])} times; {alone} "
+        f"alone: {ratio} times."
     )
 
 

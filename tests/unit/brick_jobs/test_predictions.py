@@ -114,6 +114,7 @@ def test_all_others_tell_how_far_a_prediction_is_off() -> None:
     )
     rms = math.sqrt(sum(log * log for log in logs) / 5)
     assert math.log(last.uncalibrated.high_ms / 10e-6) == pytest.approx(2.570581835636314 * rms)
+    assert last.told_by == [f"{WHOLE}{at}" for at in range(5)] and last.calibrating == last.told_by[:3]
     assert last.calibrated_by_other_families is None
     named = [one.model_copy(update={"name": f"{'ab'[at < 4]}{at}"}) for at, one in enumerate(cuts)]
     [again] = predictions(named, wholes(14, 13, 12, 11, 15, 99), 3)[5]
@@ -173,6 +174,7 @@ def test_models_of_another_size_tell_nothing_where_three_of_its_size_do() -> Non
     made = predictions(cuts, known | own, 3)
     assert made[4][0].calibrated_by == ["m1", "m2", "m3"] and made[4][0].factor == pytest.approx(1.1)
     assert made[4][0].judged_by == 3 and made[4][0].best.high_ms == pytest.approx(11e-6)
+    assert made[4][0].told_by == [f"{WHOLE}{at}" for at in (1, 2, 3)] == made[4][0].calibrating
     assert made[0][0].calibrated_by == ["m1", "m2", "m3"] and made[0][0].judged_by == 4
 
 
@@ -191,8 +193,9 @@ def test_sums_are_judged_with_the_interval_that_others_tell() -> None:
 def test_results_of_before_stay_as_they_were() -> None:
     """Without who judges: a calibrated one is judged by those that calibrate it, a sum by nobody."""
     [one] = predictions([cut(at, "CRGS"[at]) for at in range(4)], wholes(11, 12, 13, 14), 3)[3]
-    old = one.model_dump(exclude={"judged_by", "uncalibrated", "calibrated_by_other_families"})
+    old = one.model_dump(exclude={"judged_by", "told_by", "uncalibrated", "calibrated_by_other_families"})
     assert PredictedModel.model_validate(old).interval_judged_by == 3
+    assert PredictedModel.model_validate(old).calibrating == []
     sums = PredictedModel.model_validate(old | {"calibrated": None, "calibrated_by": None})
     assert sums.best == sums.constructed and sums.interval_judged_by == 0
 

@@ -123,10 +123,12 @@ def shard(verdict: Verdict = VALID, **counts: Any) -> BricksResult:
 
 
 def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
-    """Five models that took 10 s each, the last of them three times in the list: 70 s. Shards of 100 s, less the fifth,
-    which calibrates nothing, are 90: 0.78. Where it was not kept what models took beside their runs, these alone count
-    (8 s each: 56 over 92), and that is said. A disturbed session is told apart; rounds that an ended one left to a
-    shard count with it, as its models' time in them does."""
+    """Five models that took 10 s each, the last of them three times in the list: 70 s. Shards of 100 s, all of whose
+    models choose a state or tell an interval: 0.70, which is judged; less the fifth, which calibrates nothing, they are
+    90: 0.78, which stands beside it. Where it was not kept what models took beside their runs, these alone count
+    (8 s each: 56 over 100, and over 92), and that is said, and where it was not kept who tells intervals all count. A
+    disturbed session is told apart; rounds that an ended one left to a shard count with it, as its models' time in them
+    does."""
     rows = pd.DataFrame(
         {
             "copies": [1, 1, 1, 1, 3],
@@ -135,6 +137,9 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
             "runs_s": [8.0] * 5,
             "taken_s": [10.0] * 5,
             "calibrated_by": [["R", "G", "S"], *[["C", "R", "G"]] * 3, None],
+            "told_by": [
+                [f"whole-{at}" for at in places] for places in ((1, 2, 3, 4), *[(0, 1, 2, 4)] * 3, ())
+            ],
         }
     )
     summary = {"speedup_ratio": 4.0, "unique": 20}
@@ -147,7 +152,8 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     assert fifty.taken_s(shards) == wholes
     [_, (_, text, held)] = fifty._savings("paper50", shards, summary, rows)
     assert not held and text.startswith(
-        "0.78 (70 s of models, 90 s of shards, 4 models that calibrate among them"
+        "0.70 (70 s of models, 100 s of shards with the 5 whole models that predictions use; "
+        "with the 4 alone that calibrate 0.78, of 90 s"
     )
     assert "disturbed sessions took 7 s more" in text
     went_on = shard(seconds=70.0, earlier_s=30.0, stored=25, wholes_s=wholes)
@@ -155,5 +161,8 @@ def test_device_time_has_of_both_sides_all_that_timing_takes() -> None:
     rows.loc[2, "taken_s"] = None
     [_, (_, text, _)] = fifty._savings("paper50", shards, summary, rows)
     assert text.startswith(
-        "0.61 (56 s of models' runs, without loading and first runs, which the shards have, 92 s"
+        "0.56 (56 s of models' runs, without loading and first runs, which the shards have, 100 s"
     )
+    assert "with the 4 alone that calibrate 0.61, of 92 s" in text
+    rows["told_by"] = None
+    assert fifty._savings("paper50", shards, summary, rows)[1][1] == text
