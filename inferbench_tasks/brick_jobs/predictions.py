@@ -14,6 +14,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.places import Place, hosts_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
+from inferbench_tasks.brick_jobs.same_models import kinds
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
 from inferbench_tasks.bricks.measure.method import STATES
@@ -39,11 +40,11 @@ def predictions(
 
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
     were measured as a whole, of about its size (``cache_states``) where there are three such: what calling the runtime
-    takes is most of a model of microseconds, and nothing of a large one. Never by one of the same operators in the same
-    order, which is the same model. Of others with the same operators the first counts: two versions of one model are
-    off alike, so that both would tell of themselves how well a model is predicted that is like neither. Nor by one that
-    was measured while the machine was disturbed: such times are of nobody but itself. How far a prediction may be off
-    is told by all such others, also by those that do not calibrate it. Beside it stands what others of another family
+    takes is most of a model of microseconds, and nothing of a large one. Never by one that is the same model
+    (``same_models``). Of others that are one model the first counts: two versions of one model are off alike, so that
+    both would tell of themselves how well a model is predicted that is like neither. Nor by one that was measured while
+    the machine was disturbed: such times are of nobody but itself. How far a prediction may be off is told by all such
+    others, also by those that do not calibrate it. Beside it stands what others of another family
     alone would predict. Whether warm or streamed times are added up is decided by others of its size.
     ``unmeasured``: place -> which of its bricks' times were not measured. ``wanted``: the places that are predicted,
     all unless given; the others tell of them all the same. ``own``: the host that it is predicted for.
@@ -56,6 +57,7 @@ def predictions(
         if cut.whole in known and undisturbed(cut, known)
     }
     table = _Table(known, constructor, sums, ratios, own)
+    kind = dict(zip(map(_id, complete), kinds(complete, known), strict=True))
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
         if wanted is not None and cut.at not in wanted:
@@ -65,12 +67,12 @@ def predictions(
             for other in complete
             if _id(other) in ratios
             and other.at != cut.at
-            and other.operators != cut.operators
+            and kind[_id(other)] != kind[_id(cut)]
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
         ]
-        distinct: dict[tuple[str, ...], CutModel] = {}
+        distinct: dict[int, CutModel] = {}
         for other in others:
-            distinct.setdefault(other.operators, other)
+            distinct.setdefault(kind[_id(other)], other)
         by = _Calibrating(cut, list(distinct.values()), calibrate_on, table)
         made.setdefault(cut.at, []).append(_predicted(cut, by, table, unmeasured.get(cut.at, NONE)))
     return made

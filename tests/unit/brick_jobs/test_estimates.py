@@ -106,7 +106,8 @@ def test_streamed_sums_have_the_error_of_streamed_sums() -> None:
     found = estimated([brick("new", 0.0, "d").work], known)
     assert found is not None and found.families == 3
     assert found.spreads == pytest.approx({"warm": 0.0, "streamed": TWICE_AS_LONG}, abs=1e-9)
-    cuts = [cut_model(at, operators, ("a", "b")) for at, operators in enumerate("MCRG")]
+    cuts = [cut_model(0, "M", ("a", "b"))]
+    cuts += [cut_model(at, "MCRG"[at], (f"a{at}", f"b{at}")) for at in range(1, 4)]
     unmeasured = {
         0: {
             "estimated": {
@@ -114,7 +115,7 @@ def test_streamed_sums_have_the_error_of_streamed_sums() -> None:
             }
         }
     }
-    bricks = {name: result(name, 100.0) for name in "ab"}
+    bricks = {name: result(name, 100.0) for cut in cuts for name in cut.parts}
     for state, ns in (("warm", 200.0), ("streamed", 400.0)):
         wholes = {f"whole-{at}": result(f"whole-{at}", ns) for at in range(1, 4)}
         [one] = predictions(cuts, bricks | wholes, 0, "sequential", unmeasured, wanted={0})[0]
