@@ -16,6 +16,7 @@ from inferbench_tasks.brick_jobs.interpolation import interpolation, line_betwee
 from inferbench_tasks.brick_jobs.places import hosts_of
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks import prediction
+from inferbench_tasks.bricks.constructors import SUM
 from inferbench_tasks.bricks.measure.method import DEVICE, Method, Setting
 from inferbench_tasks.bricks.prediction import StandIns
 from inferbench_tasks.bricks.results import Result
@@ -136,6 +137,7 @@ def answer(
         "measured_rounds_ms": [ns / 1e6 for ns in rounds_ns] or None,
         "device_ms": device_ms(cut, known),
         "by_operators": one.by_operators,
+        "by_operators_of": "the sum of all bricks",
         **({"timed_on": hosts} if hosts else {}),
     }
     return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
@@ -179,8 +181,10 @@ def little_measured(row: Mapping[str, Any]) -> str:
     if row.get("interpolated"):
         low, high = row["interpolated_between"]
         what = f"interpolated between batch {low} and {high}"
+    whole = row.get("constructor", SUM) == SUM
+    where = "" if whole else ", where the rest takes as long as it may"
     return (
-        f"only {row['coverage_ratio']:.0%} of this time is measured: {row['missing']} of {row['unique']} unique "
+        f"only {row['coverage_ratio']:.0%} of this time is measured{where}: {row['missing']} of {row['unique']} unique "
         f"bricks are {what}"
     )
 

@@ -17,6 +17,7 @@ from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.brick_jobs.same_models import kinds
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
+from inferbench_tasks.bricks.constructors import SUM
 from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING, Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
@@ -31,7 +32,7 @@ def predictions(
     cuts: Sequence[CutModel],
     known: Mapping[str, Result],
     calibrate_on: int,
-    constructor: str = "sequential",
+    constructor: str = SUM,
     unmeasured: Mapping[int, Unmeasured] = MappingProxyType({}),
     wanted: Collection[int] | None = None,
     own: Place | None = None,
@@ -161,7 +162,7 @@ class _Calibrating:
 
     def classes(self) -> ClassFactors | None:
         """Of sums only: what else is constructed is not made of parts."""
-        if self._table.constructor != "sequential":
+        if self._table.constructor != SUM:
             return None
         cuts, known = self._others[: self._count], self._table.known
         wholes = [
@@ -187,7 +188,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
     known, constructor, state = table.known, table.constructor, by.state
     bricks = [known[part] for part in cut.parts]
     shares = {
-        how: prediction.share_ratio(bricks, cut.needs, of[state].identities, state, constructor)
+        how: prediction.stand_ins_ratio(bricks, cut.needs, of[state], state, constructor)
         for how, of in unmeasured.items()
     }
     constructed = _constructed(cut, bricks, state, constructor, unmeasured)

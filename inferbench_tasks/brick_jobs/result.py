@@ -27,20 +27,21 @@ def _names(value: Any) -> Any:
 class PredictedModel(Document):
     """One model at one batch size and granularity.
 
-    ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
-    interpolated between two batch sizes; the rest is estimated. ``state``: of the caches, in which the times are that
-    ``constructed`` adds up; ``warm`` (it is in all results of before) and ``streamed`` are both sums. Its interval is
-    of the bricks' spread alone, and leaves out what cutting changes; ``uncalibrated``: the same time with that in it,
-    by ``judged_by`` other models that were measured as a whole (at least three; None in results of before it was kept).
-    ``calibrated``: the constructed one times one factor, that of the other models ``calibrated_by``, with the scatter
-    of all ``judged_by``; ``calibrated_by_other_families``: as if no other model of its family were known. ``told_by``:
-    what all ``judged_by`` are timed as, whose own times calibrate it (the first ones), choose its state and tell its
-    interval (None in results of before it was kept).
-    ``calibrated_by_class``: each class of bricks times a factor of its own, of more than three models. ``class_spread``
-    and ``one_spread`` are the root mean squares of the logarithms by which those models are off, each predicted by the
-    others: the rule that is less off is what is predicted (``best``). ``measured``: the model itself, in rounds among
-    the bricks. ``timed_on``: the hosts whose times all this follows from, by name, where these are several, or another
-    than the one that it is predicted for.
+    ``coverage_ratio``: the share of the constructed time that is measured (of anything but a sum also where the rest is
+    as long as it may be); ``interpolated_ratio``: the share that is interpolated between two batch sizes; the rest is
+    estimated. ``by_operators``: of the sum of all bricks, whatever is constructed. ``state``: of the caches, in which
+    the times are that ``constructed`` adds up; ``warm`` (it is in all results of before) and ``streamed`` are both
+    sums. Its interval is of the bricks' spread alone, and leaves out what cutting changes; ``uncalibrated``: the same
+    time with that in it, by ``judged_by`` other models that were measured as a whole (at least three; None in results
+    of before it was kept). ``calibrated``: the constructed one times one factor, that of the other models
+    ``calibrated_by``, with the scatter of all ``judged_by``; ``calibrated_by_other_families``: as if no other model of
+    its family were known. ``told_by``: what all ``judged_by`` are timed as, whose own times calibrate it (the first
+    ones), choose its state and tell its interval (None in results of before it was kept). ``calibrated_by_class``: each
+    class of bricks times a factor of its own, of more than three models. ``class_spread`` and ``one_spread`` are the
+    root mean squares of the logarithms by which those models are off, each predicted by the others: the rule that is
+    less off is what is predicted (``best``). ``measured``: the model itself, in rounds among the bricks. ``timed_on``:
+    the hosts whose times all this follows from, by name, where these are several, or another than the one that it is
+    predicted for.
     """
 
     batch_size: int

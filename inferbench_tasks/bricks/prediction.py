@@ -12,13 +12,11 @@ from types import MappingProxyType
 import numpy as np
 from scipy import stats
 
-from inferbench_tasks.bricks.constructors import constructor_of
+from inferbench_tasks.bricks.constructors import SUM, constructor_of
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.errors import InputError
 
 CONFIDENCE = 0.95
-#: The constructor that adds all bricks up.
-SUM = "sequential"
 #: Fewer whole models say nothing of how far predictions are off.
 FEWEST_CALIBRATING = 3
 #: By so little times grow where it is asked what of a model's time is theirs, so that no other way through the model
@@ -55,7 +53,7 @@ class SumError:
 
 
 def constructed(
-    bricks: Sequence[Result], needs: Sequence[Sequence[int]], state: str, constructor: str = "sequential"
+    bricks: Sequence[Result], needs: Sequence[Sequence[int]], state: str, constructor: str = SUM
 ) -> Estimate:
     """The model's time of its bricks' times: constructed in each round, then the mean of the rounds; of several
     sessions constructed of each brick's mean.
@@ -135,13 +133,14 @@ def share_ratio(
     needs: Sequence[Sequence[int]],
     identities: Collection[str],
     state: str,
-    constructor: str = "sequential",
+    constructor: str = SUM,
+    factor: float = 1.0,
 ) -> float:
     """Their share of the constructed time, which is by how much it grows with theirs: of a sum that of their times, of
-    a critical path what of it is theirs."""
+    a critical path what of it is theirs. ``factor``: with theirs so many times as long."""
     whole, grown = (
-        _point_ns(_sessions(bricks, needs, state, constructor, identities, factor))
-        for factor in (1.0, 1 + _LITTLE_RATIO)
+        _point_ns(_sessions(bricks, needs, state, constructor, identities, factor * more))
+        for more in (1.0, 1 + _LITTLE_RATIO)
     )
     return min(1.0, max(0.0, round((grown / whole - 1) / _LITTLE_RATIO, _SHARE_DIGITS)))
 
@@ -165,13 +164,31 @@ def stand_ins(identities: Collection[str], spread: float, judged: int) -> StandI
     return StandIns(frozenset(identities), math.exp(-half), math.exp(half))
 
 
+def stand_ins_ratio(
+    bricks: Sequence[Result],
+    needs: Sequence[Sequence[int]],
+    of: StandIns,
+    state: str,
+    constructor: str = SUM,
+) -> float:
+    """The share of the constructed time that stands in for what was not measured.
+
+    Of anything but a sum it is the larger one of that and of the share that it is where stand-ins are as long as they
+    may be: another way through the model may be the longest then, and the time is not measured as long as it may be.
+    """
+    share = share_ratio(bricks, needs, of.identities, state, constructor)
+    if constructor == SUM:
+        return share
+    return max(share, share_ratio(bricks, needs, of.identities, state, constructor, of.high_ratio))
+
+
 def with_stand_ins(
     estimate: Estimate,
     of: StandIns,
     bricks: Sequence[Result],
     needs: Sequence[Sequence[int]],
     state: str,
-    constructor: str = "sequential",
+    constructor: str = SUM,
 ) -> Estimate:
     """The same with the interval of stand-ins, which adds to what is there as a square: the estimate is constructed
     again with all of them as short, and as long, as they may be."""
@@ -187,7 +204,8 @@ def with_stand_ins(
 def by_operators(
     bricks: Sequence[Result], state: str, marked: Mapping[str, Collection[str]] = MappingProxyType({})
 ) -> list[dict[str, object]]:
-    """Where the time goes: a row for each type of brick, the largest share first.
+    """Where the bricks' time goes: a row for each type of brick, the largest share first; of the sum of all bricks,
+    whatever else is constructed of them.
 
     ``marked``: a mark, such as ``estimated``, and whose it is; rows then have a count of each.
     """

@@ -20,6 +20,8 @@ CONSTRUCTORS: Registry[Constructor] = Registry(
         "streams": "inferbench_tasks.bricks.constructors.streams:construct",
     },
 )
+#: The constructor that adds all bricks up.
+SUM = "sequential"
 MOST_EXECUTORS = 1_024
 
 

@@ -19,7 +19,14 @@ from inferbench_tasks.brick_jobs.estimates import (
 from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks.measure.method import STATES, Method, Setting
-from inferbench_tasks.bricks.prediction import Estimate, StandIns, share_ratio, stand_ins, with_stand_ins
+from inferbench_tasks.bricks.prediction import (
+    Estimate,
+    StandIns,
+    share_ratio,
+    stand_ins,
+    stand_ins_ratio,
+    with_stand_ins,
+)
 from inferbench_tasks.bricks.results import Result
 
 SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="r")
@@ -198,17 +205,31 @@ def test_the_interval_of_a_critical_path_is_by_the_estimates_that_are_on_it() ->
 
 def test_what_is_covered_is_of_the_time_that_is_predicted() -> None:
     """Of a model's critical path all but a quarter is estimated, though half of its bricks' time is measured: nobody
-    is told that half of the prediction is."""
+    is told that half of the prediction is. Where what is estimated takes twice as long, as it may, all but a seventh
+    (2 of 14) is; of the sum it stays half, as nothing but its own time changes."""
     cut = cut_model(0, "C", ("a", "b", "c"), ((), (0,), (0,)))
     known = {one.identity: one for one in FORK[0]}
     unmeasured = {0: {"estimated": dict.fromkeys(STATES, StandIns(frozenset("b"), 0.5, 2.0))}}
     for constructor, covered, low, high in (
-        ("parallel", 0.25, 6e-6, 14e-6),
+        ("parallel", 2 / 14, 6e-6, 14e-6),
         ("sequential", 0.5, 9e-6, 18e-6),
     ):
         ((one,),) = predictions([cut], known, 0, constructor, unmeasured).values()
         assert one.coverage_ratio == pytest.approx(covered)
         assert (one.constructed.low_ms, one.constructed.high_ms) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("constructor", ["parallel", "streams:2"])
+def test_a_way_that_may_be_the_longest_is_not_called_measured(constructor: str) -> None:
+    """4.0 measured beside 3.9 estimated, half more or less: the longest way is measured, all of it, and where the
+    estimate is short, 5.85, nothing of it is. Without anything that may be longer all is: 3.9 within a hundredth."""
+    bricks, needs = [result("a", 4.0), result("b", 3.9)], [[], []]
+    assert share_ratio(bricks, needs, {"b"}, "warm", constructor) == 0
+    half = StandIns(frozenset("b"), 0.5, 1.5)
+    assert stand_ins_ratio(bricks, needs, half, "warm", constructor) == pytest.approx(1)
+    little = StandIns(frozenset("b"), 0.99, 1.01)
+    assert stand_ins_ratio(bricks, needs, little, "warm", constructor) == 0
+    assert stand_ins_ratio(bricks, needs, half, "warm") == pytest.approx(3.9 / 7.9)
 
 
 def test_a_share_is_of_time_not_of_bricks() -> None:

@@ -38,3 +38,16 @@ def test_it_is_said_what_the_interval_is_of(row: dict[str, Any], says: str) -> N
     """And in which state the times are that are added up, where it is not the usual one."""
     said = in_words(ROW | row)
     assert says in said and ("streamed" in said) == (row.get("state") == "streamed")
+
+
+def test_shares_beside_a_critical_path_are_said_to_be_of_what_they_are() -> None:
+    """Casts are a quarter of the sum of all bricks, whatever the longest way is; what is estimated is at most so much
+    of it. Of a sum both are of the predicted time itself."""
+    row = ROW | {
+        "precision": "fp16", "missing": 1, "coverage_ratio": 0.9, "estimated_error_ratio": 0.2,
+        "by_operators": [{"operators": "Cast", "share_ratio": 0.25}],
+    }  # fmt: skip
+    said = in_words(row | {"constructor": "parallel"})
+    assert "25.0% of the sum of all bricks are casts" in said and "at most 10.0% of it are estimated" in said
+    said = in_words(row | {"constructor": "sequential"})
+    assert "25.0% of it are casts" in said and "at most" not in said
