@@ -254,6 +254,18 @@ def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
 
 
 def test_a_family_is_what_a_corpus_says() -> None:
-    """ResNets of all sizes are one; a model of no corpus goes by the letters that it begins with."""
+    """ResNets of all sizes are one, and those of other blocks, whichever corpus they are in; a model of no corpus goes
+    by the letters that it begins with."""
+    residual = (
+        "resnet50",
+        "resnext50-32x4d",
+        "se-resnet50",
+        "senet154",
+        "wide-resnet50-2",
+        "resnet50v2",
+        "open-nsfw",
+    )
+    assert {family_of(name) for name in (*residual, "resnet-of-mine")} == {"resnet"}
+    assert family_of("my-resnet") == "my"
     assert family_of("resnet18") == family_of("resnet152") and family_of("vgg16") != family_of("resnet18")
     assert family_of("Ours-7b") == family_of("ours2") == "ours" and family_of("7b") == "7b"

@@ -32,6 +32,14 @@ def test_the_distinct_corpus_is_fifty_different_architectures() -> None:
     assert models[0].count == 1 and models[0].layers_of_source is None
 
 
+def test_a_model_has_one_family_in_all_corpora() -> None:
+    """They are one table: what one corpus calls another family's would tell of its own family in the other."""
+    said: dict[str, set[str]] = {}
+    for entry in (entry for name in corpora() for entry in read_corpus(name).models):
+        said.setdefault(entry.model, set()).add(entry.family)
+    assert len(said) > 50 and {model for model, families in said.items() if len(families) > 1} == set()
+
+
 @pytest.mark.parametrize("name", ["distinct50", "paper50"])
 def test_every_model_of_a_corpus_is_one_of_the_zoo(name: str) -> None:
     """No name leads nowhere."""
