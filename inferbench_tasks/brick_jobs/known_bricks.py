@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from inferbench_tasks.brick_jobs.facts import BrickFacts
-from inferbench_tasks.bricks.calibration import uncounted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
@@ -62,9 +61,12 @@ def flops_of(operators: Sequence[str], brick: Mapping[str, Any]) -> float | None
     """The FLOP of a run, about; None of operators whose arithmetic is not counted, and where it was counted wrongly.
 
     ``brick``: what is kept of it (``brick_of``)."""
+    from inferbench_tasks.bricks.calibration import uncounted
+
     if uncounted(operators) or (brick.get("count", 1) < COUNT and "ConvTranspose" in operators):
         return None
-    return brick.get("flops")
+    flops: float | None = brick.get("flops")
+    return flops
 
 
 def _kept(db: PerfDB, keys: list[str]) -> dict[str, dict[str, Any]]:
