@@ -116,7 +116,7 @@ def _point(
     setting = found.setting.model_dump(mode="json")
     # What was to be measured is taken from these runs alone: older times don't stand in for what failed now.
     todo = {one.item.name for one in found.todo}
-    known = results.get_many(name for name in wanted if name not in todo)
+    known = results.get_many((name for name in wanted if name not in todo), found.wanted)
     known |= results.of_runs([run_of(cut_run, part, "shard", at) for at in range(part.shards)], todo)
     made = predictions(found.cuts, known, spec.validate.calibrate_on, own=place)
     for at, entry in enumerate(entries_of(spec.models)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
@@ -68,13 +69,15 @@ class ToMeasure(Handle):
 
 class Cutting(Handle):
     """``failed``: place in the list -> why that model is in none of the figures. ``reused``: stored times that are
-    used; ``instruction_set``: whose layouts the bricks have."""
+    used; ``wanted``: what those are, so that what follows from them reads the same ones (None: none are, or it is of
+    before that was kept)."""
 
     setting: Setting
     cuts: tuple[CutModel, ...]
     todo: tuple[ToMeasure, ...]
     failed: dict[int, str]
     reused: int
+    wanted: Wanted | None = None
 
     def of_shard(self, shard: int) -> list[ToMeasure]:
         """What one shard is to measure."""

@@ -20,6 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
@@ -69,7 +70,7 @@ def run_night(
     method, night, models = method or Method(), Night(), _Models(db, ctx, results.setting.runtime_name)
     models.cut_new(results)
     cuts = models.cuts(results.setting)
-    usable = results.usable(method, db.now() - timedelta(days=max_age_days))
+    usable = results.usable(Wanted(method=method, oldest=db.now() - timedelta(days=max_age_days)))
     known = results.get_many({part for cut in cuts for part in cut["parts"]})
     ranked = lacking(cuts, usable, known, method)
     night.lacked = len(ranked)

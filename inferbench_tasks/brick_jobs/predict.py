@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.store import result_of
 from inferbench_tasks.bricks.measure import journal
@@ -98,9 +99,11 @@ def answer_here(
     measured: Measured,
     constructor: str,
     calibrate_on: int = CALIBRATE_ON,
+    wanted: Wanted | None = None,
 ) -> dict[str, Any]:
-    """The prediction; ``known``: what had a time before, ``wholes``: whether the model's own was asked for."""
-    times = {**results.get_many(known), **measured.fresh}
+    """The prediction; ``known``: what had a time before that was ``wanted``, ``wholes``: whether the model's own was
+    asked for."""
+    times = {**results.get_many(known, wanted), **measured.fresh}
     found = answer(results, cut, times, calibrate_on, constructor)
     now = sum(part in measured.fresh for part in set(cut.parts))
     if not wholes:

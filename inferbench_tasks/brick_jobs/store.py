@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from pymongo.client_session import ClientSession
 
+from inferbench_tasks.brick_jobs.chosen import Wanted, aware, chosen
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import Decompositions
 from inferbench_tasks.brick_jobs.places import Place, leading_place
@@ -42,6 +43,8 @@ def session_name(run_id: str, attempt: int | str) -> str:
 
 #: So many identities are asked for at once.
 _AT_ONCE = 5_000
+#: What tells which of several times is used.
+_TOLD = {"identity": 1, "method": 1, "measured_at": 1, "home": 1}
 
 
 class PerfDBResults(Decompositions):
@@ -125,46 +128,37 @@ class PerfDBResults(Decompositions):
 
         self._db.write_once(insert, "writing a session's references", self._lease)
 
-    def get(self, identity: str) -> Result | None:
-        """The newest of a brick, or of a whole model, with its raw times; of the own host before any other's."""
+    def get(self, identity: str, wanted: Wanted | None = None) -> Result | None:
+        """The one of a brick, or of a whole model, that ``chosen`` chooses, with its raw times."""
         where = {"setting_id": self._id, "identity": identity, "usable": True}
 
-        def newest() -> dict[str, Any] | None:
+        def found() -> dict[str, Any] | None:
             there = self._db.collection(RESULTS)
-            fields = {"home": 1, "measured_at": 1}
-            found = self._own_last(list(there.find(where, fields).sort("measured_at", 1)))
-            return there.find_one({"_id": found[-1]["_id"]}) if found else None
+            one = self._chosen(list(there.find(where, _TOLD).sort("measured_at", 1)), wanted).get(identity)
+            return there.find_one({"_id": one["_id"]}) if one else None
 
-        found = self._db.retrying(newest, "reading a brick's result")
-        return self._results([found]).get(identity) if found else None
+        one = self._db.retrying(found, "reading a brick's result")
+        return self._results([one]).get(identity) if one else None
 
-    def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
-        """The newest of each that there is, without raw times; of the own host before any other's."""
-        return self._results(self._own_last(self._among(identities, {"usable": True})))
+    def get_many(self, identities: Iterable[str], wanted: Wanted | None = None) -> dict[str, Result]:
+        """The one of each that ``chosen`` chooses, of those that there are; without raw times."""
+        return self._results(self._chosen(self._among(identities, {"usable": True}), wanted).values())
 
-    def _own_last(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """In this order but for the own host's, which come last, where they win. Those that name no host may be of a
-        worker that goes on measuring: they are among the others."""
+    def _chosen(
+        self, found: list[dict[str, Any]], wanted: Wanted | None = None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Those that name no host may be of a worker that goes on measuring: they are nobody's own."""
         own = self.own if any(one.get("home") for one in found) else None
-        return found if own is None else sorted(found, key=lambda one: one.get("home") == own.home)
+        return chosen(found, lambda one: one.get("home") or "", own.home if own else None, wanted)
 
-    def usable(self, method: Method, oldest: datetime | None) -> set[str]:
-        """The identities whose newest time was taken like this at least, since ``oldest`` (None: ever): that of the
-        own host, else of another, as ``get_many`` has them."""
+    def usable(self, wanted: Wanted) -> set[str]:
+        """The identities with a time that may be used again; ``get_many`` has it for who wants the same."""
         where = {"setting_id": self._id, "usable": True}
-        fields = {"identity": 1, "method": 1, "measured_at": 1, "home": 1, "_id": 0}
         found = self._db.retrying(
-            lambda: list(self._db.collection(RESULTS).find(where, fields).sort("measured_at", 1)),
+            lambda: list(self._db.collection(RESULTS).find(where, _TOLD).sort("measured_at", 1)),
             "reading bricks' results",
         )
-        last = {one["identity"]: one for one in self._own_last(found)}
-        newest = {
-            identity: tuple(sorted(one["method"].items()))
-            for identity, one in last.items()
-            if oldest is None or _aware(one["measured_at"]) >= oldest
-        }
-        covers = {asked: Method(**dict(asked)).covers(method) for asked in set(newest.values())}
-        return {identity for identity, asked in newest.items() if covers[asked]}
+        return {identity for identity, one in self._chosen(found, wanted).items() if wanted.allows(one)}
 
     def of_runs(self, run_ids: Iterable[str], identities: Iterable[str]) -> dict[str, Result]:
         """What the sessions of these runs measured, disturbed or not; see ``session_name``."""
@@ -206,7 +200,7 @@ class PerfDBResults(Decompositions):
     def wholes(self) -> list[Result]:
         """Whole models that were measured at this setting."""
         found = self._find({"setting_id": self._id, "whole": True, "usable": True})
-        return list(self._results(self._own_last(found)).values())
+        return list(self._results(self._chosen(found).values()).values())
 
     def _find(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
         return self._db.retrying(
@@ -214,7 +208,7 @@ class PerfDBResults(Decompositions):
             "reading bricks' results",
         )
 
-    def _results(self, found: Iterable[dict[str, Any]]) -> dict[str, Result]:
+    def _results(self, found: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
         """By identity, the last of each; whole models with their cuts."""
         newest = {document["identity"]: document for document in found}
         cuts = self._cuts_by_whole([identity for identity in newest if identity.startswith(WHOLE)])
@@ -240,11 +234,7 @@ def result_of(
     )  # fmt: skip
 
 
-def _result(document: dict[str, Any], cuts: Mapping[str, Any]) -> Result:
-    plain = {name: value for name, value in to_plain(document).items() if name in Result.model_fields}
-    plain["measured_at"] = _aware(plain["measured_at"])
+def _result(document: Mapping[str, Any], cuts: Mapping[str, Any]) -> Result:
+    plain = {name: value for name, value in to_plain(dict(document)).items() if name in Result.model_fields}
+    plain["measured_at"] = aware(plain["measured_at"])
     return Result.model_validate({"raw_ns": {}, **plain, **cuts})
-
-
-def _aware(at: datetime) -> datetime:
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at

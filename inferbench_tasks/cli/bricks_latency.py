@@ -73,6 +73,7 @@ def predict_latency(
 
 def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[str, Any]:
     """What is missing is timed on this machine."""
+    from inferbench_tasks.brick_jobs.chosen import Wanted
     from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -81,14 +82,22 @@ def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[st
 
     here = setting(cores_for(threads), threads, wish.cut["runtime"])
     results = PerfDBResults(db, here, place=place_here(db, settings.data_dir()))
-    stored = set() if wish.again else results.usable(wish.method, None)
+    wanted = Wanted(method=wish.method)
+    stored = set() if wish.again else results.usable(wanted)
     one = cut({**wish.cut, "method": wish.method}, stored)
     results.put_cuts(one.cuts, one.facts)
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
         journals = None if wish.again else sessions(settings.data_dir())
         measured = measure(one.missing, results, wish.method, Path(folder), tell, journals)
     return answer_here(
-        results, one.cuts[0], wish.cut["wholes"], one.known, measured, wish.constructor, wish.calibrate_on
+        results,
+        one.cuts[0],
+        wish.cut["wholes"],
+        one.known,
+        measured,
+        wish.constructor,
+        wish.calibrate_on,
+        wanted,
     )
 
 

@@ -112,6 +112,7 @@ def _timed(
     db: PerfDB, group: Sequence[Job[JobSpec]], base_dir: Path, processor: str | None, wish: Wish, tell: Tell
 ) -> Timed:
     """Of the model that these jobs share, at all batch sizes that may come up."""
+    from inferbench_tasks.brick_jobs.chosen import Wanted
     from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
     from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -139,7 +140,7 @@ def _timed(
         threads = spec.serve.threads
         place = place_here(db, settings.data_dir())
         results = PerfDBResults(db, setting(cores_for(threads), threads), place=place)
-        known = set() if wish.again else results.usable(wish.method, None)
+        known = set() if wish.again else results.usable(Wanted(method=wish.method))
         one = asked_to_cut(ctx, known, **common, **cut, method=wish.method)
         with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
             how = wish.calibrate_on, wish.constructor

@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.places import Place, hosts_of
 from inferbench_tasks.brick_jobs.queries import settings_of
+from inferbench_tasks.brick_jobs.spec import MeasureSpec
+from inferbench_tasks.brick_jobs.stages import decompose
 from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
@@ -89,14 +92,39 @@ def test_a_hosts_own_times_come_before_newer_ones_of_others(perfdb: PerfDB) -> N
         assert (one.host, one.rounds_ns["warm"][0]) == (host, ms * 1e6)
 
 
-def test_what_is_used_again_is_what_would_be_read(perfdb: PerfDB) -> None:
-    """An own time that is too old, or of too few runs, is measured again though another host's would do."""
+def test_a_time_that_may_be_used_again_goes_before_an_own_one_that_may_not(perfdb: PerfDB) -> None:
+    """Too old, or of too few runs: another host's is taken then, and read too. Of two that may be used the own one is,
+    however old, and of two that may not; what nobody's time covers is measured."""
     of(perfdb, A).put(result(A, 10.0, AT, runs=50))
     of(perfdb, B).put(result(B, 20.0, AT + timedelta(days=5)))
-    assert of(perfdb, B).usable(Method(), AT + timedelta(days=1)) == {"k"}
-    assert of(perfdb, A).usable(Method(), None) == set()
-    assert of(perfdb, A).usable(Method(runs=50), AT + timedelta(days=1)) == set()
-    assert of(perfdb, A).usable(Method(runs=50), AT) == {"k"}
+    late = AT + timedelta(days=1)
+    cases = (
+        (Wanted(method=Method()), True, B),
+        (Wanted(method=Method(runs=50), oldest=late), True, B),
+        (Wanted(method=Method(runs=50), oldest=AT), True, A),
+        (Wanted(method=Method(runs=200)), False, A),
+        (Wanted(method=Method(), oldest=AT + timedelta(days=9)), False, A),
+    )
+    for wanted, again, whose in cases:
+        store = of(perfdb, A)
+        assert store.usable(wanted) == ({"k"} if again else set()), wanted
+        one = store.get("k", wanted)
+        assert one is not None and one.home == store.get_many(["k"], wanted)["k"].home == whose.home, wanted
+    assert of(perfdb, A).get_many(["k"])["k"].home == A.home
+    assert of(perfdb, B).usable(Wanted(method=Method(), oldest=late)) == {"k"}
+
+
+def test_a_leader_that_measures_no_more_has_its_bricks_measured_once(perfdb: PerfDB) -> None:
+    """Its own time is too old; what a worker measured for it is used by the next submission, until that is too old."""
+    now = datetime.now(UTC)
+    leader = of(perfdb, A)
+    leader.put(result(A, 10.0, now - timedelta(days=60)))
+    asked = decompose.wanted(leader, MeasureSpec(max_age_days=30))
+    assert asked is not None and leader.usable(asked) == set()
+    of(perfdb, B).put(result(B, 20.0, now - timedelta(days=2)))
+    assert leader.usable(asked) == {"k"} and leader.get_many(["k"], asked)["k"].host == "host-b"
+    asked = decompose.wanted(leader, MeasureSpec(max_age_days=1))
+    assert asked is not None and leader.usable(asked) == set()
 
 
 def test_times_of_other_hosts_are_named() -> None:

@@ -14,7 +14,7 @@ from inferbench_tasks.brick_jobs.facts import BrickFacts
 from inferbench_tasks.brick_jobs.known_bricks import BRICKS
 from inferbench_tasks.brick_jobs.queries import gaps
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
-from inferbench_tasks.brick_jobs.stages.decompose import usable
+from inferbench_tasks.brick_jobs.stages.decompose import wanted
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.brick_jobs.stored import by_device, predicted
 from inferbench_tasks.brick_jobs.suites import SUITES, write
@@ -121,6 +121,11 @@ def test_what_is_reused_is_as_much_and_as_fresh_as_asked(perfdb: PerfDB) -> None
     store.put(result("shorter", measured_at=now, method=Method(runs=15), session="s2"))
     store.put(result("busy", measured_at=now, disturbed="busy"))
     other = PerfDBResults(perfdb, SETTING.model_copy(update={"threads": 2}))
+
+    def usable(of: PerfDBResults, spec: MeasureSpec) -> set[str]:
+        asked = wanted(of, spec)
+        return set() if asked is None else of.usable(asked)
+
     assert usable(store, MeasureSpec()) == {"new"}
     assert usable(store, MeasureSpec(reuse="always")) == {"new", "old"}
     assert usable(store, MeasureSpec(reuse="never")) == set() == usable(other, MeasureSpec(runs=15))

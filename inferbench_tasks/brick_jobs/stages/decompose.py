@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.cut_all import cut_all
 from inferbench_tasks.brick_jobs.cutting import FILE, Cutting, ToMeasure
 from inferbench_tasks.brick_jobs.filling import fill
@@ -56,11 +57,13 @@ def run(inp: Input, ctx: Context) -> Output:
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         here = setting(cores_for(threads), threads, job.bricks.runtime)
         results = PerfDBResults(db, here, place=place_here(db, ctx.data_dir))
-        found = cut_all(inp, job, ctx, usable(results, job.measure))
+        reuse = wanted(results, job.measure)
+        found = cut_all(inp, job, ctx, results.usable(reuse) if reuse else set())
         results.put_cuts(found.cuts, found.facts.values())
     todo = divided(found.missing.values(), job)
     cutting = Cutting(
         setting=results.setting, cuts=tuple(found.cuts), todo=tuple(todo), failed=found.failed, reused=len(found.known),
+        wanted=reuse,
     )  # fmt: skip
     partial = folder / f".{FILE}"
     partial.write_text(cutting.model_dump_json())
@@ -82,12 +85,12 @@ def run(inp: Input, ctx: Context) -> Output:
     )
 
 
-def usable(results: PerfDBResults, measure: MeasureSpec) -> set[str]:
-    """Of what times are stored that a submission takes: measured as much as it asks, and not too old."""
+def wanted(results: PerfDBResults, measure: MeasureSpec) -> Wanted | None:
+    """Which stored times a submission takes: measured as much as it asks, and not too old; None: none at all."""
     if measure.reuse == "never":
-        return set()
+        return None
     oldest = None if measure.reuse == "always" else results.now() - timedelta(days=measure.max_age_days)
-    return results.usable(measure.method, oldest)
+    return Wanted(method=measure.method, oldest=oldest)
 
 
 def divided(missing: Collection[ToMeasure], job: BricksJob) -> list[ToMeasure]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.predict import Progress, measure
 from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -75,10 +76,11 @@ def timed_here(
     """What was cut; what is missing of it is timed on this machine, in one session, and kept."""
     results.put_cuts(one.cuts, one.facts)
     measured = measure(one.missing, results, method, folder, tell)
-    times = {**results.get_many(one.known), **measured.fresh}
+    wanted = Wanted(method=method)
+    times = {**results.get_many(one.known, wanted), **measured.fresh}
     rows = {cut.batch_size: answer(results, cut, times, calibrate_on, constructor) for cut in one.cuts}
     cut = min(one.cuts, key=lambda cut: cut.batch_size)
-    runs = {**runs_of(results, set(cut.parts) - measured.fresh.keys()), **measured.fresh}
+    runs = {**runs_of(results, set(cut.parts) - measured.fresh.keys(), wanted), **measured.fresh}
     return Timed(one.model.inputs, one.model.outputs, rows, runs, cut, measured.disturbed)
 
 
@@ -91,7 +93,7 @@ def timed_stored(
     return Timed(one.model.inputs, one.model.outputs, rows, runs_of(results, cut.parts), cut)
 
 
-def runs_of(results: PerfDBResults, parts: Iterable[str]) -> dict[str, Result]:
-    """The newest results of these bricks, with their single runs."""
-    found = ((part, results.get(part)) for part in dict.fromkeys(parts))
+def runs_of(results: PerfDBResults, parts: Iterable[str], wanted: Wanted | None = None) -> dict[str, Result]:
+    """The results of these bricks that are used, with their single runs."""
+    found = ((part, results.get(part, wanted)) for part in dict.fromkeys(parts))
     return {part: one for part, one in found if one is not None}
