@@ -109,7 +109,7 @@ def _point(
     place, own = place_here(db, ctx.data_dir), this_host()
 
     def on(homes: Collection[str]) -> MeasuredOn:
-        return measured_on(list(shards.values()), homes, place.home, own)
+        return measured_on(list(shards.values()), homes, place, own)
 
     results = PerfDBResults(db, found.setting, place=place)
     wanted = [name for cut in found.cuts for name in (*cut.parts, cut.whole)]
@@ -138,7 +138,7 @@ def _point(
     for at, out in shards.items():
         run_id = run_of(cut_run, part, "shard", at)
         counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS if name in out}}
-        where = measured_on([out], {out.get("home") or ""}, place.home, own)
+        where = measured_on([out], {out.get("home") or ""}, place, own)
         write(
             by_run[run_id], run_id, _shard_verdict(out), where, role="shard", setting=setting, counts=counts
         )

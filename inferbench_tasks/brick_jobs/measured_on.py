@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.brick_jobs.places import Place
+
 
 @dataclass(frozen=True)
 class MeasuredOn:
@@ -19,22 +21,29 @@ class MeasuredOn:
 
 
 def measured_on(
-    shards: Sequence[Mapping[str, Any]], homes: Collection[str], here: str, own: MeasuredOn
+    shards: Sequence[Mapping[str, Any]], homes: Collection[str], here: Place, own: MeasuredOn
 ) -> MeasuredOn:
-    """Of times of these ``homes``; "" is that of this host, ``here`` (``settings.home_id``), of which all is known.
+    """Of times of these ``homes``; of this host, ``here``, all is known, and of another data directory of its machine
+    the machine.
 
     ``shards``: what this run's measurements told; a host of whose times none is of these told nothing, and of several
-    hosts, of which one is such, nothing is said.
+    hosts, of which one is such, or is not known (""), nothing is said.
     """
     told = {out["home"]: _told(out) for out in shards if out.get("home")}
-    told[here] = own
-    each = [told.get(home) for home in sorted({home or here for home in homes})]
-    known = [one for one in each if one is not None]
-    if not known or len(known) < len(each):
+    told[here.home] = own
+    mine = [told.get(home) or MeasuredOn(own.environment) for home in sorted(homes) if here.owns(home)]
+    others = [told.get(home) for home in sorted(homes) if not here.owns(home)]
+    known = [*_of_one_machine(mine), *(one for one in others if one is not None)]
+    if not known or None in others:
         return MeasuredOn()
-    if len(known) == 1:
-        return known[0]
-    return MeasuredOn({"hosts": [one.environment for one in known]})
+    return known[0] if len(known) == 1 else MeasuredOn({"hosts": [one.environment for one in known]})
+
+
+def _of_one_machine(each: list[MeasuredOn]) -> list[MeasuredOn]:
+    """What data directories of one machine tell, as one where they tell the same of it: what ran there may differ."""
+    if len(each) < 2 or any(one.environment != each[0].environment for one in each):
+        return each
+    return each[:1] if all(one == each[0] for one in each) else [MeasuredOn(each[0].environment)]
 
 
 def _told(out: Mapping[str, Any]) -> MeasuredOn:

@@ -9,8 +9,9 @@ from typing import Any
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import shapes_text
 from inferbench_tasks.brick_jobs.known_bricks import brick_of, flops_of, keys_like
+from inferbench_tasks.brick_jobs.levels import of_setting
+from inferbench_tasks.brick_jobs.machines import LEVELS, RESULTS
 from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
-from inferbench_tasks.brick_jobs.store import LEVELS, RESULTS, of_setting
 from inferbench_tasks.brick_jobs.uncut import notes
 from inferbench_tasks.bricks.measure.method import Setting, runtime_name
 from inferbench_tasks.bricks.runtimes import DEFAULT

@@ -4,7 +4,8 @@
 relative to; ``brick_references`` one for each session that counted, with these as they were then; ``brick_results`` one
 for each session that measured a brick or a whole model. Of several hosts of one setting each time says whose it is
 (``home``, ``host``), and is relative to its own host's level: two hosts of one processor differ in clocks and memory,
-and no reference tells what one would take on the other. How models are cut: ``decompositions.py``.
+and no reference tells what one would take on the other. A host is a machine, of one data directory or of several
+(``machines.py``). How models are cut: ``decompositions.py``.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from typing import Any
 
 from pymongo.client_session import ClientSession
 
+from inferbench_tasks.brick_jobs import levels, machines
 from inferbench_tasks.brick_jobs.chosen import Wanted, aware, chosen
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import Decompositions
+from inferbench_tasks.brick_jobs.levels import Level, Levels
+from inferbench_tasks.brick_jobs.machines import LEVELS as LEVELS
+from inferbench_tasks.brick_jobs.machines import REFERENCES as REFERENCES
+from inferbench_tasks.brick_jobs.machines import RESULTS as RESULTS
+from inferbench_tasks.brick_jobs.machines import Machines
 from inferbench_tasks.brick_jobs.places import Place, leading_place
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
@@ -27,13 +34,6 @@ from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.under_lease import HeldLease
 from inferbench_tasks.perfdb.values import to_plain, to_stored
-
-RESULTS, LEVELS, REFERENCES = "brick_results", "brick_levels", "brick_references"
-
-
-def of_setting(setting_id: str) -> dict[str, Any]:
-    """Where the levels of a setting are, one for each host; those of before hosts were kept have its id."""
-    return {"$or": [{"_id": setting_id}, {"setting_id": setting_id}]}
 
 
 def session_name(run_id: str, attempt: int | str) -> str:
@@ -59,11 +59,24 @@ class PerfDBResults(Decompositions):
         super().__init__(db, setting)
         self._id, self._lease, self._given = setting_id(setting), lease, place
         self.place = place or Place()
+        #: The level that what is put is told at; None until one was asked for.
+        self._at: str | None = None
+        self._levels_read: Levels | None = None
 
     @cached_property
     def own(self) -> Place | None:
         """Whose times come first; None where nobody ever led, and all are of one host."""
         return self._given or leading_place(self._db)
+
+    @cached_property
+    def _machines(self) -> Machines:
+        return machines.read(self._db)
+
+    def _levels(self, level: str | None) -> Levels:
+        """With that level, which may be of a moment ago."""
+        if self._levels_read is None or not self._levels_read.has(level):
+            self._levels_read = levels.read(self._db, self._id, self._machines)
+        return self._levels_read
 
     @property
     def _level_id(self) -> str:
@@ -75,16 +88,18 @@ class PerfDBResults(Decompositions):
 
     def base_ns(self) -> dict[str, float] | None:
         """The base of this host's level; None before its first session. Without a host the leader's, else the first."""
-        found = self._db.retrying(
-            lambda: list(self._db.collection(LEVELS).find(of_setting(self._id)).sort("created_at", -1)),
-            "reading bricks' level",
-        )
-        if self._given is not None:
-            found = [one for one in found if self._given.owns(one.get("home") or "")]
-        own = self.own if len(found) > 1 else None
-        if own is not None:  # its own level comes before that of before hosts were kept
-            found.sort(key=lambda one: (own.owns(one.get("home") or ""), one.get("home") == own.home))
-        return dict(to_plain(found[-1]["references_ns"])) if found else None
+        self._levels_read = None
+        level = self._level(self._levels(None))
+        self._at = level.id if level else None
+        return dict(level.references_ns) if level else None
+
+    def _level(self, known: Levels) -> Level | None:
+        if self._given is not None or len(known.all) > 1:
+            own = self.own
+            level = known.of(self._machines.of(own.home)) if own else None
+            if level is not None or self._given is not None:
+                return level
+        return next(iter(known.all), None)
 
     def set_base_ns(self, base_ns: dict[str, float], at: datetime | None = None) -> dict[str, float]:
         """Set it unless it is set; the one that counts."""
@@ -147,9 +162,12 @@ class PerfDBResults(Decompositions):
     def _chosen(
         self, found: list[dict[str, Any]], wanted: Wanted | None = None
     ) -> dict[str, Mapping[str, Any]]:
-        """Those that name no host may be of a worker that goes on measuring: they are nobody's own."""
-        own = self.own if any(one.get("home") for one in found) else None
-        return chosen(found, lambda one: one.get("home") or "", own.home if own else None, wanted)
+        """Those of which nobody knows the host may be of a worker that goes on measuring: they are nobody's own."""
+        own = self.own if any(map(self._machine_of, found)) else None
+        return chosen(found, self._machine_of, self._machines.of(own.home) if own else None, wanted)
+
+    def _machine_of(self, document: Mapping[str, Any]) -> str:
+        return self._machines.of(self._machines.home_of(document, self._id))
 
     def usable(self, wanted: Wanted) -> set[str]:
         """The identities with a time that may be used again; ``get_many`` has it for who wants the same."""
@@ -180,6 +198,8 @@ class PerfDBResults(Decompositions):
         values = to_stored(result.model_dump(exclude={"parts", "needs"}))
         values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
         values["usable"] = result.disturbed is None
+        if self._at is not None:
+            values["level"] = self._at
         if "measured_at" not in result.model_fields_set:  # a moment ago, by a clock that may be wrong
             values["measured_at"] = self._db.now()
 
@@ -212,7 +232,22 @@ class PerfDBResults(Decompositions):
         """By identity, the last of each; whole models with their cuts."""
         newest = {document["identity"]: document for document in found}
         cuts = self._cuts_by_whole([identity for identity in newest if identity.startswith(WHOLE)])
-        return {identity: _result(document, cuts.get(identity, {})) for identity, document in newest.items()}
+        return {identity: self._result(one, cuts.get(identity, {})) for identity, one in newest.items()}
+
+    def _result(self, document: Mapping[str, Any], cuts: Mapping[str, Any]) -> Result:
+        """As it is stored, but that it names its host where that is known, and is at its machine's level."""
+        plain = {
+            name: value for name, value in to_plain(dict(document)).items() if name in Result.model_fields
+        }
+        plain["measured_at"] = aware(plain["measured_at"])
+        plain["home"] = self._machines.home_of(document, self._id)
+        plain["host"] = self._machines.host_of(document, self._id)
+        apart = self._levels(document.get("level")).apart(document)
+        if apart != 1:
+            plain["rounds_ns"] = {
+                state: [ns / apart for ns in times] for state, times in plain["rounds_ns"].items()
+            }
+        return Result.model_validate({"raw_ns": {}, **plain, **cuts})
 
 
 def result_of(
@@ -232,9 +267,3 @@ def result_of(
         raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
         disturbed=disturbed, home=place.home, host=place.host,
     )  # fmt: skip
-
-
-def _result(document: Mapping[str, Any], cuts: Mapping[str, Any]) -> Result:
-    plain = {name: value for name, value in to_plain(dict(document)).items() if name in Result.model_fields}
-    plain["measured_at"] = aware(plain["measured_at"])
-    return Result.model_validate({"raw_ns": {}, **plain, **cuts})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
+from inferbench_tasks.brick_jobs.machines import SUITE
 from inferbench_tasks.brick_jobs.places import Place
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.levels import level_of
@@ -114,7 +115,7 @@ def taken_in(answer: Answer, db: PerfDB, device: str = "") -> dict[str, Any]:
             field="results",
         )
     # A host of its own: nobody knows whether it is one of the system's.
-    place = Place(f"suite-{answer.sha256[:12]}", IMPORTED, leads=False)
+    place = Place(f"{SUITE}{answer.sha256[:12]}", IMPORTED)
     results = PerfDBResults(db, answer.setting, place=place)
     here = PerfDBResults(db, answer.setting).base_ns() or sessions[0].base_ns
     for session in sessions:
@@ -166,7 +167,7 @@ def _results(
 
 
 def _session_name(answer: Answer, number: int) -> str:
-    return f"suite-{answer.suite[:12]}-{answer.sha256[:12]}/{number}"
+    return f"{SUITE}{answer.suite[:12]}-{answer.sha256[:12]}/{number}"
 
 
 def _networks(db: PerfDB, suite: str) -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inferbench_tasks.brick_jobs import machines
+from inferbench_tasks.brick_jobs.machines import LEVELS, REFERENCES, Machines
 from inferbench_tasks.brick_jobs.queries import find
-from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES
 from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -19,24 +20,26 @@ MOST_SESSIONS, MOST_SETTINGS = 60, 20
 
 def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
     """A row for each setting and host with sessions: the level of each over the host's first, and where it changed.
+    ``host`` is None of sessions of which nobody knows whose they are, and of a PerfDB that never knew a host.
 
     ``device``: part of the processor's name. ``level_ratio``: 1.1 is a tenth slower than when its times began;
     ``references``: the same of each reference in the newest session; ``changes``: E-Divisive over the levels, at a
     false discovery rate of 1% over all settings that are told (``machine_changes``).
     """
     told = []
-    levels = find(
-        db,
-        LEVELS,
-        {},
-        {"setting_id": 1, "home": 1, "host": 1, "references_ns": 1, "setting": 1},
-        [("created_at", -1)],
-    )
-    chosen = [one for one in levels if device.lower() in one["setting"]["processor"].lower()]
-    for level in map(to_plain, chosen[:MOST_SETTINGS]):
-        where = _sessions_of(level, levels)
+    known = machines.read(db)
+    fields = {"setting_id": 1, "home": 1, "host": 1, "references_ns": 1, "setting": 1}
+    levels = find(db, LEVELS, {}, fields, [("created_at", -1)])
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for level in levels:
+        if device.lower() in level["setting"]["processor"].lower():
+            setting_id = level.get("setting_id") or level["_id"]
+            first[setting_id, known.of(known.home_of(level, setting_id))] = level
+    for (setting_id, machine), level in [*first.items()][:MOST_SETTINGS]:
+        where = _sessions_of(setting_id, machine, known)
         newest = find(db, REFERENCES, where, {}, [("measured_at", -1)], MOST_SESSIONS)
         if newest:
+            level = to_plain(level) | {"host": known.host_of(level, setting_id)}
             sessions = [to_plain(one) for one in reversed(newest)]
             base_ns = level["references_ns"]
             ratios = [level_of(one["references_ns"], base_ns) for one in sessions]
@@ -45,12 +48,13 @@ def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
     return [_row(*one, *found) for one in told]
 
 
-def _sessions_of(level: Mapping[str, Any], levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where a level's sessions are: its host's. One of before hosts were kept has all but those of others' levels."""
-    if home := level.get("home"):
-        return {"setting_id": level["setting_id"], "home": home}
-    others = [one["home"] for one in levels if one.get("setting_id") == level["_id"] and one.get("home")]
-    return {"setting_id": level["_id"], "home": {"$nin": others}}
+def _sessions_of(setting_id: str, machine: str, known: Machines) -> dict[str, Any]:
+    """Where a machine's sessions at a setting are: those of its data directories, and what names no host where that is
+    its own, or where the machine is not known."""
+    homes: list[str | None] = [*sorted(known.homes(machine))] if machine else []
+    if known.of(known.home_of({}, setting_id)) == machine:
+        homes += [None, ""]
+    return {"setting_id": setting_id, "home": {"$in": homes}}
 
 
 def _row(

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inferbench_tasks.brick_jobs import machines
 from inferbench_tasks.brick_jobs.chosen import Wanted
-from inferbench_tasks.brick_jobs.places import Place, hosts_of
+from inferbench_tasks.brick_jobs.places import UNKNOWN, Place, hosts_of
 from inferbench_tasks.brick_jobs.queries import settings_of
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages import decompose
@@ -15,7 +16,9 @@ from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.hosts import Hosts
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression.machines import drifts
@@ -23,7 +26,9 @@ from inferbench_tasks.regression.machines import drifts
 pytestmark = pytest.mark.integration
 SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-A, B = Place("a" * 32, "host-a"), Place("b" * 32, "host-b", leads=False)
+A, B = Place("a" * 32, "host-a"), Place("b" * 32, "host-b")
+#: Another data directory of A's machine.
+A2 = Place("2" * 32, "host-a")
 
 
 def session(dense_ns: float, brick_ms: float) -> Session:
@@ -70,13 +75,98 @@ def test_two_hosts_levels_are_of_one_setting(perfdb: PerfDB) -> None:
     assert found == {"host-a": (1, 1.0), "host-b": (2, pytest.approx(1.1))}
 
 
-def test_a_level_of_before_hosts_were_kept_is_the_leaders(perfdb: PerfDB) -> None:
-    """It goes on at that level, with its sessions in one row; a host that joined begins a level of its own."""
+def test_a_level_of_before_hosts_were_kept_is_its_machines_where_that_is_known(perfdb: PerfDB) -> None:
+    """PerfDB is A's data directory's own, and nobody else was known: A goes on at that level, with its sessions in one
+    row and its old times its own; a host that joins begins a level of its own."""
     of(perfdb, None).at_base(session(100.0, 10.0), "old", AT)
+    of(perfdb, None).put(result(Place(), 10.0))
+    machines.tell(perfdb, A.home, A.host, "boot-1", ours=True)
     assert of(perfdb, B).base_ns() is None
     assert warm_ms(of(perfdb, A).at_base(session(200.0, 20.0), "a/1", AT + timedelta(days=1))) == 10
     assert warm_ms(of(perfdb, B).at_base(session(80.0, 20.0), "b/1", AT)) == 20
-    assert sorted((row["sessions"], row["level_ratio"]) for row in drifts(perfdb)) == [(1, 1.0), (2, 2.0)]
+    found = {row["host"]: (row["sessions"], row["level_ratio"]) for row in drifts(perfdb)}
+    assert found == {"host-b": (1, 1.0), "host-a": (2, 2.0)}
+    of(perfdb, B).put(result(B, 30.0, AT + timedelta(days=1)))
+    old = of(perfdb, A).get_many(["k"])["k"]
+    assert (old.host, old.rounds_ns["warm"][0]) == ("host-a", 10e6) and hosts_of([old], A) == []
+
+
+@pytest.mark.parametrize("why", ["another's database", "a leader before", "a worker", "a level", "a suite"])
+def test_who_comes_later_inherits_no_level_that_names_no_host(perfdb: PerfDB, why: str) -> None:
+    """Where it is not known to be of this machine: A begins its own, what follows from old times says that their host
+    is not known, and they are no better than another's."""
+    store = of(perfdb, None)
+    store.at_base(session(100.0, 10.0), "suite-1/0" if why == "a suite" else "old", AT)
+    store.put(result(Place(), 10.0))
+    if why == "a leader before":
+        Hosts(perfdb).lead(own(), B.home)
+    if why == "a worker":
+        Cluster(perfdb).register(
+            Device(device_id="w", device_type="cpu", name="p", host="host-b", home=B.home)
+        )
+    if why == "a level":
+        of(perfdb, B).set_base_ns({"dense": 80.0})
+    machines.tell(perfdb, A.home, A.host, "boot-1", ours=why != "another's database")
+    Hosts(perfdb).lead(own(), A.home)
+    assert of(perfdb, A).base_ns() is None
+    assert warm_ms(of(perfdb, A).at_base(session(200.0, 20.0), "a/1", AT)) == 20
+    one = of(perfdb, A).get_many(["k"])["k"]
+    assert (one.home, hosts_of([one], A)) == ("", [UNKNOWN])
+    of(perfdb, B).put(result(B, 30.0, AT + timedelta(days=1)))
+    assert of(perfdb, A).get_many(["k"])["k"].host == "host-b"
+    sessions = {row["host"]: row["sessions"] for row in drifts(perfdb)}
+    assert sessions[None] == sessions["host-a"] == 1
+
+
+def test_what_is_known_once_stays_known(perfdb: PerfDB) -> None:
+    """A level that was A's stays A's when a worker joins, and it is nobody's else: not even of whoever leads next."""
+    of(perfdb, None).at_base(session(100.0, 10.0), "old", AT)
+    machines.tell(perfdb, A.home, A.host, "boot-1", ours=True)
+    Hosts(perfdb).lead(own(), B.home)
+    for boot in ("boot-1", "boot-2"):
+        machines.tell(perfdb, A.home, A.host, boot, ours=True)
+    machines.tell(perfdb, B.home, B.host, "boot-b", ours=True)
+    assert of(perfdb, A).base_ns() == {"dense": 100.0} and of(perfdb, B).base_ns() is None
+
+
+def test_data_directories_of_one_machine_are_one_host(perfdb: PerfDB) -> None:
+    """By their kernel, also once the machine was started again: one level, the machine's times its own, no other host
+    named, one row of how fast it was."""
+    for place, boot in ((A, "boot-1"), (A2, "boot-1"), (A, "boot-2"), (B, "boot-b")):
+        machines.tell(perfdb, place.home, place.host, boot, ours=False)
+    assert warm_ms(of(perfdb, A).at_base(session(100.0, 10.0), "a/1", AT)) == 10
+    assert warm_ms(of(perfdb, A2).at_base(session(200.0, 20.0), "a2/1", AT + timedelta(days=1))) == 10
+    assert warm_ms(of(perfdb, B).at_base(session(80.0, 20.0), "b/1", AT)) == 20
+    assert perfdb.collection(LEVELS).count_documents({}) == 2
+    of(perfdb, A2).put(result(A2, 11.0, AT))
+    of(perfdb, B).put(result(B, 20.0, AT + timedelta(days=5)))
+    one = of(perfdb, A).get_many(["k"])["k"]
+    assert one.home == A2.home and one.rounds_ns["warm"][0] == 11e6
+    homes = machines.read(perfdb).homes(A.home)
+    assert homes == {A.home, A2.home} and hosts_of([one], Place(A.home, homes=homes)) == []
+    found = {row["host"]: (row["sessions"], row["level_ratio"]) for row in drifts(perfdb)}
+    assert found == {"host-a": (2, 2.0), "host-b": (1, 1.0)}
+    Hosts(perfdb).lead(own(), A2.home)
+    assert of(perfdb, None).get_many(["k"])["k"].home == A2.home
+
+
+def test_two_levels_of_one_machine_are_one_once_that_is_known(perfdb: PerfDB) -> None:
+    """Each data directory began with its own, of 100 and of 200 ns, and timed a brick at 10 and 20 ms: it is 10 ms at
+    the first of the two, whichever told it, and stays so when it is read after the next session."""
+    for place, dense, ms, day in ((A, 100.0, 10.0, 0), (A2, 200.0, 20.0, 1)):
+        store = of(perfdb, place)
+        store.at_base(session(dense, ms), f"{place.home}/1", AT + timedelta(days=day))
+        store.put(result(place, ms, AT + timedelta(days=day)))
+    assert of(perfdb, A2).get_many(["k"])["k"].rounds_ns["warm"][0] == 20e6
+    for place in (A, A2):
+        machines.tell(perfdb, place.home, place.host, "boot-1", ours=False)
+    for place in (A, A2):
+        one = of(perfdb, place).get("k")
+        assert one is not None and one.home == A2.home and one.rounds_ns["warm"][0] == pytest.approx(10e6)
+    store = of(perfdb, A2)
+    assert store.base_ns() == {"dense": 100.0}
+    store.put(result(A2, 12.0, AT + timedelta(days=2)))
+    assert of(perfdb, A).get_many(["k"])["k"].rounds_ns["warm"][0] == 12e6
 
 
 def test_a_hosts_own_times_come_before_newer_ones_of_others(perfdb: PerfDB) -> None:
@@ -128,15 +218,11 @@ def test_a_leader_that_measures_no_more_has_its_bricks_measured_once(perfdb: Per
 
 
 def test_times_of_other_hosts_are_named() -> None:
-    """By host; nothing is said where all are the own host's, or of one host of before hosts were kept."""
+    """By host; nothing is said where all are the own host's, or of one host and nobody can say whose."""
     old = result(Place())
-    assert (
-        hosts_of([result(A), old], A) == []
-        and hosts_of([old], None) == []
-        and hosts_of([result(A)], None) == []
-    )
+    assert hosts_of([result(A)], A) == hosts_of([old], None) == hosts_of([result(A)], None) == []
     assert hosts_of([result(B)], A) == ["host-b"]
-    assert (
-        hosts_of([result(A), result(B)], A) == hosts_of([result(A), result(B)], None) == ["host-a", "host-b"]
-    )
-    assert hosts_of([old], B) == ["the system's own host"]
+    both = [result(A), result(B)]
+    assert hosts_of(both, A) == hosts_of(both, None) == ["host-a", "host-b"]
+    assert hosts_of([old], B) == [UNKNOWN]
+    assert hosts_of([old, result(A)], A) == hosts_of([old, result(A)], None) == [UNKNOWN, "host-a"]
