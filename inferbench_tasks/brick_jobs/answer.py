@@ -13,7 +13,6 @@ from inferbench_tasks.brick_jobs.decompositions import of_precision, of_view
 from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
-from inferbench_tasks.brick_jobs.places import hosts_of
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.constructors import SUM
@@ -47,7 +46,8 @@ def answer(
 
     ``known``: its bricks' times, and its own where it was measured as a whole. Bricks that are ``missing`` are
     interpolated where the model is measured at a smaller and at a larger batch size, else estimated; ``predicted_ms``
-    is null where neither can be done, and of a batch size beyond all that it is measured at (``why``).
+    is null where neither can be done, and of a batch size beyond all that it is measured at (``why``). ``origins``: on
+    which hosts its times were measured, what was interpolated, what estimated, and from whose times.
     """
     unique = set(cut.parts)
     absent = unique - set(known)
@@ -114,8 +114,6 @@ def answer(
         # Families that were held back tell nothing of other batch sizes than those that they were measured at.
         return {**facts, **none, "why": why_none(sizes, cut.batch_size)}
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
-    ends = [time for part in absent for time in line.ends(cut, part)] if between and line else []
-    hosts = sorted({*one.timed_on, *hosts_of(ends, results.own)})
     shown = facts | {
         "estimated_error_ratio": math.expm1(estimates.spreads[one.state]) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
@@ -138,7 +136,8 @@ def answer(
         "device_ms": device_ms(cut, known),
         "by_operators": one.by_operators,
         "by_operators_of": "the sum of all bricks",
-        **({"timed_on": hosts} if hosts else {}),
+        **({"timed_on": one.timed_on} if one.timed_on else {}),
+        "origins": [origin.model_dump() for origin in one.origins],
     }
     return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
 
@@ -209,6 +208,7 @@ def stand_ins(
         identity: Result(
             identity=identity, key=identity, operators=operators[identity], setting=setting, session="estimated",
             method=Method(), rounds_ns={state: (ns,) * rounds for state, ns in times.items()}, raw_ns={},
+            from_hosts=estimates.places,
         )
         for identity, times in estimates.ns.items()
     }  # fmt: skip

@@ -33,23 +33,25 @@ _ALPHA = 0.01
 
 @dataclass(frozen=True)
 class Known:
-    """A measured brick: its work, its times, and the families of the models that it is in, with how often it stands in
-    these models."""
+    """A measured brick: its work, its times, the families of the models that it is in, with how often it stands in
+    these models, and ``places``, home and host of where it was measured."""
 
     work: BrickWork
     times_ns: Mapping[str, float]
     families: Mapping[str, int]
+    places: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Estimates:
     """``ns``: identity -> state -> time. ``spreads``: state -> that of the logarithm of a family's sum, held back;
-    ``families``: how many were. ``bricks``: what was learned from."""
+    ``families``: how many were. ``bricks``: what was learned from; ``places``: where that was measured."""
 
     ns: dict[str, dict[str, float]]
     spreads: dict[str, float]
     families: int
     bricks: int
+    places: tuple[tuple[str, str], ...] = ()
 
 
 def estimated(missing: Iterable[BrickWork], known: Sequence[Known]) -> Estimates | None:
@@ -62,7 +64,8 @@ def estimated(missing: Iterable[BrickWork], known: Sequence[Known]) -> Estimates
         return None
     by_state = _fitted(known)(missing)
     ns = {one.identity: {state: by_state[state][at] for state in STATES} for at, one in enumerate(missing)}
-    return Estimates(ns, spreads, families, len(known))
+    places = tuple(sorted({place for one in known for place in one.places}))
+    return Estimates(ns, spreads, families, len(known), places)
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def known_bricks(cuts: Iterable[Mapping[str, Any]], results: Mapping[str, Result
             work,
             {state: float(np.mean(results[identity].rounds_ns[state])) for state in STATES},
             families[identity],
+            results[identity].places,
         )
         for identity, work in works.items()
         if identity in results

@@ -45,11 +45,17 @@ def leading_place(db: PerfDB) -> Place | None:
 
 
 def hosts_of(results: Iterable[Result], own: Place | None) -> list[str]:
-    """The names of the hosts that times are of; [] where all of them are ``own``'s, or of one host and nobody can say
-    whose."""
-    places = {result.home: result.host or UNKNOWN for result in results}
-    if own is None and len(places) < 2:
+    """The names of the hosts that times are of, or follow from; [] where all of them are ``own``'s, or of one host and
+    nobody can say whose."""
+    results = list(results)
+    homes = {home for result in results for home, _ in result.places}
+    if own is None and len(homes) < 2:
         return []
-    if own is not None and all(own.owns(home) for home in places):
+    if own is not None and all(own.owns(home) for home in homes):
         return []
-    return sorted(set(places.values()))
+    return names_of(results)
+
+
+def names_of(results: Iterable[Result]) -> list[str]:
+    """The names of all hosts that times are of, or follow from."""
+    return sorted({host or UNKNOWN for result in results for _, host in result.places})

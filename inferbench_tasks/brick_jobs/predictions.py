@@ -12,6 +12,7 @@ import numpy as np
 from inferbench_tasks.brick_jobs.cache_states import nearest_state, of_one_size
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.families import family_of
+from inferbench_tasks.brick_jobs.origins import origins
 from inferbench_tasks.brick_jobs.places import Place, hosts_of
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.brick_jobs.same_models import kinds
@@ -194,10 +195,12 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
     constructed = _constructed(cut, bricks, state, constructor, unmeasured)
     calibration, classes, sums = by.one(), by.classes(), by.sums()
     of_cut = class_ns(cut, known, state)
-    not_timed = {name for of in unmeasured.values() for name in of[state].identities}
-    used = ({*cut.parts, cut.whole} | (by.used() if calibration else set())) - not_timed
+    calibrating = by.used() if calibration else set()
+    used = {*cut.parts, cut.whole} | calibrating
+    not_measured = {how: of[state].identities for how, of in unmeasured.items()}
     return PredictedModel(
         timed_on=hosts_of([known[name] for name in sorted(used & known.keys())], table.own),
+        origins=origins(cut, known, calibrating, not_measured),
         batch_size=cut.batch_size,
         granularity=cut.granularity,
         layers=cut.layers,
@@ -222,9 +225,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
         class_spread=classes.spread if classes and of_cut else None,
         one_spread=classes.one_spread if classes and of_cut else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
-        by_operators=prediction.by_operators(
-            bricks, state, {how: of[state].identities for how, of in unmeasured.items()}
-        ),
+        by_operators=prediction.by_operators(bricks, state, not_measured),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
@@ -24,6 +24,16 @@ def _names(value: Any) -> Any:
     return ["not recorded"] * value if isinstance(value, int) else value
 
 
+class Origin(Document):
+    """Where times of a prediction come from. ``how``: ``measured``, ``interpolated`` or ``estimated`` of the model's
+    own bricks, ``calibrating`` of what its factor is of; ``times``: of so many different bricks, or whole models;
+    ``hosts``: the names of those that they, or what they follow from, were measured on."""
+
+    how: Literal["measured", "interpolated", "estimated", "calibrating"]
+    times: int
+    hosts: list[str]
+
+
 class PredictedModel(Document):
     """One model at one batch size and granularity.
 
@@ -41,7 +51,8 @@ class PredictedModel(Document):
     root mean squares of the logarithms by which those models are off, each predicted by the others: the rule that is
     less off is what is predicted (``best``). ``measured``: the model itself, in rounds among the bricks. ``timed_on``:
     the hosts whose times all this follows from, by name, where these are several, or another than the one that it is
-    predicted for.
+    predicted for; ``origins``: which of these times were measured where, and what is not measured (empty in results of
+    before it was kept).
     """
 
     batch_size: int
@@ -70,6 +81,7 @@ class PredictedModel(Document):
     measured: Times | None = None
     by_operators: list[dict[str, Any]] = []
     timed_on: list[str] = []
+    origins: list[Origin] = []
 
     @property
     def by_class(self) -> bool:

@@ -195,7 +195,7 @@ class PerfDBResults(Decompositions):
 
     def put(self, result: Result) -> None:
         """Write it once: the same brick of the same session stays as it is. A whole model's cuts are added."""
-        values = to_stored(result.model_dump(exclude={"parts", "needs"}))
+        values = to_stored(result.model_dump(exclude={"parts", "needs", "from_hosts"}))
         values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
         values["usable"] = result.disturbed is None
         if self._at is not None:

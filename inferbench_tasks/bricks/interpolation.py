@@ -32,6 +32,7 @@ def interpolated(lower: Result, upper: Result, sizes: tuple[int, int], batch: in
     return Result(
         identity=identity, key=identity, operators=lower.operators, setting=lower.setting, session="interpolated",
         method=lower.method, rounds_ns=rounds_ns, raw_ns={}, measured_at=min(lower.measured_at, upper.measured_at),
+        from_hosts=tuple(sorted({*lower.places, *upper.places})),
     )  # fmt: skip
 
 

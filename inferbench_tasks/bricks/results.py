@@ -39,8 +39,15 @@ class Result(BaseModel):
     home: str = ""
     """Of the host that it was timed on (``settings.home_id``), whose name is ``host``; "" of before it was kept."""
     host: str = ""
+    from_hosts: tuple[tuple[str, str], ...] = ()
+    """Of one that was not measured, but follows from others' times: home and host of each of these."""
     disturbed: str | None = None
     """Why the machine was not quiet; such times are shown by whoever measured them, and never used again."""
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Home and host of all that it follows from; its own where it was measured."""
+        return self.from_hosts or ((self.home, self.host),)
 
     @model_validator(mode="after")
     def _times(self) -> Result:

@@ -61,8 +61,10 @@ def in_words(row: dict[str, Any]) -> str:
             "three other models calibrate it."
         )
     if row.get("timed_on"):
-        hosts = " and ".join(row["timed_on"])
-        text += f" Its times are of {hosts}: hosts of one processor differ in clocks and memory."
+        from inferbench_tasks.brick_jobs import origins
+
+        hosts, which = " and ".join(row["timed_on"]), origins.in_words(row["origins"])
+        text += f" Its times are of {hosts} ({which}): hosts of one processor differ in clocks and memory."
     return text
 
 

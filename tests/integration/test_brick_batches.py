@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from benchmarks.bricks import transfer
+from inferbench_tasks.brick_jobs.places import Place
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
@@ -28,8 +29,8 @@ TIMES = {1: (1.0, 3.0), 8: (8.0, 10.0)}
 class Stored:
     """Models of which times are made up."""
 
-    def __init__(self, db: PerfDB) -> None:
-        self.results = PerfDBResults(db, SETTING)
+    def __init__(self, db: PerfDB, place: Place | None = None) -> None:
+        self.results = PerfDBResults(db, SETTING, place=place)
         self.results.set_base_ns({"dense": 1.0})
 
     def put(self, identity: str, ms: float, operator: str) -> None:
@@ -39,7 +40,8 @@ class Stored:
         self.results.put(
             Result(
                 identity=identity, key=identity, operators=(operator,), setting=SETTING, session="s",
-                method=Method(), rounds_ns=times, raw_ns={},
+                method=Method(), rounds_ns=times, raw_ns={}, home=self.results.place.home,
+                host=self.results.place.host,
             )
         )  # fmt: skip
 
@@ -92,6 +94,23 @@ def test_a_size_between_is_interpolated_and_never_called_measured(http: TestClie
     assert (found["interpolated_between"], found["interpolation_error_ratio"]) == ([1, 8], None)
     assert found["missing"] == 2 and found["calibrated_by"] is None and found["measured_ms"] is None
     assert predict(http, 8)["coverage_ratio"] == 1 and "interpolated" not in predict(http, 8)
+
+
+def test_what_is_interpolated_names_the_hosts_of_both_ends(http: TestClient, perfdb: PerfDB) -> None:
+    """Batch 1 was timed on one host, 8 on another, and one brick at 4 on a third: each is said of what it is of."""
+    a, b, c = (Stored(perfdb, Place(name * 32, f"host-{name}")) for name in "abc")
+    a.model("m", {1: TIMES[1]})
+    b.model("m", {8: TIMES[8]})
+    found = predict(http, 4)
+    assert found["timed_on"] == ["host-a", "host-b"]
+    assert found["origins"] == [{"how": "interpolated", "times": 2, "hosts": ["host-a", "host-b"]}]
+    c.model("m", {4: (14.0, 0)})
+    found = predict(http, 4)
+    assert found["timed_on"] == ["host-a", "host-b", "host-c"]
+    assert found["origins"] == [
+        {"how": "measured", "times": 1, "hosts": ["host-c"]},
+        {"how": "interpolated", "times": 1, "hosts": ["host-a", "host-b"]},
+    ]
 
 
 def test_beyond_what_is_measured_is_refused_with_what_is_there(http: TestClient, stored: Stored) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.brick_jobs.origins import in_words
 from inferbench_tasks.brick_jobs.report.differing import differing
 from inferbench_tasks.brick_jobs.result import BricksResult, PredictedModel, Times
 
@@ -208,9 +209,10 @@ def words(results: Sequence[BricksResult]) -> list[str]:
                 "the rest is estimated."
             )
         if one.timed_on:
+            which = f" ({in_words(one.origins)})" if one.origins else ""
             said.append(
-                f"{label}: the times that it follows from are of {' and '.join(one.timed_on)}: hosts of one processor "
-                "differ in clocks and memory."
+                f"{label}: the times that it follows from are of {' and '.join(one.timed_on)}{which}: hosts of one "
+                "processor differ in clocks and memory."
             )
     for row in of_granularity(results):
         where = f"Batch {row['batch_size']}, G {row['granularity']}{', ' if row['setting'] else ''}{row['setting']}"

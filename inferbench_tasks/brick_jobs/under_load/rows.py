@@ -17,10 +17,11 @@ NONE, NO_TIME = "no prediction: ", "not predicted: time"
 
 
 def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
-    """What is known of a job before its load is simulated: what it is predicted from; with a ``state`` where there is
-    no prediction whatever is simulated, for a time is missing."""
+    """What is known of a job before its load is simulated: what it is predicted from (``origins`` by batch size); with
+    a ``state`` where there is no prediction whatever is simulated, for a time is missing."""
     any_row = next(iter(timed.rows.values()))
     why = timed.why_none() or _other_runtime(any_row["runtime"], overhead)
+    hosts = sorted({host for row in timed.rows.values() for host in row.get("timed_on", ())})
     return {
         "warning": next((row["warning"] for row in timed.rows.values() if row.get("warning")), None),
         "coverage_ratio": timed.coverage_ratio,
@@ -31,6 +32,8 @@ def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
         "disturbed": [why for why in (timed.disturbed, overhead.disturbed) if why],
         "overhead": _told(overhead),
         "capacity_rps": None,
+        **({"timed_on": hosts} if hosts else {}),
+        "origins": {str(size): row.get("origins", []) for size, row in sorted(timed.rows.items())},
         **({"state": f"{NONE}{why}; {COMMAND}"} if why else {}),
     }
 

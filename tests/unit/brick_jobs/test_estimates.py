@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -251,6 +252,19 @@ def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
     [one] = known_bricks(cuts, {"a": result("a", 5.0), "z": result("z", 1.0)})
     assert one.work.identity == "a" and one.times_ns == {"warm": 5.0, "streamed": 10.0}
     assert one.families == {family_of("resnet18"): 2, "our": 1}
+
+
+def test_an_estimate_is_of_the_hosts_that_taught_it() -> None:
+    """Of all of them: each measured brick is in what it was learned from."""
+    known = [brick(f"{at}", 100.0 * (1 + at % 7), f"f{at % 3}", 1e6 * (1 + at % 7)) for at in range(60)]
+    known = [
+        replace(one, places=((home, f"host-{home}"),)) for one, home in zip(known, 30 * "ba", strict=True)
+    ]
+    found = estimated([brick("x", 0.0, "").work], known)
+    assert found is not None and found.places == (("a", "host-a"), ("b", "host-b"))
+    own = result("a", 5.0).model_copy(update={"home": "a", "host": "host-a"})
+    work = [brick("a", 0.0, "").work.model_dump(mode="json")]
+    assert known_bricks([{"model": "m", "work": work}], {"a": own})[0].places == (("a", "host-a"),)
 
 
 def test_a_family_is_what_a_corpus_says() -> None:
