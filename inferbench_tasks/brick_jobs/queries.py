@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
 from inferbench_tasks.brick_jobs.documents import shapes_text
+from inferbench_tasks.brick_jobs.host_column import HostColumn
 from inferbench_tasks.brick_jobs.known_bricks import brick_of, flops_of, keys_like
 from inferbench_tasks.brick_jobs.levels import of_setting
 from inferbench_tasks.brick_jobs.machines import LEVELS, RESULTS
@@ -31,7 +32,8 @@ COLUMNS = (
 
 def devices(db: PerfDB) -> list[dict[str, Any]]:
     """A row for each setting that anything was measured at: what it is, and of how many different bricks and models a
-    time is known there, however often each was measured."""
+    time is known there, however often each was measured; where a device has times of several hosts, whose (``hosts``).
+    """
     counts = {
         (row["_id"]["setting"], row["_id"]["whole"]): row["count"]
         for row in _aggregate(
@@ -44,7 +46,7 @@ def devices(db: PerfDB) -> list[dict[str, Any]]:
             ],
         )
     }
-    return [
+    rows = [
         {
             "device": level["setting"]["processor"],
             **{
@@ -57,13 +59,14 @@ def devices(db: PerfDB) -> list[dict[str, Any]]:
         }
         for id, level in _levels(db).items()
     ]
+    return HostColumn(db).of_settings(rows)
 
 
 def listed(
     db: PerfDB, device: str = "", operators: str = "", model: str = "", limit: int = 50, skip: int = 0
 ) -> list[dict[str, Any]]:
-    """Results of bricks, the newest first. ``device``: part of the processor's name; ``operators``: of the brick;
-    ``model``: one whose bricks they are."""
+    """Results of bricks, the newest first, with their ``host`` where a device has times of several. ``device``: part of
+    the processor's name; ``operators``: of the brick; ``model``: one whose bricks they are."""
     where: dict[str, Any] = {"whole": False, "usable": True}
     if device:
         where["setting_id"] = {"$in": [row["setting_id"] for row in settings_of(db, device)]}
@@ -73,7 +76,15 @@ def listed(
         cuts = find(db, DECOMPOSITIONS, {"model": model}, {"parts": 1}, [("created_at", -1)])
         where["identity"] = {"$in": sorted({part for cut in cuts for part in cut["parts"]})}
     found = find(db, RESULTS, where, {"raw_ns": 0}, [("measured_at", -1)], limit, skip)
-    return [_row(document) for document in found]
+    return HostColumn(db).beside(found, [_row(document) for document in found])
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Those of ``listed``, or of the results of ``shown``."""
+    if not any("host" in row for row in rows):
+        return COLUMNS
+    at = COLUMNS.index("device") + 1
+    return (*COLUMNS[:at], "host", *COLUMNS[at:])
 
 
 def shown(db: PerfDB, key: str) -> dict[str, Any]:
@@ -83,7 +94,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     run are null of one that was measured before they were kept, ``flops`` (about: two for each multiply-add of
     convolutions and products, one for each number that a layer gives) also where an operator's are not counted, or were
     counted by an earlier version that was wrong;
-    ``network``: how large it is without weights, null where it is not kept, and then ``no_network`` may say why.
+    ``network``: how large it is without weights, null where it is not kept, and then ``no_network`` may say why. ``results`` have their
+    ``host`` where a device has times of several.
     """
     if not KEY.fullmatch(key):
         raise InputError(f"{key!r} is no key of a brick: 8 to 64 hexadecimal digits", field="key")
@@ -105,6 +117,11 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
         db, DECOMPOSITIONS, {"parts": {"$in": identities}}, {"model": 1, "batch_size": 1, "granularity": 1}
     )
     of = {(cut.get("model"), cut.get("batch_size"), cut["granularity"]) for cut in cuts if cut.get("model")}
+    results = [
+        {**_row(document), "rounds_ns": document["rounds_ns"], "setting": document["setting"],
+         "method": document["method"], "disturbed": document.get("disturbed")}
+        for document in map(to_plain, found)
+    ]  # fmt: skip
     return {
         "key": key,
         "operators": operators,
@@ -115,12 +132,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
             {"model": model, "batch_size": batch, "granularity": granularity}
             for model, batch, granularity in sorted(of, key=str)
         ],
-        "results": [
-            {**_row(document), "rounds_ns": document["rounds_ns"], "setting": document["setting"],
-             "method": document["method"], "disturbed": document.get("disturbed")}
-            for document in map(to_plain, found)
-        ],
-    }  # fmt: skip
+        "results": HostColumn(db).beside(found, results),
+    }
 
 
 def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[str, Any]]:

@@ -34,7 +34,8 @@ def list_bricks(
     devices: bool = COVERAGE,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """List what submissions measured of bricks, the newest first; times in ms."""
+    """List what submissions measured of bricks, the newest first; times in ms. Where a device has times of several
+    hosts each says its host."""
     from inferbench_tasks.brick_jobs import queries
     from inferbench_tasks.perfdb.store import PerfDB
 
@@ -70,9 +71,10 @@ def show(key: str = KEY, save: Path | None = SAVE, output: OutputFormat = OUTPUT
     for line in _facts(found):
         say(line)
     # What was taken while the machine was disturbed is used by no prediction: it must not look like the others.
+    shown = [name for name in queries.columns(found["results"])[2:] if name not in _LONG]
     emit(
         [
-            {**{name: row[name] for name in queries.COLUMNS[2:8]}, "disturbed": bool(row["disturbed"])}
+            {**{name: row[name] for name in shown}, "disturbed": bool(row["disturbed"])}
             for row in found["results"]
         ],
         output,

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inferbench_tasks.brick_jobs import machines
+from inferbench_tasks.brick_jobs import machines, queries
 from inferbench_tasks.brick_jobs.chosen import Wanted
 from inferbench_tasks.brick_jobs.places import UNKNOWN, Place, hosts_of
 from inferbench_tasks.brick_jobs.queries import settings_of
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages import decompose
-from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES, PerfDBResults
+from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES, RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import Result
@@ -226,3 +226,35 @@ def test_times_of_other_hosts_are_named() -> None:
     assert hosts_of(both, A) == hosts_of(both, None) == ["host-a", "host-b"]
     assert hosts_of([old], B) == [UNKNOWN]
     assert hosts_of([old, result(A)], A) == hosts_of([old, result(A)], None) == [UNKNOWN, "host-a"]
+
+
+def test_lists_say_the_host_only_where_a_device_has_times_of_several(perfdb: PerfDB) -> None:
+    """Of one host, and of two data directories of its machine, there is no such column; of two hosts, and of one beside
+    times that name none, each time says whose it is, behind its device."""
+    key = "ab" * 32
+
+    def put(place: Place, day: int) -> None:
+        store = of(perfdb, place)
+        store.set_base_ns({"dense": 100.0})
+        store.put(result(place, 10.0 + day, AT + timedelta(days=day)).model_copy(update={"key": key}))
+
+    def hosts() -> list[list[str]]:
+        listed, shown = queries.listed(perfdb), queries.shown(perfdb, key)["results"]
+        assert ("host" in queries.columns(listed)) == any("host" in row for row in listed)
+        assert ("host" in queries.columns(shown)) == any("host" in row for row in shown)
+        [device] = queries.devices(perfdb)
+        each = [[row["host"] for row in rows if "host" in row] for rows in (listed, shown)]
+        return [*each, device.get("hosts", [])]
+
+    for place in (A, A2):
+        machines.tell(perfdb, place.home, place.host, "boot-1", ours=False)
+    put(A, 0)
+    put(A2, 1)
+    assert hosts() == [[], [], []]
+    put(B, 2)
+    assert hosts() == [["host-b", "host-a", "host-a"]] * 2 + [["host-a", "host-b"]]
+    row = queries.listed(perfdb)[0]
+    assert list(row)[list(row).index("device") + 1] == "host" == queries.columns([row])[5]
+    for name in (LEVELS, RESULTS):
+        perfdb.collection(name).update_many({"home": B.home}, {"$set": {"home": "", "host": ""}})
+    assert hosts() == [[UNKNOWN, "host-a", "host-a"]] * 2 + [[UNKNOWN, "host-a"]]

@@ -45,17 +45,19 @@ def list_bricks(
     format: Format = None,
 ) -> Response:
     """``items``, the newest first, ``next_offset`` (null on the last page) and ``truncated``: there are more that no
-    offset reaches. Times are ms.
+    offset reaches. Times are ms. Where a device has times of several hosts each has its ``host``.
     """
     with blame("device"):
         rows = queries.listed(db, device, operators, model, limit + 1, offset)
     body = {"items": plain(rows[:limit]), **following(offset, limit, len(rows) > limit)}
-    return table(request, format, plain(rows[:limit]), body, name="bricks", columns=queries.COLUMNS)
+    columns = queries.columns(rows[:limit])
+    return table(request, format, plain(rows[:limit]), body, name="bricks", columns=columns)
 
 
 @router.get("/devices", summary="How much is known of which device")
 def devices(request: Request, db: Store, format: Format = None) -> Response:
-    """A line for each setting: processor, instruction set, cores, threads, runtime, version of the method."""
+    """A line for each setting: processor, instruction set, cores, threads, runtime, version of the method; where a
+    device has times of several hosts, the names of those that measured at it (``hosts``)."""
     return table(request, format, queries.devices(db), name="brick-devices")
 
 
@@ -69,9 +71,9 @@ def gaps(request: Request, db: Store, device: Device = "", format: Format = None
 
 @router.get("/drift", summary="How fast each device was, session after session of bricks")
 def drift(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
-    """A line for each setting that anything was measured at: ``level_ratio``, what the reference bricks took in the
-    newest session over its first (1.1: a tenth slower), the same of each (``references``) and of each session
-    (``points``), and its ``changes``, by E-Divisive at 1%."""
+    """A line for each setting and host that anything was measured at (``host``: null where it is not known):
+    ``level_ratio``, what the reference bricks took in the newest session over its first (1.1: a tenth slower), the same
+    of each (``references``) and of each session (``points``), and its ``changes``, by E-Divisive at 1%."""
     return table(request, format, plain(drifts(db, device)), name="brick-drift")
 
 
@@ -107,7 +109,9 @@ def predict(
     null where there is no estimate. ``calibrated_by``: the models whose factor it is; ``judged_by``: how many others
     tell how far it may be off, 0 where the interval is of the bricks' spread alone; ``state``: of the caches, in which
     the times are that are added up to ``constructed_ms`` (``warm_ms`` and ``streamed_ms`` are both sums);
-    ``calibrated_by_class_ms``: with a factor for each class of bricks. 404 for a batch size beyond those that the model
+    ``calibrated_by_class_ms``: with a factor for each class of bricks; ``origins``: on which hosts its times were
+    measured, what was interpolated, what estimated, and from whose times; ``timed_on``: all these hosts, where they are
+    several, or another than the leader. 404 for a batch size beyond those that the model
     is measured at, with these."""
     with blame("calibrate_on"):
         require_calibrating(calibrate_on)

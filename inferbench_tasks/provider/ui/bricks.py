@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs.origins import in_words
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.errors import InputError
@@ -70,6 +71,8 @@ def predicted(db: PerfDB, device: str) -> list[dict[str, Any]]:
                     "threads": setting.get("threads"),
                     "run": result.run_id,
                     "one": one,
+                    "hosts": one.timed_on or sorted({host for of in one.origins for host in of.hosts}),
+                    "origins": in_words(one.origins),
                     "ratio": one.best.ms / one.measured.ms if one.measured else None,
                 },
             )

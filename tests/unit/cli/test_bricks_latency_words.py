@@ -51,3 +51,17 @@ def test_shares_beside_a_critical_path_are_said_to_be_of_what_they_are() -> None
     assert "25.0% of the sum of all bricks are casts" in said and "at most 10.0% of it are estimated" in said
     said = in_words(row | {"constructor": "sequential"})
     assert "25.0% of it are casts" in said and "at most" not in said
+
+
+def test_other_hosts_are_named_with_what_is_theirs() -> None:
+    """What was measured, interpolated and estimated, each of its hosts; nothing is said where all are of this one."""
+    origins = [
+        {"how": "measured", "times": 2, "hosts": ["host-a"]},
+        {"how": "estimated", "times": 1, "hosts": ["host-a", "host-b"]},
+    ]
+    said = in_words(ROW | {"timed_on": ["host-a", "host-b"], "origins": origins})
+    assert (
+        "of host-a and host-b (2 measured on host-a, 1 estimated from times of host-a and host-b): hosts"
+        in said
+    )
+    assert "host-a" not in in_words(ROW | {"origins": origins[:1]})
