@@ -56,12 +56,12 @@ class Levels:
         which names no host.
         """
         home = str(document.get("home") or "")
-        ids = (document.get("level"), f"{self._setting_id}/{home}" if home else None, self._setting_id)
-        at = next((self._by_id[one] for one in ids if one in self._by_id), None)
+        ids = [document.get("level"), f"{self._setting_id}/{home}" if home else None, self._setting_id]
+        at = next((self._by_id[str(one)] for one in ids if str(one) in self._by_id), None)
         base = self.of(self._machines.of(self._machines.home_of(document, self._setting_id)))
-        return 1.0 if at is None or base is None or at.id == base.id else level_of(
-            at.references_ns, base.references_ns
-        )  # fmt: skip
+        if at is None or base is None or at.id == base.id:
+            return 1.0
+        return level_of(at.references_ns, base.references_ns)
 
 
 def read(db: PerfDB, setting_id: str, machines: Machines) -> Levels:

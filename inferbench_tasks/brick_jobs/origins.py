@@ -33,7 +33,9 @@ def origins(
     groups = {MEASURED: rest, **{how: parts & set(names) for how, names in not_measured.items()}}
     groups[CALIBRATING] = set(calibrating) & known.keys()
     return [
-        Origin(how=how, times=len(names), hosts=names_of(known[name] for name in sorted(names)))
+        Origin.model_validate(
+            {"how": how, "times": len(names), "hosts": names_of(known[name] for name in sorted(names))}
+        )
         for how, names in groups.items()
         if names
     ]
