@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.brick_jobs.chosen import Wanted, chosen
-from inferbench_tasks.bricks.measure.method import Method
+from inferbench_tasks.brick_jobs.cutting import FILE, Cutting, read
+from inferbench_tasks.bricks.measure.method import Method, Setting
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -73,3 +75,18 @@ def test_one_that_is_as_old_as_it_may_be_may_be_used() -> None:
     """``oldest`` itself is not too old, and a moment without a zone is UTC."""
     assert Wanted(method=Method(), oldest=AT).allows(time("a", 0))
     assert not Wanted(method=Method(), oldest=AT + timedelta(milliseconds=1)).allows(time("a", 0))
+
+
+def test_what_was_wanted_is_kept_with_the_cut_models(tmp_path: Path) -> None:
+    """The result is made of the times that were known when the models were cut, however long measuring took since; of
+    cuttings of before it was kept, and where nothing is used again, none is wanted."""
+    wanted = Wanted(method=Method(runs=50), oldest=AT)
+    setting = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
+    for one in (wanted, None):
+        cutting = Cutting(setting=setting, cuts=(), todo=(), failed={}, reused=0, wanted=one)
+        (tmp_path / FILE).write_text(cutting.model_dump_json())
+        found = read(tmp_path)
+        assert found is not None and found.wanted == one
+    (tmp_path / FILE).write_text(cutting.model_dump_json(exclude={"wanted"}))
+    old = read(tmp_path)
+    assert old is not None and old.wanted is None
