@@ -94,8 +94,8 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     run are null of one that was measured before they were kept, ``flops`` (about: two for each multiply-add of
     convolutions and products, one for each number that a layer gives) also where an operator's are not counted, or were
     counted by an earlier version that was wrong;
-    ``network``: how large it is without weights, null where it is not kept, and then ``no_network`` may say why. ``results`` have their
-    ``host`` where a device has times of several.
+    ``network``: how large it is without weights, null where it is not kept, and then ``no_network`` may say why.
+    ``results`` have their ``host`` where a device has times of several.
     """
     if not KEY.fullmatch(key):
         raise InputError(f"{key!r} is no key of a brick: 8 to 64 hexadecimal digits", field="key")
