@@ -38,6 +38,7 @@ from benchmarks.bricks import rows as raw_rows
 from benchmarks.bricks.fifty import LARGEST_SPREAD_RATIO, SPREAD_THAT_COUNTS_RATIO, SPREADS_OF_A_GATE
 from benchmarks.submitted import NoResults, submitted
 from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.documents import each_of
 from inferbench_tasks.brick_jobs.interpolation import Line, Sizes, interpolation, measured_sizes
 from inferbench_tasks.brick_jobs.predictions import NONE, predictions
 from inferbench_tasks.brick_jobs.result import PredictedModel
@@ -123,6 +124,7 @@ def _stored(results: PerfDBResults, part: Part) -> dict[str, Sizes]:
             newest = CutModel(
                 at=0, name=name, copies=1, task=None, digest=documents[0]["digest"], batch_size=1, granularity="1",
                 layers=0, operators=(), whole="", parts=(), needs=(), precision=part.bricks.get("precision", "fp32"),
+                shapes=tuple(each_of(documents[0])[-1].get("shapes") or ()),
             )  # fmt: skip
             found[name] = measured_sizes(results, newest)
     return found

@@ -40,6 +40,18 @@ def made_of(document: Mapping[str, Any]) -> list[MadeOf]:
     return [of.get(key) or MadeOf(key, key, ()) for key in document.get("made_from") or ()]
 
 
+def each_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A document as that of each of its models: with ``made_from``, ``source`` and ``shapes`` of one alone. One of
+    before it was kept what models are made of is as it is, and is taken for one without free inputs."""
+    each = [{**(of_one(document, one.made_from) or document), **one._asdict()} for one in made_of(document)]
+    return each or [document]
+
+
+def shapes_of(document: Mapping[str, Any]) -> set[Shapes]:
+    """The sizes of free inputs that the models of a document have."""
+    return {one.shapes for one in made_of(document)} or {()}
+
+
 def of_source(document: Mapping[str, Any], source: str) -> list[Mapping[str, Any]]:
     """As ``of_one``, for each size at which that source was cut like this."""
     each = ((one, of_one(document, one.made_from)) for one in made_of(document) if one.source == source)

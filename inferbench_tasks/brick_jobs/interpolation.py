@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.documents import cut_of, of_one
+from inferbench_tasks.brick_jobs.documents import cut_of, of_one, shapes_of, shapes_text
 from inferbench_tasks.bricks.interpolation import bounds_ns, interpolated
 from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import StandIns, stand_ins
@@ -121,6 +121,8 @@ def why_none(of: Sizes, batch: int) -> str:
     if not sizes:
         return f"no batch size of it is measured there, with all of its bricks: {batch} can't be interpolated"
     there = f"all of its bricks are measured there at batch {_listed(sizes)}"
+    if shapes := shapes_text(of[0][sizes[0]].shapes):
+        there += f" ({shapes})"
     if sizes[0] < batch < sizes[-1]:
         return f"{there}, but it is not cut into the same layers at both sides of {batch}: none can be interpolated"
     return (
@@ -139,12 +141,15 @@ def same_layers(one: CutModel, other: CutModel) -> bool:
 
 
 def measured_sizes(results: PerfDBResults, cut: CutModel) -> Sizes:
-    """Those of one model, cut at any size, at the results' setting; by what it was made from, if that is known."""
+    """Those of one model, cut at any size, at the results' setting; by what it was made from, if that is known. At one
+    size of its free inputs: nothing lies between a batch of short texts and one of long ones."""
     found = partial(results.cuts_at, cut.granularity, cut.view, cut.precision)
     if cut.made_from is None:
-        return _complete(results, found({"model": cut.name, "digest": cut.digest or None}))
+        named = found({"model": cut.name, "digest": cut.digest or None})
+        return _complete(results, [one for one in named if cut.shapes in shapes_of(one)])
     own = (of_one(one, cut.made_from) for one in found({"made_from": cut.made_from}))
-    return _complete(results, [one for one in own if one is not None])
+    of = {"source": cut.source, "shapes": cut.shapes}
+    return _complete(results, [{**one, **of} for one in own if one is not None])
 
 
 def others(results: PerfDBResults, line: Line) -> list[Sizes]:
@@ -152,17 +157,36 @@ def others(results: PerfDBResults, line: Line) -> list[Sizes]:
     it may be the same model."""
     of = line.lower
     at = partial(results.cuts_at, of.granularity, of.view, of.precision)
-    documents = at({}, ("model", "digest", "batch_size"))
-    sizes_of: dict[tuple[Any, Any], set[int]] = {}
-    for one in documents:
-        sizes_of.setdefault((one.get("model"), one.get("digest")), set()).add(one["batch_size"])
-    names = [name for name, sizes in sizes_of.items() if set(line.sizes) <= sizes][:_MOST_OTHERS]
+    wholes: dict[tuple[Any, ...], dict[int, str]] = {}
+    for one in at({}, ("model", "digest", "batch_size", "made_from", "whole")):
+        for key in _models_of(one):
+            wholes.setdefault(key, {}).setdefault(one["batch_size"], one["whole"])
     found = []
-    for model, digest in names:
-        sizes, times = _complete(results, at({"model": model, "digest": digest}))
+    for model, digest, key in _apart(wholes, line.sizes)[:_MOST_OTHERS]:
+        of_model = {"model": model, "digest": digest} if key is None else {}
+        sizes, times = _complete(results, at({**of_model, "made_from": key}))
         if set(line.sizes) <= sizes.keys() and sizes[line.sizes[0]].operators != of.operators:
             found.append((sizes, times))
     return found
+
+
+def _models_of(document: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Name, digest and ``made_from`` of each model that a document is of: the first two only where the last is not
+    known, which has the sizes of its free inputs in it."""
+    known = [(None, None, key) for key in document.get("made_from") or ()]
+    return known or [(document.get("model"), document.get("digest"), None)]
+
+
+def _apart(wholes: Mapping[tuple[Any, ...], Mapping[int, str]], ends: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Of models (with what they are as a whole at each batch size) those that were cut at both ``ends``; of those that
+    are the same networks there, with other weights, the one that was cut at most sizes."""
+    chosen: dict[tuple[str, ...], tuple[Any, ...]] = {}
+    for key, sizes in wholes.items():
+        if all(end in sizes for end in ends):
+            there = tuple(sizes[end] for end in ends)
+            if there not in chosen or len(sizes) > len(wholes[chosen[there]]):
+                chosen[there] = key
+    return list(chosen.values())
 
 
 def _complete(results: PerfDBResults, documents: Sequence[Mapping[str, Any]]) -> Sizes:

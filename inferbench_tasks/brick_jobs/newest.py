@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime, of_sources
-from inferbench_tasks.brick_jobs.documents import of_one, of_source
+from inferbench_tasks.brick_jobs.documents import each_of, of_one, of_source
 from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.brick_jobs.queries import find
@@ -25,7 +26,8 @@ def newest_cuts(
     """Instruction set, or ``ANY`` -> how the model was cut last: what had its name before may have been another.
 
     Of a registered model those of its newest version alone, known by its content: InputError where that was never cut,
-    also where an older one was. At another batch size where it was never cut at this one.
+    also where an older one was. At another batch size where it was never cut at this one. A model with free inputs is
+    at one size of them everywhere, that at which it was cut last (``shapes``): where it was not, there is no cut.
     """
     where: dict[str, Any] = {"granularity": granularity, "precision": of_precision(precision)}
     where["runtime"] = of_runtime(runtime)
@@ -70,19 +72,51 @@ def newest_of(
     """
     where = {**where, **of_sources([source])} if source is not None else where
     cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
-    key = where.get("made_from")
     if source is not None:
         each = [dict(own) for cut in cuts for own in of_source(cut, source)]
-        key = each[0]["made_from"] if each else None
-        cuts = [own for own in each if own["made_from"] == key]
-    elif key is not None:
-        cuts = [dict(own) for cut in cuts if (own := of_one(cut, key)) is not None]
+        cuts = [own for own in each if own["made_from"] == each[0]["made_from"]]
+    elif "made_from" in where:
+        cuts = [dict(own) for cut in cuts if (own := of_one(cut, where["made_from"])) is not None]
+    else:
+        cuts = at_last_sizes(cuts)
     newest: dict[str, dict[str, Any]] = {}
     for cut in cuts:
         newest.setdefault(cut.get("instruction_set") or ANY, cut)
     for cut in reversed(cuts):
-        name = cut.get("instruction_set") or ANY
-        same = key is not None or cut.get("digest") == newest[name].get("digest")
-        if cut.get("batch_size") == batch_size and same:
-            newest[name] = cut
+        if cut.get("batch_size") == batch_size:
+            newest[cut.get("instruction_set") or ANY] = cut
     return newest
+
+
+def at_last_sizes(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of the documents that a name has, the newest first, those at the sizes of free inputs at which it was cut last,
+    each as of one model: for each instruction set the one that was cut last there. Another model that had the name
+    before, and another length, are left out: times of two lengths do not make one prediction."""
+    each = [dict(own) for document in documents for own in each_of(document)]
+    if not each:
+        return []
+    last = _last(each, "shapes")
+    by_set: dict[str, list[dict[str, Any]]] = {}
+    for own in each:
+        if (own.get("shapes") or ()) == (last.get("shapes") or ()):
+            by_set.setdefault(own.get("instruction_set") or ANY, []).append(own)
+    return [own for rows in by_set.values() for own in _of_one_model(rows)]
+
+
+def _of_one_model(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By what it was made from, and by its digest where that was not kept."""
+    last = _last(rows, "made_from")
+    key, digest = last.get("made_from"), last.get("digest")
+    return [
+        row
+        for row in rows
+        if (row["made_from"] == key if row.get("made_from") else row.get("digest") == digest)
+    ]
+
+
+def _last(rows: Sequence[dict[str, Any]], field: str) -> dict[str, Any]:
+    """That of the newest document; where it is of several models, which are cut alike there, the one whose ``field``
+    most of the rows have, and of these the one that came last."""
+    counts = Counter(row.get(field) or () for row in rows)
+    newest = [row for row in rows if row["_id"] == rows[0]["_id"]]
+    return max(reversed(newest), key=lambda row: counts[row.get(field) or ()])
