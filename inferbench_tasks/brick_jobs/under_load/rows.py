@@ -23,7 +23,7 @@ def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
     why = timed.why_none() or _other_runtime(any_row["runtime"], overhead)
     hosts = sorted({host for row in timed.rows.values() for host in row.get("timed_on", ())})
     return {
-        "warning": next((row["warning"] for row in timed.rows.values() if row.get("warning")), None),
+        "warning": _least_measured(timed),
         "coverage_ratio": timed.coverage_ratio,
         "model": timed.cut.name,
         "device": any_row["device"],
@@ -36,6 +36,19 @@ def facts_of(timed: Timed, overhead: Overhead) -> dict[str, Any]:
         "origins": {str(size): row.get("origins", []) for size, row in sorted(timed.rows.items())},
         **({"state": f"{NONE}{why}; {COMMAND}"} if why else {}),
     }
+
+
+def _least_measured(timed: Timed) -> str | None:
+    """The warning of the batch size of which the least is measured, which is named; None without any."""
+    warned = [
+        (row["coverage_ratio"], size, row["warning"])
+        for size, row in timed.rows.items()
+        if row.get("warning")
+    ]
+    if not warned:
+        return None
+    _, size, warning = min(warned)
+    return f"at batch {size} {warning}"
 
 
 def none_of(why: str) -> dict[str, Any]:
